@@ -1,0 +1,3 @@
+"""Odradek: a Kafka broker, client and PySpark source in Python. Kept light: Spark executors import it."""
+
+__version__ = "0.1.0"
