@@ -1,0 +1,244 @@
+"""A topic's configs: what CreateTopics accepts, what the broker's own configs give where it is silent, what is shown.
+
+`TopicConfig` holds those that Odradek acts on; each takes its default from the broker configs named as its synonyms
+(`segment.ms` from `log.roll.ms`, else from `log.roll.hours`). `NOT_YET` holds Kafka's others: they are shown with the
+value that is true today, and asking for any other value is refused.
+
+Promise: a topic that was created with a config behaves as the config says.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .config import LONG_MAX, BrokerConfig
+from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, Value, setting, settings_of
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The configs of one topic, resolved and checked."""
+
+    segment_bytes: int = setting(
+        Kind.INT,
+        1 << 30,
+        "A segment file is closed and the next begun at this size.",
+        low=1 << 20,
+        broker_synonyms=(("log.segment.bytes", 1),),
+    )
+    internal_segment_bytes: int | None = setting(
+        Kind.INT, None, "Segment size without the lower bound of segment.bytes: for tests."
+    )
+    segment_ms: int = setting(
+        Kind.LONG,
+        168 * _HOUR_MS,
+        "A segment is closed when its first record is this old.",
+        low=1,
+        broker_synonyms=(("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    )
+    index_interval_bytes: int = setting(
+        Kind.INT,
+        4096,
+        "An index entry is written about every so many bytes of records.",
+        low=0,
+        broker_synonyms=(("log.index.interval.bytes", 1),),
+    )
+    segment_index_bytes: int = setting(
+        Kind.INT,
+        10 << 20,
+        "A segment is closed when its index has reached this size.",
+        low=4,
+        broker_synonyms=(("log.index.size.max.bytes", 1),),
+    )
+    max_message_bytes: int = setting(
+        Kind.INT,
+        (1 << 20) + 12,
+        "The largest record batch that is accepted.",
+        low=0,
+        broker_synonyms=(("message.max.bytes", 1),),
+    )
+    flush_messages: int = setting(
+        Kind.LONG,
+        LONG_MAX,
+        "Records are forced to disk (fsync) after so many of them.",
+        low=1,
+        broker_synonyms=(("log.flush.interval.messages", 1),),
+    )
+    flush_ms: int = setting(
+        Kind.LONG,
+        LONG_MAX,
+        "Records are forced to disk (fsync) when the oldest has waited this long.",
+        low=0,
+        broker_synonyms=(("log.flush.interval.ms", 1),),
+    )
+    message_timestamp_type: str = setting(
+        Kind.STRING,
+        "CreateTime",
+        "A record's timestamp: the producer's (CreateTime) or the moment of the append (LogAppendTime).",
+        choices=("CreateTime", "LogAppendTime"),
+        broker_synonyms=(("log.message.timestamp.type", 1),),
+    )
+
+    @classmethod
+    def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str] | None = None) -> "TopicConfig":
+        """The configs of a topic that was created with `overrides` (name -> text) on this broker.
+
+        ConfigError: an unknown name, a value out of range, or a value that Odradek does not act on yet.
+        """
+        values: dict[str, Any] = {}
+        for declared in TOPIC_SETTINGS.values():
+            inherited = _inherited(broker, declared)
+            values[declared.attribute] = inherited[0].value if inherited else declared.default
+        for name, text in (overrides or {}).items():
+            values[name.replace(".", "_")] = _accept(name, text)
+        return cls(**{name: value for name, value in values.items() if name in _ATTRIBUTES})
+
+    @property
+    def segment_size_bytes(self) -> int:
+        """The size at which a segment is closed."""
+        return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Inherited:
+    """What one of the broker's configs gives to a topic: its own name and source, the value in the topic's unit."""
+
+    name: str
+    value: Value
+    source: Source
+
+
+def describe_topic(
+    broker: BrokerConfig, overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """A topic's configs as DescribeConfigs shows them: all, or those of `names` that exist."""
+    if names is None:
+        names = [name for name in EVERY_TOPIC_SETTING if name not in _HIDDEN or name in overrides]
+    return [_entry(broker, EVERY_TOPIC_SETTING[name], overrides) for name in names if name in EVERY_TOPIC_SETTING]
+
+
+def _entry(broker: BrokerConfig, declared: Setting, overrides: Mapping[str, str]) -> ConfigEntry:
+    synonyms: list[Synonym] = []
+    value, source = declared.default, Source.DEFAULT_CONFIG
+    for each in reversed(_inherited(broker, declared)):
+        value, source = each.value, each.source
+        synonyms = [*broker.synonyms(each.name), *synonyms]
+    if declared.name in overrides:
+        value, source = declared.parse(overrides[declared.name]), Source.DYNAMIC_TOPIC_CONFIG
+        synonyms.insert(0, Synonym(declared.name, declared.format(value), source))
+    return ConfigEntry(declared.name, declared.format(value), source, declared.kind, declared.doc, tuple(synonyms))
+
+
+def _inherited(broker: BrokerConfig, declared: Setting) -> list[_Inherited]:
+    """What the broker's configs give to a topic config, strongest first; those that are not set give nothing."""
+    found: list[_Inherited] = []
+    for name, factor in declared.broker_synonyms:
+        value: Value = getattr(broker, name.replace(".", "_"))
+        if value is not None:
+            value = value * factor if isinstance(value, int) and factor != 1 else value
+            found.append(_Inherited(name, value, broker.source(name)))
+    return found
+
+
+def _accept(name: str, text: str) -> Value:
+    """The value of one override, or ConfigError. The policy for configs that are not acted on yet stands here."""
+    declared = EVERY_TOPIC_SETTING.get(name)
+    if declared is None:
+        raise ConfigError(name, text, "is not a topic config")
+    value = declared.parse(text)
+    if not declared.acted_on and value != declared.default:
+        reason = (
+            f"Odradek does not act on it yet; what holds is {declared.format(declared.default) or 'the empty value'}"
+        )
+        raise ConfigError(name, text, reason)
+    return value
+
+
+def _not_yet(name: str, kind: Kind, holds: Value, doc: str, **rest: Any) -> Setting:
+    return Setting(name, kind, holds, doc, acted_on=False, **rest)
+
+
+TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
+_ATTRIBUTES = frozenset(declared.attribute for declared in TOPIC_SETTINGS.values())
+# Kafka does not list it either: it is for tests of the broker itself.
+_HIDDEN = frozenset({"internal.segment.bytes"})
+
+NOT_YET: Mapping[str, Setting] = {
+    declared.name: declared
+    for declared in (
+        _not_yet(
+            "cleanup.policy",
+            Kind.LIST,
+            ("delete",),
+            "Old segments are deleted or compacted.",
+            choices=("compact", "delete"),
+        ),
+        _not_yet(
+            "compression.type",
+            Kind.STRING,
+            "producer",
+            "Batches keep the codec that the producer chose.",
+            choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        ),
+        _not_yet("compression.gzip.level", Kind.INT, -1, "The level where the broker compresses with gzip."),
+        _not_yet(
+            "compression.lz4.level", Kind.INT, 9, "The level where the broker compresses with lz4.", low=1, high=17
+        ),
+        _not_yet(
+            "compression.zstd.level",
+            Kind.INT,
+            3,
+            "The level where the broker compresses with zstd.",
+            low=-131072,
+            high=22,
+        ),
+        _not_yet("delete.retention.ms", Kind.LONG, 86_400_000, "How long compaction keeps deletion marks.", low=0),
+        _not_yet("file.delete.delay.ms", Kind.LONG, 60_000, "How long a deleted segment stays on disk.", low=0),
+        _not_yet("follower.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
+        _not_yet("leader.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
+        _not_yet(
+            "local.retention.bytes", Kind.LONG, -2, "Bytes kept here where older segments are stored remotely.", low=-2
+        ),
+        _not_yet(
+            "local.retention.ms", Kind.LONG, -2, "Time kept here where older segments are stored remotely.", low=-2
+        ),
+        _not_yet("max.compaction.lag.ms", Kind.LONG, LONG_MAX, "The longest a record stays uncompacted.", low=1),
+        _not_yet(
+            "message.timestamp.after.max.ms", Kind.LONG, LONG_MAX, "How far in the future a timestamp may lie.", low=0
+        ),
+        _not_yet(
+            "message.timestamp.before.max.ms", Kind.LONG, LONG_MAX, "How far in the past a timestamp may lie.", low=0
+        ),
+        _not_yet(
+            "min.cleanable.dirty.ratio",
+            Kind.DOUBLE,
+            0.5,
+            "The share of uncompacted bytes that starts a compaction.",
+            low=0,
+            high=1,
+        ),
+        _not_yet("min.compaction.lag.ms", Kind.LONG, 0, "The shortest a record stays uncompacted.", low=0),
+        _not_yet(
+            "min.insync.replicas", Kind.INT, 1, "Replicas that must have a record before acks=all is answered.", low=1
+        ),
+        _not_yet("preallocate", Kind.BOOLEAN, False, "Segment files get their full size when they are made."),
+        _not_yet("remote.log.copy.disable", Kind.BOOLEAN, False, "Remote storage takes no new segments."),
+        _not_yet(
+            "remote.log.delete.on.disable",
+            Kind.BOOLEAN,
+            False,
+            "Remote segments go when remote storage is switched off.",
+        ),
+        _not_yet("remote.storage.enable", Kind.BOOLEAN, False, "Older segments are stored remotely."),
+        _not_yet(
+            "retention.bytes", Kind.LONG, -1, "Old segments are deleted when a partition is over this size; -1: never."
+        ),
+        _not_yet("retention.ms", Kind.LONG, -1, "Segments older than this are deleted; -1: never.", low=-1),
+        _not_yet("segment.jitter.ms", Kind.LONG, 0, "Spreads the closing of segments by time.", low=0),
+        _not_yet("unclean.leader.election.enable", Kind.BOOLEAN, False, "A replica that lags may become leader."),
+    )
+}
+
+EVERY_TOPIC_SETTING: Mapping[str, Setting] = {**TOPIC_SETTINGS, **NOT_YET}
