@@ -1,0 +1,333 @@
+"""A record batch of magic 2 (KIP-98), the unit of producing, storing and fetching.
+
+    base offset int64 | length int32 (of all that follows) | partition leader epoch int32 | magic int8 = 2
+    | CRC-32C uint32 | attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64
+    | producer id int64 | producer epoch int16 | base sequence int32 | record count int32    61 bytes; then the records
+
+    attributes: bits 0-2 codec | 3 LogAppendTime | 4 transactional | 5 control
+                | 6 base timestamp is a delete horizon (KIP-534)
+
+The CRC covers everything from the attributes on, so that a broker assigns offset and leader epoch without touching it:
+`assign` patches 12 bytes in place, and a batch is never decoded on its way through. Positions are byte offsets into the
+buffer, lengths are bytes. Whatever the bytes are, what comes out is a value or a `RecordError`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, NamedTuple
+
+from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from .crc import crc32c
+from .errors import CorruptBatch, CorruptCrc, InvalidRecord, TruncatedBatch, UnsupportedCodec, UnsupportedMagic
+from .record import Record, decode_records, encode_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import Buffer
+
+MAGIC = 2
+HEADER_SIZE = 61
+# Base offset and length, in front of every batch and legacy message; the length field does not count them.
+LOG_OVERHEAD = 12
+# The smallest message that ever was: magic 0 with null key and null value.
+MIN_MESSAGE_BYTES = 14
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
+_MAGIC_AT = 16
+_CRC_AT = 17
+_CRC_FROM = 21
+_MAX_TIMESTAMP_AT = 35
+
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_PEEK = Struct(">qiib")
+_ASSIGN_OFFSET = Struct(">q")
+_INT32 = Struct(">i")
+_UINT32 = Struct(">I")
+_INT16 = Struct(">h")
+_INT64 = Struct(">q")
+
+
+class TimestampType(IntEnum):
+    """Whose clock the timestamps are: the producer's, or the broker's when it appended (`message.timestamp.type`)."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes in front of a batch, in wire order. `crc` is unsigned, timestamps are milliseconds."""
+
+    base_offset: int
+    batch_length: int  # Invariant: >= 49
+    partition_leader_epoch: int
+    magic: int  # Invariant: 2
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole batch with its header."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        """Of its last record; kept when compaction has removed that record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where the batch after this one starts at the earliest."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of the records. Raises UnsupportedCodec."""
+        codec = self.attributes & _CODEC_MASK
+        if codec > Compression.ZSTD:
+            raise UnsupportedCodec(f"batch at offset {self.base_offset}: compression codec {codec} does not exist")
+        return _COMPRESSIONS[codec]
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose clock `max_timestamp` is."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & _LOG_APPEND_TIME else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Holds control records (see control.py), which no consumer is handed."""
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """`base_timestamp` is when its tombstones may go (KIP-534); the records' deltas still count from it."""
+        return self.attributes & _DELETE_HORIZON != 0
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record: after 2^31 - 1 comes 0. -1 where the batch has none."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+
+_COMPRESSIONS = tuple(Compression)
+
+# A named tuple made without its Python-level constructor: half the time of `BatchHeader(*fields)`.
+_new_header: Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader] = tuple.__new__  # pyright: ignore[reportUnknownMemberType]
+
+
+# -- looking ---------------------------------------------------------------------------------------
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header at `position`. The rest of the batch need not be there.
+
+    Raises TruncatedBatch (fewer than 61 bytes), UnsupportedMagic, CorruptBatch (a length too small to be one).
+    """
+    try:
+        fields = _HEADER.unpack_from(buffer, position)
+    except StructError:
+        raise TruncatedBatch(f"no room for the {HEADER_SIZE} bytes of a batch header at {position}") from None
+    if fields[3] != MAGIC:
+        raise UnsupportedMagic(f"batch at {position} (offset {fields[0]}) has magic {fields[3]}, not {MAGIC}")
+    if fields[1] < HEADER_SIZE - LOG_OVERHEAD:
+        raise CorruptBatch(f"batch at {position} (offset {fields[0]}) says that it has {fields[1]} bytes")
+    return _new_header(BatchHeader, fields)
+
+
+def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
+    """Return (base offset, size in bytes with its first 12, magic) of the batch or legacy message at `position`.
+
+    For a legacy message "base offset" is its own. Raises TruncatedBatch (fewer than 17 bytes), CorruptBatch
+    (an impossible length), UnsupportedMagic (not 0, 1 or 2).
+    """
+    try:
+        offset, length, _, magic = _PEEK.unpack_from(buffer, position)
+    except StructError:
+        raise TruncatedBatch(f"no room for the {_PEEK.size} first bytes of a batch at {position}") from None
+    if length < MIN_MESSAGE_BYTES:
+        raise CorruptBatch(f"batch at {position} (offset {offset}) says that it has {length} bytes")
+    if not 0 <= magic <= MAGIC:
+        raise UnsupportedMagic(f"batch at {position} (offset {offset}) has magic {magic}")
+    return offset, length + LOG_OVERHEAD, magic
+
+
+def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of each whole batch in `buffer[position:end]`.
+
+    Stops before a batch that is cut off by the end: a fetch may end so. The caller sees it by comparing positions.
+    Raises UnsupportedMagic and CorruptBatch as `read_header` does.
+    """
+    view = memoryview(buffer)
+    end = len(view) if end is None else min(end, len(view))
+    while position + HEADER_SIZE <= end:
+        header = read_header(view, position)
+        following = position + header.batch_length + LOG_OVERHEAD
+        if following > end:
+            return
+        yield position, header
+        position = following
+
+
+# -- checking --------------------------------------------------------------------------------------
+
+
+def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Compare the CRC of the batch at `position` with the one in its header. Raises CorruptCrc, TruncatedBatch."""
+    view = memoryview(buffer)
+    end = position + header.batch_length + LOG_OVERHEAD
+    if end > len(view):
+        raise TruncatedBatch(f"batch at {position} ends at {end}, the buffer at {len(view)}")
+    computed = crc32c(view[position + _CRC_FROM : end])
+    if computed != header.crc:
+        raise CorruptCrc(
+            f"batch at {position} (offset {header.base_offset}): CRC {header.crc:#010x}, computed {computed:#010x}"
+        )
+
+
+def check_shape(header: BatchHeader) -> None:
+    """Refuse what a broker takes from no client, in the order and with the codes of Kafka's LogValidator.
+
+    Raises InvalidRecord (INVALID_RECORD) or UnsupportedCodec (UNSUPPORTED_COMPRESSION_TYPE).
+    """
+    count, delta = header.record_count, header.last_offset_delta
+    if header.base_offset != 0:
+        raise InvalidRecord(f"the base offset of a produced batch is 0, not {header.base_offset}")
+    if delta < 0:
+        raise InvalidRecord(f"the batch's last offset delta is {delta}")
+    if count <= 0:
+        raise InvalidRecord(f"the batch says that it has {count} records")
+    if count != delta + 1:
+        raise InvalidRecord(f"the batch says that it has {count} records, but its last offset delta is {delta}")
+    if header.attributes & _CONTROL:
+        raise InvalidRecord("clients write no control batches")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(f"producer {header.producer_id} gives no sequence ({header.base_sequence})")
+    _ = header.compression
+
+
+# -- changing in place -----------------------------------------------------------------------------
+
+
+def assign(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch at `position` its offset and leader epoch, in place. The CRC covers neither."""
+    _ASSIGN_OFFSET.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+
+
+def set_max_timestamp(buffer: Buffer, position: int, timestamp_type: TimestampType, timestamp_ms: int) -> None:
+    """Set type and largest timestamp of the batch at `position`, in place, and its CRC anew.
+
+    With LOG_APPEND_TIME this gives every record that timestamp. Raises what `read_header` raises, and TruncatedBatch.
+    """
+    header = read_header(buffer, position)
+    end = position + header.size_bytes
+    view = memoryview(buffer)
+    if end > len(view):
+        raise TruncatedBatch(f"batch at {position} ends at {end}, the buffer at {len(view)}")
+    attributes = header.attributes & ~_LOG_APPEND_TIME | timestamp_type << 3
+    _INT16.pack_into(view, position + _CRC_FROM, attributes)
+    _INT64.pack_into(view, position + _MAX_TIMESTAMP_AT, timestamp_ms)
+    _UINT32.pack_into(view, position + _CRC_AT, crc32c(view[position + _CRC_FROM : end]))
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """Return the batch of `records`: one at least, their offsets growing from `base_offset`, -1 for the next.
+
+    With LOG_APPEND_TIME all records read back with the largest of their timestamps. Raises InvalidRecord.
+    """
+    records = records if isinstance(records, (list, tuple)) else list(records)
+    if not records:
+        raise InvalidRecord("a batch has at least one record")
+    base_timestamp = records[0].timestamp_ms
+    body, count, last_offset_delta, max_timestamp = encode_records(records, base_offset, base_timestamp)
+    if compression:
+        body = compress(compression, body, level)
+    attributes = compression | timestamp_type << 3 | transactional << 4 | control << 5
+    header = _HEADER.pack(
+        base_offset, HEADER_SIZE - LOG_OVERHEAD + len(body), partition_leader_epoch, MAGIC, 0, attributes,
+        last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    crc = crc32c(body, crc32c(header[_CRC_FROM:]))
+    return b"".join((header[:_CRC_AT], _UINT32.pack(crc), header[_CRC_FROM:], body))
+
+
+def decode_batch(
+    buffer: Buffer,
+    position: int = 0,
+    header: BatchHeader | None = None,
+    check: bool = True,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+) -> list[Record]:
+    """Return the records of the batch at `position`, `check`ing its CRC first.
+
+    Decompressed they have at most `limit` bytes. Keys and values are copies. Raises any RecordError.
+    """
+    return list(iter_records(buffer, position, header, check, limit))
+
+
+def iter_records(
+    buffer: Buffer,
+    position: int = 0,
+    header: BatchHeader | None = None,
+    check: bool = True,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+) -> Iterator[Record]:
+    """Return an iterator over the records of the batch at `position`; as `decode_batch`, a record at a time.
+
+    CRC and compression are dealt with in the call; an InvalidRecord comes up when the iteration reaches it.
+    """
+    if header is None:
+        header = read_header(buffer, position)
+    if check:
+        check_crc(buffer, position, header)
+    view = memoryview(buffer)
+    end = position + header.size_bytes
+    if end > len(view):
+        raise TruncatedBatch(f"batch at {position} ends at {end}, the buffer at {len(view)}")
+    body = view[position + HEADER_SIZE : end]
+    data = decompress(header.compression, body, limit)
+    append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+    return decode_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)

@@ -1,0 +1,272 @@
+"""The four codecs of Kafka, on whole buffers: gzip, snappy in Java's (xerial) framing, LZ4 frames, zstd.
+
+Every decompression is bounded: it stops with `DecompressionLimit` as soon as the output passes `limit`, whatever a
+header promises, so a few hundred bytes from the network cannot become gigabytes. Broken data is `CorruptCompression`,
+never a codec's own exception. Libraries are imported at first use: a broker that only passes batches on loads none.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from .errors import CorruptCompression, DecompressionLimit, UnsupportedCodec
+from .xxh32 import xxh32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+# The default bound of one batch, decompressed. Kafka sets none; the largest request that a default broker accepts is
+# 100 MiB (socket.request.max.bytes), and a batch that grows well beyond that is an attack or a mistake.
+MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+
+# How much the streaming zstd decoder is fed at a time: four bytes can repeat one byte over a block of 128 KiB, so this
+# many can overshoot `limit` by 32 MiB at worst before it is looked at.
+ZSTD_FEED_BYTES = 1024
+
+# Java's SnappyOutputStream starts each stream with this magic, version 1 and compatible version 1, then blocks of
+# (int32 length, raw snappy). librdkafka and Go clients send either this or one raw block.
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+XERIAL_BLOCK_BYTES = 32 * 1024
+
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+
+
+class Compression(IntEnum):
+    """The codec in bits 0-2 of the attributes of a batch or a legacy message."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Return `data` compressed; `level` is the codec's own scale (None: its default; snappy has no levels)."""
+    return _codec(codec)[0](data, level)
+
+
+def decompress(codec: int, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Return `data` decompressed, at most `limit` bytes.
+
+    Raises UnsupportedCodec, CorruptCompression, or DecompressionLimit.
+    """
+    return _codec(codec)[1](data, limit)
+
+
+def _codec(codec: int) -> tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]:
+    try:
+        return _CODECS[codec]
+    except KeyError:
+        raise UnsupportedCodec(f"compression codec {codec} does not exist") from None
+
+
+def _check_limit(size: int, limit: int) -> None:
+    if size > limit:
+        raise DecompressionLimit(f"decompresses to more than {limit} bytes")
+
+
+# -- none ------------------------------------------------------------------------------------------
+
+
+def _none_compress(data: Buffer, level: int | None) -> bytes:
+    return bytes(data)
+
+
+def _none_decompress(data: Buffer, limit: int) -> bytes:
+    return bytes(data)
+
+
+# -- gzip ------------------------------------------------------------------------------------------
+
+
+def _gzip_compress(data: Buffer, level: int | None) -> bytes:
+    stream = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
+    return stream.compress(data) + stream.flush()
+
+
+def _gzip_decompress(data: Buffer, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    total = 0
+    rest: Buffer = data
+    try:
+        while True:  # a gzip stream may have several members; each pass uses up at least a member's header
+            stream = zlib.decompressobj(31)
+            piece = stream.decompress(rest, limit - total + 1)
+            total += len(piece)
+            _check_limit(total, limit)
+            if not stream.eof:
+                raise CorruptCompression("gzip stream ends early")
+            pieces.append(piece)
+            rest = stream.unused_data
+            if not rest:
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    except zlib.error as error:
+        raise CorruptCompression(f"gzip: {error}") from error
+
+
+# -- snappy ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _snappy() -> Any:
+    import cramjam
+
+    return cramjam.snappy
+
+
+def _snappy_compress(data: Buffer, level: int | None) -> bytes:
+    raw = _snappy().compress_raw
+    view = memoryview(data)
+    out = bytearray(XERIAL_HEADER)
+    for start in range(0, len(view), XERIAL_BLOCK_BYTES):
+        block = bytes(raw(view[start : start + XERIAL_BLOCK_BYTES]))
+        out += len(block).to_bytes(4, "big")
+        out += block
+    return bytes(out)
+
+
+def _snappy_decompress(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
+    if bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        return _snappy_block(view, limit)
+    pieces: list[bytes] = []
+    total, position, end = 0, len(XERIAL_HEADER), len(view)
+    while position < end:
+        if bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:  # streams one after the other are one
+            position += len(XERIAL_HEADER)
+            continue
+        length = int.from_bytes(view[position : position + 4], "big")
+        position += 4
+        if not 0 < length <= end - position:
+            raise CorruptCompression(f"snappy block of {length} bytes where {max(end - position, 0)} are left")
+        piece = _snappy_block(view[position : position + length], limit - total)
+        total += len(piece)
+        pieces.append(piece)
+        position += length
+    if position != end:
+        raise CorruptCompression("snappy stream ends inside its header")
+    return b"".join(pieces)
+
+
+def _snappy_block(block: memoryview, limit: int) -> bytes:
+    """Decompress one raw block. Its length stands in front, so the bound is checked before anything is allocated."""
+    snappy = _snappy()
+    try:
+        size: int = snappy.decompress_raw_len(block)
+        _check_limit(size, limit)
+        return bytes(snappy.decompress_raw(block, output_len=size))
+    except DecompressionLimit:
+        raise
+    except Exception as error:
+        raise CorruptCompression(f"snappy: {error}") from error
+
+
+# -- lz4 -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _lz4() -> Any:
+    import lz4.frame
+
+    return lz4.frame
+
+
+def _lz4_compress(data: Buffer, level: int | None) -> bytes:
+    # Java reads independent blocks only, and older clients know no content size.
+    return _lz4().compress(
+        data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+
+
+def _lz4_decompress(data: Buffer, limit: int) -> bytes:
+    stream = _lz4().LZ4FrameDecompressor()
+    try:
+        out: bytes = stream.decompress(data, max_length=limit + 1)
+    except RuntimeError as error:
+        raise CorruptCompression(f"lz4: {error}") from error
+    _check_limit(len(out), limit)
+    if not stream.eof:
+        raise CorruptCompression("lz4 frame ends early")
+    return out
+
+
+def lz4_header_checksum(data: Buffer, *, broken: bool) -> bytearray:
+    """Return the LZ4 frame `data` with its header checksum made right, or made wrong in the way of magic 0.
+
+    Kafka up to 0.9 computed the checksum over the frame's magic number too (KAFKA-3160). Message sets of magic 0 keep
+    that mistake for ever: they are written with it for old readers, and read whatever stands there.
+    """
+    frame = bytearray(data)
+    if len(frame) < 7 or not frame.startswith(LZ4_MAGIC):
+        raise CorruptCompression("not an LZ4 frame")
+    # FLG's bit 3 says that 8 bytes of content size follow BD, bit 0 that 4 bytes of a dictionary id do.
+    end = 6 + (8 if frame[4] & 0x08 else 0) + (4 if frame[4] & 0x01 else 0)
+    if len(frame) <= end:
+        raise CorruptCompression("lz4 frame ends early")
+    frame[end] = xxh32(bytes(frame[0 if broken else 4 : end])) >> 8 & 0xFF
+    return frame
+
+
+# -- zstd ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _zstd() -> Any:
+    import zstandard
+
+    return zstandard
+
+
+@lru_cache(maxsize=32)  # zstd's levels in use at one time: a handful
+def _zstd_compressor(level: int) -> Any:
+    return _zstd().ZstdCompressor(level=level)
+
+
+@lru_cache(maxsize=1)
+def _zstd_decompressor() -> Any:
+    return _zstd().ZstdDecompressor()
+
+
+def _zstd_compress(data: Buffer, level: int | None) -> bytes:
+    return _zstd_compressor(3 if level is None else level).compress(data)
+
+
+def _zstd_decompress(data: Buffer, limit: int) -> bytes:
+    """Decompress one or more frames, as streams: producers leave the content size out, and it is never trusted."""
+    view = memoryview(data)
+    stream = _zstd_decompressor().decompressobj()
+    pieces: list[bytes] = []
+    total, position = 0, 0
+    try:
+        while position < len(view):
+            piece: bytes = stream.decompress(view[position : position + ZSTD_FEED_BYTES])
+            position += ZSTD_FEED_BYTES
+            total += len(piece)
+            _check_limit(total, limit)
+            pieces.append(piece)
+            if stream.eof:
+                position = min(position, len(view)) - len(stream.unused_data)
+                if position < len(view):
+                    stream = _zstd_decompressor().decompressobj()
+    except _zstd().ZstdError as error:
+        raise CorruptCompression(f"zstd: {error}") from error
+    if not stream.eof:
+        raise CorruptCompression("zstd frame ends early")
+    return b"".join(pieces)
+
+
+_CODECS: dict[int, tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]] = {
+    Compression.NONE: (_none_compress, _none_decompress),
+    Compression.GZIP: (_gzip_compress, _gzip_decompress),
+    Compression.SNAPPY: (_snappy_compress, _snappy_decompress),
+    Compression.LZ4: (_lz4_compress, _lz4_decompress),
+    Compression.ZSTD: (_zstd_compress, _zstd_decompress),
+}
