@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from .crc import crc32c
@@ -139,7 +139,10 @@ class BatchHeader(NamedTuple):
 _COMPRESSIONS = tuple(Compression)
 
 # A named tuple made without its Python-level constructor: half the time of `BatchHeader(*fields)`.
-_new_header: Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader] = tuple.__new__  # pyright: ignore[reportUnknownMemberType]
+_new_header = cast(
+    "Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]",
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
+)
 
 
 # -- looking ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _portable() -> Callable[[Buffer, int], int]:
     """Return crcmod's CRC-32C. Its import is late: it reads a table that the hardware path does not need."""
-    from crcmod.predefined import mkPredefinedCrcFun
+    from crcmod.predefined import mkPredefinedCrcFun  # pyright: ignore[reportUnknownVariableType]
 
     return cast("Callable[[Buffer, int], int]", mkPredefinedCrcFun("crc-32c"))
 

@@ -10,7 +10,7 @@ loop with short varints inline. Broken bytes raise `InvalidRecord`, whatever the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .errors import InvalidRecord
 
@@ -42,7 +42,10 @@ class Record(NamedTuple):
 
 
 # A named tuple made without its Python-level constructor: half the time of `Record(...)`.
-_new_record: Callable[[type[Record], tuple[object, ...]], Record] = tuple.__new__  # pyright: ignore[reportUnknownMemberType]
+_new_record = cast(
+    "Callable[[type[Record], tuple[object, ...]], Record]",
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
+)
 
 
 def size_upper_bound(key: bytes | None, value: bytes | None, headers: Headers = ()) -> int:
