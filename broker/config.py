@@ -1,8 +1,8 @@
 """The broker's configs: the one table of what `--config` and `--set` accept, each under Kafka's name and acted on.
 
-`BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts as a
-server.properties file has them. A field `log_segment_bytes` is the config `log.segment.bytes`; types, ranges and defaults
-are those of Kafka 4.3.1 (a test compares them), but for a few that are listed there with the reason.
+`BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
+A field `log_segment_bytes` is the config `log.segment.bytes`; types, ranges and defaults are those of Kafka 4.3.1 (a
+test compares them), but for a few that are listed there with the reason.
 
 Promise: a config in this table changes what the broker does. Kafka's other names are warnings that say so, because a
 server.properties file written for Kafka should start Odradek; only what would be unsafe to leave out is refused.
