@@ -6,10 +6,11 @@
 
     attributes: bits 0-2 codec | bit 3 LogAppendTime (magic 1)
 
-A compressed set is one *wrapper* message whose value is the compressed bytes of an inner set, of the same magic and not
-compressed again. The wrapper's offset is that of its last inner message. Inner offsets are absolute at magic 0; at magic
-1 they count from 0 (KIP-31), so the first one's absolute offset is wrapper - last inner. A wrapper of LogAppendTime lends
-its timestamp to all (KIP-32). LZ4 at magic 0 has a wrong header checksum (KAFKA-3160); zstd and headers came with magic 2.
+A compressed set is one *wrapper* message whose value is the compressed bytes of an inner set, of the same magic and
+not compressed again. The wrapper's offset is that of its last inner message. Inner offsets are absolute at magic 0; at
+magic 1 they count from 0 (KIP-31), so the first one's absolute offset is wrapper - last inner. A wrapper of
+LogAppendTime lends its timestamp to all (KIP-32). LZ4 at magic 0 has a wrong header checksum (KAFKA-3160); zstd and
+headers came with magic 2.
 """
 
 from __future__ import annotations

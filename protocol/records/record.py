@@ -10,6 +10,7 @@ loop with short varints inline. Broken bytes raise `InvalidRecord`, whatever the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .errors import InvalidRecord
@@ -63,68 +64,73 @@ def decode_records(
 
     `append_time_ms` replaces every timestamp (a batch of LogAppendTime). Raises InvalidRecord.
     """
-    new, record_type, end_of_data = _new_record, Record, len(data)
-    position = 0
-    timestamp_ms = append_time_ms if append_time_ms is not None else NO_TIMESTAMP
+    new, record_type, position = _new_record, Record, 0
     headers: Headers
     try:
         for _ in range(count):
-            number = data[position]
-            position += 1
-            if number > 0x7F:
-                number, position = _varint_rest(data, position, number)
-            end = position + ((number >> 1) ^ -(number & 1))
+            if (number := data[position]) < 0x80:
+                position += 1
+            elif (byte := data[position + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                position += 2
+            else:
+                number, position = _long_varint(data, position)
+            twice_end = (position << 1) + number  # stays odd, and so never matches, where the length is negative
             position += 1  # attributes: none are defined
-            number = data[position]
-            position += 1
-            if number > 0x7F:
-                number, position = _varint_rest(data, position, number)
-            if append_time_ms is None:
-                timestamp_ms = base_timestamp + ((number >> 1) ^ -(number & 1))
-            number = data[position]
-            position += 1
-            if number > 0x7F:
-                number, position = _varint_rest(data, position, number)
-            offset = base_offset + ((number >> 1) ^ -(number & 1))
-
-            number = data[position]
-            position += 1
-            if number > 0x7F:
-                number, position = _varint_rest(data, position, number)
+            if (number := data[position]) < 0x80:
+                position += 1
+            elif (byte := data[position + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                position += 2
+            else:
+                number, position = _long_varint(data, position)
+            timestamp_ms = base_timestamp - (number + 1 >> 1) if number & 1 else base_timestamp + (number >> 1)
+            if (number := data[position]) < 0x80:
+                position += 1
+            elif (byte := data[position + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                position += 2
+            else:
+                number, position = _long_varint(data, position)
+            offset = base_offset - (number + 1 >> 1) if number & 1 else base_offset + (number >> 1)
+            if (number := data[position]) < 0x80:
+                position += 1
+            else:
+                number, position = _long_varint(data, position)
             if number & 1:
                 key = None
             else:
-                start = position
-                position += number >> 1
-                key = data[start:position]
-            number = data[position]
-            position += 1
-            if number > 0x7F:
-                number, position = _varint_rest(data, position, number)
+                key = data[position : (position := position + (number >> 1))]
+            if (number := data[position]) < 0x80:
+                position += 1
+            elif (byte := data[position + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                position += 2
+            else:
+                number, position = _long_varint(data, position)
             if number & 1:
                 value = None
             else:
-                start = position
-                position += number >> 1
-                value = data[start:position]
+                value = data[position : (position := position + (number >> 1))]
             if data[position]:
                 headers, position = _decode_headers(data, position)
             else:
                 headers = ()
                 position += 1
-            if position != end:
-                raise InvalidRecord(f"a record says that it ends at byte {end}, but its fields end at {position}")
+            if position << 1 != twice_end:
+                raise InvalidRecord(f"record at offset {offset} does not end where its length says")
+            if append_time_ms is not None:
+                timestamp_ms = append_time_ms
             yield new(record_type, (offset, timestamp_ms, key, value, headers))
     except IndexError:
-        raise InvalidRecord(f"a record goes beyond the {end_of_data} bytes of its batch") from None
-    if position != end_of_data:
-        raise InvalidRecord(f"{end_of_data - position} bytes are left after the {count} records of the batch")
+        raise InvalidRecord(f"a record goes beyond the {len(data)} bytes of its batch") from None
+    if position != len(data):
+        raise InvalidRecord(f"{len(data) - position} bytes are left after the {count} records of the batch")
 
 
-def _varint_rest(data: bytes, position: int, number: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte, `number`, has its top bit set; return (it, position after it)."""
-    number &= 0x7F
-    shift = 7
+def _long_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return (the unsigned varint at `position`, the position after it)."""
+    number = shift = 0
     while True:
         byte = data[position]
         position += 1
@@ -155,14 +161,16 @@ def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
         else:
             start, position = position, position + length
             headers.append((name, data[start:position]))
+    if position > len(data):
+        raise InvalidRecord(f"a record goes beyond the {len(data)} bytes of its batch")
     return tuple(headers), position
 
 
 def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
-    number = data[position]
-    position += 1
-    if number > 0x7F:
-        number, position = _varint_rest(data, position, number)
+    if (number := data[position]) < 0x80:
+        position += 1
+    else:
+        number, position = _long_varint(data, position)
     return (number >> 1) ^ -(number & 1), position
 
 
@@ -177,9 +185,14 @@ def _encode_varint(number: int) -> bytes:
     return bytes(out)
 
 
-# The varints of 0 to 8191: nearly every length and delta of a batch. -1 is one byte too: null.
-_SMALL = [_encode_varint(number) for number in range(8192)]
 _NULL = _encode_varint(-1)
+
+
+@lru_cache(maxsize=1)
+def _short_varints() -> list[bytes]:
+    """The varints of 0 to 8191: nearly all lengths and deltas of a batch. Made at first use, it takes 1 ms."""
+    one = [bytes((number << 1,)) for number in range(64)]
+    return one + [bytes((number << 1 & 0x7F | 0x80, number >> 6)) for number in range(64, 8192)]
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> tuple[bytes, int, int, int]:
@@ -188,7 +201,7 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     An offset of -1 stands for the one after the record before (the first: `base_offset`). Raises InvalidRecord.
     """
     out: list[bytes] = []
-    append, join, small, varint = out.append, b"".join, _SMALL, _encode_varint
+    append, join, small, varint = out.append, b"".join, _short_varints(), _encode_varint
     zero, null, none = small[0], _NULL, b""
     count, delta, max_timestamp = 0, -1, NO_TIMESTAMP
     for offset, timestamp_ms, key, value, headers in records:
@@ -215,7 +228,7 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
                 key or none,
                 null if value_size < 0 else small[value_size] if value_size < 8192 else varint(value_size),
                 value or none,
-                _encode_headers(headers) if headers else zero,
+                _encode_headers(headers, small) if headers else zero,
             )
         )
         size = len(body)
@@ -226,18 +239,18 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     return join(out), count, delta, max_timestamp
 
 
-def _encode_headers(headers: Headers) -> bytes:
-    out = bytearray(_encode_varint(len(headers)))
+def _encode_headers(headers: Headers, small: list[bytes]) -> bytes:
+    out = [_encode_varint(len(headers))]
     for name, content in headers:
         try:
             key = name.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise InvalidRecord(f"header key {name!r} is not text: {error.reason}") from error
-        out += _encode_varint(len(key))
-        out += key
+        out.append(small[len(key)] if len(key) < 8192 else _encode_varint(len(key)))
+        out.append(key)
         if content is None:
-            out += _NULL
+            out.append(_NULL)
         else:
-            out += _encode_varint(len(content))
-            out += content
-    return bytes(out)
+            out.append(small[len(content)] if len(content) < 8192 else _encode_varint(len(content)))
+            out.append(content)
+    return b"".join(out)
