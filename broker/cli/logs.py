@@ -1,0 +1,51 @@
+"""Logging to standard error: lines for people, or one JSON object a line for machines.
+
+A JSON line has `time` (UTC, ISO 8601, milliseconds), `level`, `logger`, `message`, whatever was passed as `extra`, and
+`exception` where there is one. Promise: one event is one line in JSON, whatever its text contains.
+"""
+
+import logging
+import sys
+import time
+from typing import Any
+
+FORMATS = ("human", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def set_up_logging(log_format: str, level: str) -> None:
+    """Sends everything from `level` up to standard error. Replaces what was set up before."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if log_format == "json" else _Human())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+
+
+class _Human(logging.Formatter):
+    """`2026-11-21 10:05:52.123 WARNING server: text`, local time; a traceback takes lines of its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        name = record.name.removeprefix("odradek.").removeprefix("broker.")
+        line = f"{stamp}.{int(record.msecs):03d} {record.levelname:<7} {name}: {record.getMessage()}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        import json
+
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        event: dict[str, Any] = {
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
