@@ -1,0 +1,178 @@
+"""Kafka's APIs: their keys, where their messages are declared, and which header goes with which version.
+
+A flexible request has header version 2 (with tagged fields), others have 1; a flexible response has header version 1,
+others 0; and the response of ApiVersions always has 0, because a client that does not know the broker yet must be able
+to read it. Message modules are imported when an API is first asked for.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import Literal, NamedTuple
+
+from .errors import UnknownVersion
+from .schema import LAST_VERSION, Message, span
+
+
+class ApiKey(IntEnum):
+    """Every API of Kafka 4.3.1, whether this code speaks it or not."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class Api(NamedTuple):
+    """One API as it is declared here."""
+
+    versions: str
+    """What can be encoded and decoded: Kafka 4.3.1's versions and, of five APIs, the older ones it no longer lists."""
+    flexible: str
+    """The versions with compact lengths and tagged fields."""
+
+
+APIS: dict[ApiKey, Api] = {
+    ApiKey.PRODUCE: Api("0-13", "9+"),
+    ApiKey.FETCH: Api("0-18", "12+"),
+    ApiKey.LIST_OFFSETS: Api("0-11", "6+"),
+    ApiKey.METADATA: Api("0-13", "9+"),
+    ApiKey.OFFSET_COMMIT: Api("0-10", "8+"),
+    ApiKey.OFFSET_FETCH: Api("0-10", "6+"),
+    ApiKey.FIND_COORDINATOR: Api("0-6", "3+"),
+    ApiKey.JOIN_GROUP: Api("0-9", "6+"),
+    ApiKey.HEARTBEAT: Api("0-4", "4+"),
+    ApiKey.LEAVE_GROUP: Api("0-5", "4+"),
+    ApiKey.SYNC_GROUP: Api("0-5", "4+"),
+    ApiKey.DESCRIBE_GROUPS: Api("0-6", "5+"),
+    ApiKey.LIST_GROUPS: Api("0-5", "3+"),
+    ApiKey.API_VERSIONS: Api("0-4", "3+"),
+    ApiKey.CREATE_TOPICS: Api("2-7", "5+"),
+    ApiKey.DELETE_TOPICS: Api("1-6", "4+"),
+    ApiKey.INIT_PRODUCER_ID: Api("0-6", "2+"),
+    ApiKey.DESCRIBE_CONFIGS: Api("1-4", "4+"),
+    ApiKey.DESCRIBE_CLUSTER: Api("0-2", "0+"),
+}
+"""The APIs that have a module of their name in messages/."""
+
+NOT_FLEXIBLE = LAST_VERSION + 1
+
+FLEXIBLE_FROM: dict[int, int] = {int(key): min(span(api.flexible), default=NOT_FLEXIBLE) for key, api in APIS.items()}
+"""API key -> its first flexible version. All later ones are flexible too."""
+
+
+def is_declared(key: int, version: int) -> bool:
+    """Whether there is a codec for this version of the API."""
+    api = APIS.get(key)  # type: ignore[call-overload]
+    return api is not None and version in span(api.versions)
+
+
+def request_header_version(key: int, version: int) -> int:
+    """1, or 2 where the header ends in tagged fields. Raises UnknownVersion for what is not declared here."""
+    if not is_declared(key, version):
+        raise UnknownVersion(f"API key {key} version {version} is not known")
+    return 2 if version >= FLEXIBLE_FROM[key] else 1
+
+
+def response_header_version(key: int, version: int) -> int:
+    """0, or 1 where the header ends in tagged fields."""
+    return 0 if key == ApiKey.API_VERSIONS else request_header_version(key, version) - 1
+
+
+@cache
+def message(key: ApiKey, kind: Literal["request", "response"]) -> type[Message]:
+    """The class of an API's requests or responses: (ApiKey.HEARTBEAT, "request") -> HeartbeatRequest."""
+    module = import_module(f".messages.{key.name.lower()}", __package__)
+    name = "".join(word.capitalize() for word in key.name.split("_")) + kind.capitalize()
+    return getattr(module, name)

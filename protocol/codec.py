@@ -1,0 +1,81 @@
+"""Encode and decode any declared message: the door to the compiled codecs.
+
+A codec is compiled when its (message, version) is first asked for, which takes about a millisecond, and is kept. There
+are only as many as there are declared versions, so the tables below are bounded by the code itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .decoding import compile_decoder
+from .encoding import Piece, compile_encoder
+from .errors import EncodeError, TrailingBytes, TruncatedMessage
+from .primitives import Buffer
+from .schema import Message, versions
+
+__all__ = [
+    "Buffer",
+    "Piece",
+    "decode",
+    "decode_versioned",
+    "decoder",
+    "encode",
+    "encode_versioned",
+    "encoder",
+    "versions",
+]
+
+M = TypeVar("M", bound=Message)
+
+_decoders: dict[tuple[type[Message], int], Callable[[Buffer, int], tuple[Any, int]]] = {}
+_encoders: dict[tuple[type[Message], int], Callable[[Any], list[Piece]]] = {}
+
+
+def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
+    """The message that fills buffer from offset to its end. Raises DecodeError, TrailingBytes where bytes are left."""
+    message, end = decoder(cls, version)(buffer, offset)
+    if end != len(buffer):
+        raise TrailingBytes(f"{cls.__name__} v{version} ends at offset {end} of {len(buffer)}")
+    return message
+
+
+def encode(message: Message, version: int) -> list[Piece]:
+    """The message's bytes as pieces, at least one. Raises EncodeError where a value does not fit the version."""
+    return encoder(message.__class__, version)(message)
+
+
+def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
+    """The compiled function (buffer, offset) -> (message, the offset behind it). Raises UnknownVersion."""
+    try:
+        return _decoders[cls, version]
+    except KeyError:
+        made = _decoders[cls, version] = compile_decoder(cls, version)
+        return made
+
+
+def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
+    """The compiled function message -> pieces. Raises EncodeError where cls has no such version."""
+    try:
+        return _encoders[cls, version]
+    except KeyError:
+        made = _encoders[cls, version] = compile_encoder(cls, version)
+        return made
+
+
+def encode_versioned(message: Message, version: int) -> bytes:
+    """The message behind its version as int16: the form that lies in records and in the bytes of other messages."""
+    pieces = encode(message, version)
+    if len(pieces) != 1 or not isinstance(pieces[0], bytes):
+        raise EncodeError(f"{message.__class__.__name__} holds records, which have no versioned form")
+    return struct.pack(">h", version) + pieces[0]
+
+
+def decode_versioned(cls: type[M], buffer: Buffer) -> M:
+    """The message behind its version as int16. Raises DecodeError, UnknownVersion for a version that cls lacks."""
+    if len(buffer) < 2:
+        raise TruncatedMessage(f"{cls.__name__} lacks the two bytes of its version")
+    (version,) = struct.unpack_from(">h", buffer)
+    return decode(cls, version, buffer, 2)

@@ -1,0 +1,130 @@
+"""Frames: what stands around a message on a connection.
+
+    request:   size int32 | key int16 | version int16 | correlation id int32 | client id | [tagged fields] | body
+    response:  size int32 | correlation id int32 | [tagged fields] | body
+
+The size counts what follows it. The client id is a nullable string with an int16 length in every header version. The
+tagged fields stand in flexible versions only, and never in the response of ApiVersions (apis.py says why). A connection
+takes the size off before it hands a frame in; the encoders here put it in front.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple, TypeVar
+
+from .apis import FLEXIBLE_FROM, NOT_FLEXIBLE, ApiKey, is_declared
+from .codec import Piece, decoder, encoder
+from .decoding import skip_tagged_fields
+from .errors import EncodeError, InvalidField, TrailingBytes, TruncatedMessage
+from .primitives import Buffer
+from .schema import Message
+
+M = TypeVar("M", bound=Message)
+
+MAX_FRAME_BYTES = 0x7FFFFFFF
+"""What the size in front of a frame can say."""
+
+_request_head = struct.Struct(">hhih")
+_size = struct.Struct(">i")
+_correlation_id = struct.Struct(">i")
+_flexible_head = struct.Struct(">ix")
+
+
+class RequestHeader(NamedTuple):
+    """Who asks for what."""
+
+    api_key: int
+    """Not always a known one."""
+    api_version: int
+    correlation_id: int
+    """Given back with the response."""
+    client_id: str | None
+
+
+def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
+    """(header, where the body begins) of a frame without its size. Raises DecodeError.
+
+    Of an API or version that is not declared, the offset is that behind the client id: whether tagged fields follow
+    cannot be known, and the caller has no use for the body anyway.
+    """
+    try:
+        key, version, correlation_id, length = _request_head.unpack_from(buffer)
+    except struct.error:
+        raise TruncatedMessage(f"a request header does not fit in {len(buffer)} bytes") from None
+    position = 10
+    if length >= 0:
+        position += length
+        if position > len(buffer):
+            raise TruncatedMessage(f"a client id of {length} bytes does not fit in the frame of {len(buffer)}")
+        try:
+            client_id = str(buffer[10:position], "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidField("the client id is not UTF-8") from error
+    elif length == -1:
+        client_id = None
+    else:
+        raise InvalidField(f"the client id has the length {length}")
+    if version >= FLEXIBLE_FROM.get(key, NOT_FLEXIBLE) and is_declared(key, version):
+        position = _skip_tags(buffer, position)
+    return RequestHeader(key, version, correlation_id, client_id), position
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Message
+) -> list[Piece]:
+    """A whole frame, its size in front. Raises EncodeError."""
+    pieces = encoder(message.__class__, api_version)(message)
+    text = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(text)
+    if length > 0x7FFF:
+        raise EncodeError(f"a client id of {length} bytes: 32767 is the most")
+    head = _request_head.pack(api_key, api_version, correlation_id, length) + text
+    if api_version in message.__class__.FLEXIBLE:
+        head += b"\0"
+    return _framed(head, pieces)
+
+
+def encode_response(correlation_id: int, message: Message, version: int) -> list[Piece]:
+    """A whole frame, its size in front. The first piece is bytes, records are pieces of their own. Raises EncodeError."""
+    cls = message.__class__
+    pieces = encoder(cls, version)(message)
+    flexible = version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS
+    head = _flexible_head if flexible else _correlation_id
+    return _framed(head.pack(correlation_id), pieces)
+
+
+def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]:
+    """(correlation id, message) of a frame without its size. Raises DecodeError."""
+    if len(buffer) < 4:
+        raise TruncatedMessage(f"a response header does not fit in {len(buffer)} bytes")
+    (correlation_id,) = _correlation_id.unpack_from(buffer)
+    position = 4
+    if version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS:
+        position = _skip_tags(buffer, position)
+    message, end = decoder(cls, version)(buffer, position)
+    if end != len(buffer):
+        raise TrailingBytes(f"{cls.__name__} v{version} ends at offset {end} of {len(buffer)}")
+    return correlation_id, message
+
+
+def _framed(head: bytes, pieces: list[Piece]) -> list[Piece]:
+    """The pieces behind their size and head, which go into the first piece where that is bytes."""
+    size = len(head) + sum(map(len, pieces))
+    if size > MAX_FRAME_BYTES:
+        raise EncodeError(f"a frame of {size} bytes: {MAX_FRAME_BYTES} is the most")
+    first = pieces[0]
+    if isinstance(first, bytes):
+        pieces[0] = b"".join((_size.pack(size), head, first))
+    else:
+        pieces.insert(0, _size.pack(size) + head)
+    return pieces
+
+
+def _skip_tags(buffer: Buffer, position: int) -> int:
+    """The position behind a header's tagged fields: nearly always the one byte that says there are none."""
+    end = len(buffer)
+    if position >= end:
+        raise TruncatedMessage("the header's tagged fields are missing")
+    first = buffer[position]
+    return skip_tagged_fields(buffer, position + 1, first, end) if first else position + 1

@@ -1,0 +1,43 @@
+"""ListOffsets, API key 2."""
+
+from __future__ import annotations
+
+from ..schema import Message, Struct, array, int8, int16, int32, int64, string
+
+
+class ListOffsetsRequest(Message, key=2, versions="0-11", flexible="6+"):
+    replica_id: int = int32("0+")
+    isolation_level: int = int8("2+")
+    topics: list[ListOffsetsTopic] = array("0+")
+    timeout_ms: int = int32("10+", ignorable=True)
+
+
+class ListOffsetsTopic(Struct):
+    name: str = string("0+")
+    partitions: list[ListOffsetsPartition] = array("0+")
+
+
+class ListOffsetsPartition(Struct):
+    partition_index: int = int32("0+")
+    current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
+    timestamp: int = int64("0+")
+    max_num_offsets: int = int32("0", default=1)
+
+
+class ListOffsetsResponse(Message, key=2, versions="0-11", flexible="6+"):
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[ListOffsetsTopicResponse] = array("0+")
+
+
+class ListOffsetsTopicResponse(Struct):
+    name: str = string("0+")
+    partitions: list[ListOffsetsPartitionResponse] = array("0+")
+
+
+class ListOffsetsPartitionResponse(Struct):
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+    old_style_offsets: list[int] = array("0", of="int64")
+    timestamp: int = int64("1+", default=-1)
+    offset: int = int64("1+", default=-1)
+    leader_epoch: int = int32("4+", default=-1)
