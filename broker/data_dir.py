@@ -1,0 +1,88 @@
+"""The data directory: who may use it, and what the last stop left there.
+
+It holds Kafka's `meta.properties` (which cluster and node the data belong to), a lock file, the clean-stop marker,
+the metadata journal and a directory a partition. One process at a time: a second is refused and the first never
+notices.
+"""
+
+import secrets
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+from ..storage import checkpoints
+from ..storage.checkpoints import MetaProperties
+from ..storage.errors import LockedError, StorageError
+from ..storage.files import DirectoryLock
+
+
+class StartError(Exception):
+    """Why the broker cannot start, in one line that says what to do."""
+
+
+class DataDir:
+    """A locked data directory. `open` before anything is read, `close` last of all."""
+
+    def __init__(self, path: Path, lock: DirectoryLock, meta: MetaProperties, clean: bool) -> None:
+        self.path = path
+        self.meta = meta
+        self.clean = clean
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path, node_id: int) -> "DataDir":
+        """Makes the directory if need be, locks it, and takes away the clean-stop marker.
+
+        StartError says why it cannot.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = DirectoryLock(path)
+        except LockedError as error:
+            why = f"data directory {path} is in use by another process: stop that one, or choose another --data-dir"
+            raise StartError(why) from error
+        except (OSError, StorageError) as error:
+            raise StartError(f"data directory {path} cannot be written: {error}") from error
+        try:
+            meta = cls._meta(path, node_id)
+            clean = checkpoints.take_clean_shutdown(path)
+        except (OSError, StorageError) as error:
+            lock.release()
+            raise StartError(f"data directory {path} cannot be used: {error}") from error
+        except StartError:
+            lock.release()
+            raise
+        return cls(path, lock, meta, clean)
+
+    def mark_clean(self) -> None:
+        """Everything is on disk: the next start need not check."""
+        checkpoints.write_clean_shutdown(self.path)
+
+    def close(self) -> None:
+        """Lets others have the directory."""
+        self._lock.release()
+
+    @staticmethod
+    def _meta(path: Path, node_id: int) -> MetaProperties:
+        meta = checkpoints.read_meta_properties(path)
+        if meta is None:
+            strangers = sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
+            if strangers:
+                shown = ", ".join(strangers[:3])
+                raise StartError(
+                    f"data directory {path} is not empty and not a broker's ({shown}): choose another --data-dir"
+                )
+            meta = MetaProperties(_new_id_text(), node_id, _new_id_text())
+            checkpoints.write_meta_properties(path, meta)
+        if meta.node_id != node_id:
+            raise StartError(
+                f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
+            )
+        return meta
+
+
+def _new_id_text() -> str:
+    """A random UUID as Kafka writes ids: 22 letters of base64, never beginning with '-'."""
+    while True:
+        text = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

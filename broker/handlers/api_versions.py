@@ -1,0 +1,37 @@
+"""ApiVersions, API key 18: what this broker serves.
+
+A version above ours is answered in version 0 with UNSUPPORTED_VERSION and our range of this one API, so that the
+client asks again lower (KIP-511). Version 3 also names the client's software; version 4 lets a feature begin at
+version 0.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.apis import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ..dispatch import ROUTES, RequestContext
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+# What a client may call itself (KIP-511).
+_SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+
+
+def handle(broker: "Broker", context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """The table of routes, as it stands."""
+    offered = [ApiVersion(int(route.key), route.advertised_min, route.max_version) for route in ROUTES]
+    own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
+    if not own.min_version <= context.api_version <= own.max_version:
+        return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[own])
+    if context.api_version >= 3 and not (
+        _is_software(request.client_software_name) and _is_software(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+    return ApiVersionsResponse(api_keys=offered)
+
+
+def _is_software(text: str) -> bool:
+    """Letters, digits, dots and hyphens, beginning and ending with a letter or digit."""
+    return bool(text) and set(text) <= _SOFTWARE and text[0].isalnum() and text[-1].isalnum()

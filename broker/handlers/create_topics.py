@@ -1,0 +1,112 @@
+"""CreateTopics, API key 19: topics with partitions and configs.
+
+Version 4 lets partitions and replication factor be -1 (the broker's defaults), 5 returns what was made with its
+configs, 7 the topic's id.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ..dispatch import RequestContext
+from ..topic_config import describe_topic
+from ..topics import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+_DEFAULT = -1
+
+
+def handle(broker: "Broker", context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """One result a topic, in the order asked; one topic's error is no other's.
+
+    A name that comes twice is refused each time.
+    """
+    times = Counter(topic.name for topic in request.topics)
+    results: list[CreatableTopicResult] = []
+    for topic in request.topics:
+        if times[topic.name] > 1:
+            if times[topic.name] > 0 and all(each.name != topic.name for each in results):
+                results.append(_error(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            continue
+        try:
+            results.append(_create(broker, topic, request.validate_only))
+        except KafkaError as error:
+            results.append(_error(topic.name, error.code, error.message or error.code.text))
+    return CreateTopicsResponse(topics=results)
+
+
+def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    partitions = _partitions(broker, topic)
+    if topic.name in INTERNAL_TOPICS and broker.topics.get(topic.name) is None:
+        why = f"{topic.name} is the broker's own topic: it is made at first need"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    configs = _configs(topic)
+    broker.topics.check_new(topic.name, partitions)
+    broker.topics.check_config(configs)
+    result = CreatableTopicResult(topic.name, num_partitions=partitions, replication_factor=1)
+    result.configs = [
+        CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
+        for entry in describe_topic(broker.config, configs)
+    ]
+    if not validate_only:
+        result.topic_id = broker.topics.create(topic.name, partitions, configs).id
+    return result
+
+
+def _partitions(broker: "Broker", topic: CreatableTopic) -> int:
+    """The number of partitions, from the assignments where they are given; KafkaError where one replica a
+    partition is not asked for.
+    """
+    if topic.assignments:
+        return _assigned_partitions(broker, topic)
+    if topic.replication_factor not in (_DEFAULT, 1):
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        if topic.replication_factor < 1:
+            raise KafkaError(code, "Replication factor must be larger than 0, or -1 to use the default value.")
+        why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
+        raise KafkaError(code, why)
+    if topic.num_partitions == _DEFAULT:
+        return broker.config.num_partitions
+    if topic.num_partitions < 1:
+        why = "Number of partitions was set to an invalid non-positive value."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+    return topic.num_partitions
+
+
+def _assigned_partitions(broker: "Broker", topic: CreatableTopic) -> int:
+    if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
+        why = "With a replica assignment, partitions and replication factor must both be -1."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    indexes = sorted(each.partition_index for each in topic.assignments)
+    if indexes != list(range(len(indexes))):
+        raise KafkaError(code, "partitions should be a consecutive 0-based integer sequence")
+    for each in topic.assignments:
+        if each.broker_ids != [broker.node_id]:
+            why = (
+                f"partition {each.partition_index} cannot be on {each.broker_ids}: the only broker is {broker.node_id}"
+            )
+            raise KafkaError(code, why)
+    return len(indexes)
+
+
+def _configs(topic: CreatableTopic) -> dict[str, str]:
+    configs: dict[str, str] = {}
+    for each in topic.configs:
+        if each.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {each.name}")
+        configs[each.name] = each.value
+    return configs
+
+
+def _error(name: str, code: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=int(code), error_message=message, configs=[])

@@ -1,0 +1,40 @@
+"""DescribeCluster, API key 60: the nodes, the controller, the cluster's id.
+
+Version 1 may ask for the controllers' endpoint (which a broker refuses, as Kafka's does), 2 for fenced brokers (there
+are none).
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ..dispatch import RequestContext
+from .metadata import CLUSTER_OPERATIONS
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def handle(broker: "Broker", context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """This node, under the address that the client used."""
+    if request.endpoint_type != BROKERS:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        if request.endpoint_type != CONTROLLERS:
+            code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(error_code=int(code), error_message=code.text)
+    host, port = broker.advertised(context)
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker.node_id, host, port, broker.config.broker_rack)],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

@@ -1,0 +1,166 @@
+"""Fetch, API key 1: batches from partitions, as the files hold them.
+
+Version 4 brought isolation levels and record batches (v2), 5 the log start offset, 7 sessions, 9 leader epochs, 12
+the last fetched epoch, 13 topic ids, 15 moved the replica's id into a tag. The answer comes at once if there are
+`min_bytes`, or an error that ends the wait; otherwise the request is parked under its partitions until there are, or
+`max_wait_ms` have passed. The first batch of the first partition that has any is sent even where it is larger than
+every limit (KIP-74). No bytes are copied here: what is sent are ranges of files.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ...storage.files import FileRange
+from ..dispatch import RequestContext
+from ..fetch_sessions import FetchSession, Key, Wanted
+from ..partition import READ_COMMITTED, Partition
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+_NO_RECORDS = b""
+# These do not end the wait: the partition may appear, and the client asks for new metadata anyway.
+_PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: FetchRequest
+) -> "FetchResponse | asyncio.Future[FetchResponse]":
+    """Answers at once, or parks the request."""
+    wanted, forgotten = _read(broker, context, request)
+    session: FetchSession | None = None
+    if context.api_version >= 7:
+        session = broker.fetch_sessions.resolve(request, wanted, forgotten, context.api_version >= 13)
+    fetch = _Fetch(broker, request, session, wanted)
+    response = fetch.attempt(expired=not fetch.wanted or request.max_wait_ms <= 0)
+    if response is not None:
+        return response
+    return broker.purgatory.park(fetch.partitions(), request.max_wait_ms, fetch.attempt)
+
+
+def _read(broker: "Broker", context: RequestContext, request: FetchRequest) -> tuple[list[Wanted], list[Key]]:
+    """The request's partitions under both names: a topic that goes by id gets the name that it has here, if any."""
+    by_id = context.api_version >= 13
+
+    def name(topic_name: str, topic_id: bytes) -> str:
+        if not by_id:
+            return topic_name
+        topic = broker.topics.by_id(topic_id)
+        return topic.name if topic is not None else ""
+
+    wanted = [
+        Wanted(
+            name(topic.topic, topic.topic_id),
+            topic.topic_id,
+            each.partition,
+            each.fetch_offset,
+            each.partition_max_bytes,
+            each.current_leader_epoch,
+            each.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    forgotten = [
+        (name(topic.topic, topic.topic_id), topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return wanted, forgotten
+
+
+class _Fetch:
+    """One fetch request while it is being answered; asked again each time one of its partitions has news."""
+
+    def __init__(
+        self, broker: "Broker", request: FetchRequest, session: FetchSession | None, wanted: list[Wanted]
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._session = session
+        self._incremental = session is not None and request.session_epoch > 0
+        self.wanted = list(session.wanted.values()) if session is not None else wanted
+        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+
+    def partitions(self) -> list[Partition]:
+        """Those that exist: under these the request waits."""
+        found = (self._find(each) for each in self.wanted)
+        return [each for each in found if isinstance(each, Partition)]
+
+    def attempt(self, expired: bool) -> FetchResponse | None:
+        """The response, or None while it is worth waiting. Asked with `expired` it always answers."""
+        answers: list[tuple[Wanted, PartitionData]] = []
+        got_bytes, answered = 0, expired
+        for each in self.wanted:
+            answer = self._read(each, self._max_bytes - got_bytes, minimum_one=got_bytes == 0)
+            answers.append((each, answer))
+            if answer.error_code == 0:
+                got_bytes += len(answer.records or b"")
+            elif answer.error_code not in _PATIENT:
+                answered = True
+        if not answered and got_bytes < self._request.min_bytes:
+            return None
+        return self._respond(answers)
+
+    def _find(self, each: Wanted) -> Partition | ErrorCode:
+        topics = self._broker.topics
+        # A topic made anew under the same name has another id: a fetch by the old one must not get its records.
+        topic = topics.by_id(each.topic_id) if self._by_id(each) else topics.get(each.topic)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID if self._by_id(each) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topic.partition(each.partition) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    @staticmethod
+    def _by_id(each: Wanted) -> bool:
+        return any(each.topic_id)
+
+    def _read(self, each: Wanted, room: int, minimum_one: bool) -> PartitionData:
+        partition = self._find(each)
+        if isinstance(partition, ErrorCode):
+            return _failed(each, partition)
+        isolation_level = self._request.isolation_level
+        records: FileRange | None = None
+        try:
+            partition.check_epoch(each.current_leader_epoch)
+            limit = min(each.max_bytes, room)
+            if limit > 0 or minimum_one:
+                records = partition.read(each.fetch_offset, max(limit, 0), isolation_level, minimum_one)
+        except KafkaError as error:
+            return _failed(each, error.code)
+        return PartitionData(
+            partition_index=each.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=[] if isolation_level == READ_COMMITTED else None,
+            records=records if records is not None else _NO_RECORDS,
+        )
+
+    def _respond(self, answers: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
+        session = self._session
+        response = FetchResponse(session_id=session.id if session is not None else 0)
+        last: FetchableTopicResponse | None = None
+        for each, answer in answers:
+            if session is not None:
+                news = each.note(answer)
+                if self._incremental and not news:
+                    continue
+                if answer.records:
+                    session.served(each.key)
+            if last is None or last.topic != each.topic or last.topic_id != each.topic_id:
+                last = FetchableTopicResponse(each.topic, each.topic_id, [])
+                response.responses.append(last)
+            last.partitions.append(answer)
+        return response
+
+
+def _failed(each: Wanted, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=each.partition,
+        error_code=int(code),
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=_NO_RECORDS,
+    )

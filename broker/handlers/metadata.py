@@ -1,0 +1,92 @@
+"""Metadata, API key 3: the brokers, the topics, who leads what.
+
+Version 1 asks for all topics by null and for none by an empty list (version 0 has it the other way round); 4 may
+forbid auto-creation; 8 may ask for authorized operations; 10 brings topic ids, 12 asks by them; 13 has an error for
+the whole.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ...protocol.primitives import ZERO_UUID
+from ..dispatch import RequestContext
+from ..topics import INTERNAL_TOPICS, Topic
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+# Every operation that Kafka knows on a topic or a cluster, as bits: without an authorizer everyone may do all of them.
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+
+
+def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Topics asked for, or all; a topic that may be created is created and answered at once."""
+    host, port = broker.advertised(context)
+    response = MetadataResponse(
+        brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.config.broker_rack)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+    )
+    wants_operations = request.include_topic_authorized_operations
+    everything = request.topics is None or (context.api_version == 0 and not request.topics)
+    if everything:
+        response.topics = [_describe(broker, topic, wants_operations) for topic in broker.topics.all()]
+    else:
+        create = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+        response.topics = [_answer(broker, asked, create, wants_operations) for asked in request.topics or ()]
+    if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _answer(
+    broker: "Broker", asked: MetadataRequestTopic, create: bool, wants_operations: bool
+) -> MetadataResponseTopic:
+    if asked.name is None:
+        topic = broker.topics.by_id(asked.topic_id)
+        if topic is None:
+            return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _describe(broker, topic, wants_operations)
+    topic = broker.topics.get(asked.name)
+    if topic is None:
+        try:
+            topic = _create(broker, asked.name, create)
+        except KafkaError as error:
+            return _error(error.code, asked.name, ZERO_UUID)
+    return _describe(broker, topic, wants_operations)
+
+
+def _create(broker: "Broker", name: str, create: bool) -> Topic:
+    broker.topics.check_new(name, 1)
+    if not create:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if name in INTERNAL_TOPICS:
+        return broker.create_internal_topic(name)
+    return broker.topics.create(name, broker.config.num_partitions, {})
+
+
+def _describe(broker: "Broker", topic: Topic, wants_operations: bool) -> MetadataResponseTopic:
+    node = broker.node_id
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            MetadataResponsePartition(0, each.index, node, each.leader_epoch, [node], [node], [])
+            for each in topic.partitions
+        ],
+        **({"topic_authorized_operations": TOPIC_OPERATIONS} if wants_operations else {}),
+    )
+
+
+def _error(code: ErrorCode, name: str | None, topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(int(code), name, topic_id, name in INTERNAL_TOPICS)

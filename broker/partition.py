@@ -1,0 +1,161 @@
+"""A partition: its log, its high watermark, its leader epoch, and who waits for it.
+
+Replication will enter here and nowhere else: today the leader is the only replica, so the high watermark follows the
+end of the log. Everything a produce request must be refused for is found before the first byte is written.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records import batch
+from ..protocol.records.batch import BatchHeader
+from ..protocol.records.compression import Compression
+from ..protocol.records.errors import RecordError
+from ..storage.files import FileRange
+from ..storage.log import Log
+from ..storage.producers import Duplicate
+from .clock import Clock
+from .purgatory import Purgatory
+
+READ_COMMITTED = 1
+# The timestamp type of a topic with message.timestamp.type=LogAppendTime, as in a batch's attributes.
+LOG_APPEND_TIME = 1
+
+
+@dataclass(slots=True, frozen=True)
+class Appended:
+    """Where a batch went. `log_append_time_ms` is -1 unless the broker sets the timestamps."""
+
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class Partition:
+    """One partition of a topic that this node leads."""
+
+    def __init__(self, topic: str, index: int, log: Log, leader_epoch: int, clock: Clock, purgatory: Purgatory) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        # Invariant: log_start_offset <= high_watermark <= log_end_offset. Consumers see nothing at or past it.
+        self.high_watermark = log.log_end_offset
+        self.max_message_bytes = 1048588
+        self.log_append_time = False
+        self._clock = clock
+        self._purgatory = purgatory
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What read_committed may see; transactions will hold it back."""
+        return self.high_watermark
+
+    @property
+    def must_flush(self) -> bool:
+        """flush.messages asks for an fsync before the last append is answered."""
+        log = self.log
+        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
+
+    # Write.
+
+    def append(self, records: memoryview, version: int) -> Appended:
+        """Appends one batch from a client of this Produce version: checked, given its offsets in place, written.
+
+        Errors are KafkaErrors: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
+        MESSAGE_TOO_LARGE, the idempotence errors, KAFKA_STORAGE_ERROR.
+        """
+        header = self._checked(records)
+        check_compression(header, version)
+        duplicate = self.log.producers.check(header)
+        if duplicate is not None:
+            return self._again(duplicate)
+        return self._write(records, header)
+
+    def append_internal(self, records: bytearray) -> Appended:
+        """Appends a batch that the broker made itself (group metadata)."""
+        return self._write(memoryview(records), batch.read_header(records))
+
+    def _write(self, records: memoryview, header: BatchHeader) -> Appended:
+        log = self.log
+        now_ms = self._clock.now_ms()
+        base_offset = log.log_end_offset
+        batch.assign(records, 0, base_offset, self.leader_epoch)
+        log_append_time_ms = -1
+        if self.log_append_time:
+            log_append_time_ms = now_ms
+            batch.set_max_timestamp(records, 0, LOG_APPEND_TIME, now_ms)
+            header = batch.read_header(records)
+        else:
+            header = header._replace(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)
+        log.append(records, header, now_ms)
+        self.high_watermark = log.log_end_offset
+        self._purgatory.wake(self)
+        return Appended(base_offset, log_append_time_ms, log.log_start_offset)
+
+    def _checked(self, records: memoryview) -> BatchHeader:
+        """The header of the one batch that `records` must be, after every check that needs no look at single
+        records.
+        """
+        try:
+            header = batch.read_header(records)
+            if header.size_bytes != len(records):
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD, "a produce request carries exactly one whole batch a partition"
+                )
+            if header.size_bytes > self.max_message_bytes:
+                limit = f"max.message.bytes of {self.topic} is {self.max_message_bytes}"
+                why = f"a batch of {header.size_bytes} bytes; {limit}"
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
+            batch.check_crc(records, 0, header)
+            batch.check_shape(header)
+        except RecordError as error:
+            raise KafkaError(error.code, str(error)) from error
+        return header
+
+    def _again(self, duplicate: Duplicate) -> Appended:
+        """The answer that the first sending of this batch was given (or would have been)."""
+        time_ms = duplicate.timestamp_ms if self.log_append_time else -1
+        return Appended(duplicate.base_offset, time_ms, self.log.log_start_offset)
+
+    # Read.
+
+    def end_for(self, isolation_level: int) -> int:
+        """The first offset that a reader of this isolation level may not see."""
+        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuses a client that knows an older or a newer leader than we are (KIP-320); -1 means that it does not
+        know.
+        """
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} by now")
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is only {self.leader_epoch} here")
+
+    def read(self, offset: int, max_bytes: int, isolation_level: int, minimum_one: bool) -> FileRange | None:
+        """The file's bytes from the batch that holds `offset`; None where there is nothing yet.
+
+        OFFSET_OUT_OF_RANGE as Kafka's.
+        """
+        end = self.end_for(isolation_level)
+        if offset == end:
+            return None
+        return self.log.read(offset, max_bytes, end, minimum_one)
+
+    def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Every record with a key, oldest first: how the internal topics are read at start."""
+        for header, data in self.log.iter_batches(self.log.log_start_offset):
+            if header.is_control:
+                continue
+            for record in batch.decode_batch(data, 0):
+                if record.key is not None:
+                    yield record.key, record.value
+
+
+def check_compression(header: BatchHeader, version: int) -> None:
+    """zstd came with Produce 7: older requests must not carry it (KIP-110)."""
+    if header.compression is Compression.ZSTD and version < 7:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")

@@ -1,0 +1,223 @@
+"""Broker: starts in order, serves, stops in order.
+
+Start: lock the data directory, read the metadata, open the logs (checking their tails unless the last stop was
+clean), load the groups, listen. When `start` returns a client can connect. Stop goes the other way; it is idempotent
+and never takes longer than `STOP_DEADLINE_S` for clients that do not read their answers.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+from .clock import Clock
+from .config import BrokerConfig, Endpoint
+from .connection import Connection, Limits
+from .data_dir import DataDir, StartError
+from .dispatch import Dispatcher, RequestContext
+from .fetch_sessions import FetchSessions
+from .flushing import Flusher
+from .groups.coordinator import GroupCoordinator
+from .metadata import Metadata, UnknownMetadata
+from .offsets_log import OffsetsLog
+from .processor import Processor
+from .purgatory import Purgatory
+from .timers import Timers
+from .topics import OFFSETS_TOPIC, Topic, Topics
+
+# Answers under way get this long to be written when the broker stops; well under the 10 s that an operator is promised.
+STOP_DEADLINE_S = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+class Broker:
+    """One Kafka broker.
+
+    `async with Broker(config) as broker:` or `await start()` / `await stop()`; several run in one loop.
+    """
+
+    def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None) -> None:
+        self.config = config if config is not None else BrokerConfig()
+        self.clock = clock if clock is not None else Clock()
+        self.timers = Timers(self.clock)
+        self.purgatory = Purgatory(self.timers)
+        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
+        self.flusher = Flusher(self.timers)
+        self.node_id = self.config.node_id
+        self.metadata: Metadata
+        self.topics: Topics
+        self.groups: GroupCoordinator
+        self._data_dir: DataDir | None = None
+        self._servers: list[tuple[Endpoint, asyncio.Server]] = []
+        self._processors: list[Processor] = []
+        self._next_processor = 0
+        self._deleting: set[asyncio.Future[None]] = set()
+
+    async def __aenter__(self) -> "Broker":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the first listener, with the port that was really taken."""
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> list[str]:
+        """HOST:PORT of every listener, in order."""
+        return [_address(server) for _, server in self._servers]
+
+    @property
+    def cluster_id(self) -> str:
+        return self.metadata.cluster_id
+
+    def advertised(self, context: RequestContext) -> tuple[str, int]:
+        """The address that a client is told: the one that it used itself, unless advertised.listeners names another."""
+        endpoint = self._advertised.get(context.listener)
+        if endpoint is not None:
+            return endpoint.host, endpoint.port
+        return context.connection.local_address
+
+    def create_internal_topic(self, name: str) -> Topic:
+        """The broker's own topics, made at first need with the shape that its config gives."""
+        if name != OFFSETS_TOPIC:
+            raise AssertionError(f"{name} is not made here yet")
+        configs = {"segment.bytes": str(self.config.offsets_topic_segment_bytes)}
+        return self.topics.create(name, self.config.offsets_topic_num_partitions, configs)
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Gone at once; its files are removed in a thread."""
+        self.topics.delete(topic)
+        loop = asyncio.get_running_loop()
+        for partition in topic.partitions:
+            removal = loop.run_in_executor(None, partition.log.delete)
+            self._deleting.add(removal)
+            removal.add_done_callback(self._deleting.discard)
+
+    # Start.
+
+    async def start(self) -> None:
+        """See the module's text. StartError says in one line why it cannot."""
+        self._advertised = self.config.advertised
+        self._data_dir = DataDir.open(self.config.data_dir, self.node_id)
+        try:
+            self._open_data(self._data_dir)
+            await self._listen()
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _open_data(self, data_dir: DataDir) -> None:
+        try:
+            self.metadata = Metadata(data_dir.path)
+        except UnknownMetadata as error:
+            raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
+        if not self.metadata.cluster_id:
+            self.metadata.set_cluster_id(data_dir.meta.cluster_id)
+        if not data_dir.clean and self.metadata.topics:
+            self.metadata.raise_leader_epoch()
+        self.topics = Topics(self.config, data_dir.path, self.metadata, self.clock, self.purgatory, self.flusher)
+        self.topics.open_all(data_dir.clean)
+        self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
+        self.groups.start()
+        self._arm_checkpoint()
+
+    async def _listen(self) -> None:
+        limits = Limits(self.config.socket_request_max_bytes, self.config.connections_max_idle_ms)
+        dispatch = Dispatcher(self)
+        for _ in range(self.config.num_network_threads):
+            self._processors.append(Processor(dispatch, limits, self.clock, self.timers))
+        loop = asyncio.get_running_loop()
+        for endpoint in self.config.endpoints:
+            try:
+                server = await loop.create_server(
+                    lambda name=endpoint.name: self._accept(name),
+                    endpoint.host or None,
+                    endpoint.port,
+                    backlog=self.config.socket_listen_backlog_size,
+                )
+            except OSError as error:
+                why = f"cannot listen on {endpoint.address}: {error.strerror or error}"
+                raise StartError(f"{why} (choose another --listen, port 0 takes a free one)") from error
+            self._servers.append((endpoint, server))
+            _log.info("listening on %s (%s)", _address(server), endpoint.name)
+
+    def _accept(self, listener: str) -> Connection:
+        processor = self._processors[self._next_processor]
+        self._next_processor = (self._next_processor + 1) % len(self._processors)
+        return Connection(processor, listener)
+
+    # While it runs.
+
+    def _arm_checkpoint(self) -> None:
+        interval_ms = self.config.log_flush_offset_checkpoint_interval_ms
+        self.timers.after(interval_ms, self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        self.topics.write_checkpoints()
+        self._arm_checkpoint()
+
+    # Stop.
+
+    async def stop(self) -> None:
+        """Stops cleanly; does nothing the second time."""
+        data_dir, self._data_dir = self._data_dir, None
+        if data_dir is None:
+            return
+        # 1. No new connections.
+        for _, server in self._servers:
+            server.close()
+        # 2. No new requests; what was read is answered.
+        for processor in self._processors:
+            processor.stop_reading()
+        # 3. Those that wait are answered with what there is.
+        self.purgatory.expire_all()
+        if hasattr(self, "groups"):
+            self.groups.stop()
+        # 4. Answers are written, by a deadline.
+        for processor in self._processors:
+            await processor.close(STOP_DEADLINE_S)
+        self.timers.close()
+        # 5. What is on its way to disk gets there; logs and metadata are closed; then, and only then, the stop was
+        # clean.
+        await self.flusher.stop()
+        if self._deleting:
+            await asyncio.wait(self._deleting)
+        if hasattr(self, "topics"):
+            self._close_data(data_dir)
+        data_dir.close()
+        for _, server in self._servers:
+            await server.wait_closed()
+
+    def _close_data(self, data_dir: DataDir) -> None:
+        try:
+            self.topics.close()
+            self.topics.write_checkpoints()
+            data_dir.mark_clean()
+        finally:
+            self.metadata.close()
+
+
+async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
+    """Runs a broker until SIGTERM or SIGINT.
+
+    `announce` gets its HOST:PORT once a client can connect. StartError as `start`.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with Broker(config) as broker:
+        _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
+        announce(broker.address)
+        await stop.wait()
+        _log.info("stopping")
+
+
+def _address(server: asyncio.Server) -> str:
+    host, port = server.sockets[0].getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

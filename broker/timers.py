@@ -1,0 +1,117 @@
+"""One heap for everything that happens later: deadlines of waiting requests, sessions of group members, housekeeping.
+
+The event loop is asked to wake us for the earliest deadline only, so an idle broker costs nothing and a thousand
+waiting requests are one entry in the loop's own heap. A cancelled timer stays in the heap until its turn or until
+cancelled ones are the majority, when the heap is rebuilt: the heap is never larger than twice its live timers plus
+`_REBUILD_FROM`.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable
+
+from .clock import Clock
+
+# Below this size a rebuild saves nothing worth its time.
+_REBUILD_FROM = 64
+
+_log = logging.getLogger(__name__)
+
+
+class TimerHandle:
+    """A timer that can be cancelled; `cancel` is idempotent and may be called after it fired."""
+
+    __slots__ = ("_callback", "_timers", "deadline_ms")
+
+    def __init__(self, deadline_ms: int, callback: Callable[[], None], timers: "Timers") -> None:
+        self.deadline_ms = deadline_ms
+        self._callback: Callable[[], None] | None = callback
+        self._timers = timers
+
+    @property
+    def active(self) -> bool:
+        """True until it has fired or was cancelled."""
+        return self._callback is not None
+
+    def cancel(self) -> None:
+        """Makes sure the callback will not run."""
+        if self._callback is not None:
+            self._callback = None
+            self._timers.note_cancelled()
+
+    def take(self) -> Callable[[], None] | None:
+        """The callback, handed out once; None if cancelled."""
+        callback, self._callback = self._callback, None
+        return callback
+
+
+class Timers:
+    """Runs callbacks on the event loop when the monotonic clock reaches their deadline."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[int, int, TimerHandle]] = []
+        self._sequence = 0
+        self._cancelled = 0
+        self._wakeup: asyncio.TimerHandle | None = None
+        self._wakeup_ms = 0
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        """Calls `callback` once the monotonic clock shows `deadline_ms`; timers of equal deadline fire in order of
+        making.
+        """
+        handle = TimerHandle(deadline_ms, callback, self)
+        self._sequence += 1
+        heapq.heappush(self._heap, (deadline_ms, self._sequence, handle))
+        if self._wakeup is None or deadline_ms < self._wakeup_ms:
+            self._arm()
+        return handle
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        """`at`, counted from now."""
+        return self.at(self._clock.monotonic_ms() + delay_ms, callback)
+
+    def close(self) -> None:
+        """Forgets every timer; none fires any more."""
+        self._heap.clear()
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+
+    def note_cancelled(self) -> None:
+        """Called by a handle: rebuilds the heap once most of it is cancelled."""
+        self._cancelled += 1
+        if self._cancelled > _REBUILD_FROM and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].active]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def fire_due(self) -> None:
+        """Runs all that is due. The loop calls this; tests with a clock of their own may as well."""
+        self._wakeup = None
+        now_ms = self._clock.monotonic_ms()
+        while self._heap and self._heap[0][0] <= now_ms:
+            callback = heapq.heappop(self._heap)[2].take()
+            if callback is None:
+                self._cancelled = max(0, self._cancelled - 1)
+                continue
+            _run(callback)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        if not self._heap:
+            return
+        self._wakeup_ms = self._heap[0][0]
+        delay_ms = max(0, self._wakeup_ms - self._clock.monotonic_ms())
+        self._wakeup = asyncio.get_running_loop().call_later(delay_ms / 1000, self.fire_due)
+
+
+def _run(callback: Callable[[], None]) -> None:
+    try:
+        callback()
+    except Exception:  # noqa: BLE001 - one timer's fault is logged and must not stop the others
+        _log.exception("a timer failed")
