@@ -1,0 +1,140 @@
+"""Asks two brokers the same and prints where their answers differ: A is the real one, B is ours.
+
+    python tools/compare_with_kafka.py A_HOST:PORT B_HOST:PORT [--only SUBJECT] [--case TEXT] [--messages]
+    python tools/compare_with_kafka.py A_HOST:PORT --show           # just what A answers, decoded
+
+Left out of the comparison: ids that a broker makes up, addresses, clocks, and the wording of error messages (whether there is one
+counts; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need not be fresh.
+Exit status 1 where something differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+from wire.connection import Exchange, Wire
+
+SUBJECTS = ("cluster", "topics", "produce", "fetch", "groups", "garbage")
+MADE_UP = {"TopicId", "ClusterId", "Host", "Port", "Rack", "MemberId", "Leader", "ProducerId", "SessionId", "LogAppendTimeMs", "ClientHost"}
+NUMBERS = {"SessionId", "ProducerId", "LogAppendTimeMs", "FinalizedFeaturesEpoch"}
+WORDS = {"ErrorMessage", "Documentation"}
+# Whose order means nothing: compared by the first of these names that they have.
+SORTED_BY = ("Name", "GroupId", "ResourceName", "ApiKey", "MemberId", "PartitionIndex")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("addresses", nargs="+", metavar="HOST:PORT")
+    parser.add_argument("--only", action="append", choices=SUBJECTS)
+    parser.add_argument("--case", default="", help="only cases whose name or API contains this")
+    parser.add_argument("--messages", action="store_true")
+    parser.add_argument("--show", action="store_true")
+    options = parser.parse_args()
+    prefix = f"cmp{time.time_ns() // 1_000_000 % 10_000_000}"
+    runs = [ask(address, options.only or SUBJECTS, prefix) for address in options.addresses]
+    runs = [{key: exchange for key, exchange in run.items() if options.case in f"{key[1]} {key[0]}"} for run in runs]
+    if options.show:
+        show(runs[0])
+    elif differences(*runs, prefix, options.messages):
+        sys.exit(1)
+
+
+def ask(address: str, subjects: list[str], prefix: str) -> dict[tuple[str, str, int, int], Exchange]:
+    """Every exchange by (case, API, version, how often before)."""
+    run: dict[tuple[str, str, int, int], Exchange] = {}
+    for subject in subjects:
+        wire = Wire(address, prefix)
+        try:
+            importlib.import_module(f"wire.cases.{subject}").run(wire)
+        except Exception as error:  # noqa: BLE001 -- one subject that breaks must not hide the others
+            last = wire.exchanges[-1] if wire.exchanges else None
+            where = f"{last.api} v{last.version} '{last.case}' ({last.outcome})" if last else "set-up"
+            print(f"!! {address}, {subject}: stopped after {where}: {error!r}", file=sys.stderr)
+        for exchange in wire.exchanges:
+            times = sum(key[:3] == (exchange.case, exchange.api, exchange.version) for key in run)
+            run[exchange.case, exchange.api, exchange.version, times] = exchange
+        wire.close()
+    return run
+
+
+def differences(ours: dict[Any, Exchange], theirs: dict[Any, Exchange], prefix: str, messages: bool) -> int:
+    found = 0
+    for key, real in ours.items():
+        other = theirs.get(key)
+        if other is None:
+            lines = ["not asked of B"]
+        elif real.outcome != other.outcome:
+            lines = [f"A {real.outcome} {brief(real.body)}, B {other.outcome} {brief(other.body)}"]
+        else:
+            lines = list(compare("", settle(real.body, prefix, messages), settle(other.body, prefix, messages)))
+        if lines:
+            found += 1
+            print(f"{key[1]} v{key[2]}: {key[0]}")
+            print("".join(f"    {line}\n" for line in lines[:20]), end="")
+            if len(lines) > 20:
+                print(f"    ... and {len(lines) - 20} more")
+    print(f"{found} of {len(ours)} exchanges differ")
+    return found
+
+
+def compare(path: str, real: Any, other: Any) -> Any:
+    """Lines that say where two values differ."""
+    if isinstance(real, dict) and isinstance(other, dict):
+        for name in sorted(real.keys() | other.keys(), key=str):
+            yield from compare(f"{path}.{name}".lstrip("."), real.get(name, "(absent)"), other.get(name, "(absent)"))
+    elif isinstance(real, list) and isinstance(other, list) and len(real) == len(other):
+        for index, (a, b) in enumerate(zip(real, other, strict=True)):
+            name = next((str(a[key]) for key in SORTED_BY if isinstance(a, dict) and isinstance(a.get(key), str)), index)
+            yield from compare(f"{path}[{name}]", a, b)
+    elif isinstance(real, list) and isinstance(other, list):
+        yield f"{path}: A has {len(real)}, B {len(other)}: {brief(real)} / {brief(other)}"
+    elif real != other:
+        yield f"{path}: A {brief(real)}, B {brief(other)}"
+
+
+def settle(value: Any, prefix: str, messages: bool, name: str = "") -> Any:
+    """The value without what may differ between two brokers."""
+    if isinstance(value, dict):
+        return {key: settle(inner, prefix, messages, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        inner = [settle(item, prefix, messages, name) for item in value if not is_foreign(item, prefix)]
+        return sorted(inner, key=sort_key)
+    if name in NUMBERS:
+        return "some" if value not in (-1, 0) else value
+    if name in MADE_UP or (name in WORDS and not messages):
+        return "some" if value else value
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def is_foreign(item: Any, prefix: str) -> bool:
+    """A group or topic that another run left behind."""
+    if not isinstance(item, dict):
+        return False
+    name = item.get("GroupId", item.get("Name") if "Partitions" in item else None)
+    is_left_over = name == "" and "Members" not in item and "ProtocolType" in item
+    return is_left_over or (isinstance(name, str) and name.startswith(("cmp", "w-")) and not name.startswith(prefix))
+
+
+def sort_key(item: Any) -> tuple[str, ...]:
+    if not isinstance(item, dict):
+        return ("",)
+    return *(f"{item.get(key)!s:>12}" for key in SORTED_BY), json.dumps(item, sort_keys=True)
+
+
+def brief(value: Any) -> str:
+    text = json.dumps(value, default=lambda data: data.hex())
+    return text if len(text) <= 160 else f"{text[:150]}... ({len(text)})"
+
+
+def show(run: dict[Any, Exchange]) -> None:
+    for (case, api, version, _), exchange in run.items():
+        print(f"{api} v{version}: {case}: {exchange.outcome} {json.dumps(exchange.body, default=lambda data: data.hex())[:1500]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""CreateTopics and DeleteTopics, and the set-up that the other cases share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ..connection import TIMEOUT_S, Wire
+
+ZERO = "00000000-0000-0000-0000-000000000000"
+UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
+
+
+def run(wire: Wire) -> None:
+    create_versions(wire)
+    create_refused(wire)
+    delete(wire)
+
+
+def create(wire: Wire, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
+    """Makes the topic, off the record, and waits until it is led; its full name."""
+    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
+    full = f"{wire.prefix}-{name}"
+    topic = new(full, NumPartitions=partitions)
+    topic["Configs"] = [{"Name": key, "Value": value} for key, value in (configs or {}).items()]
+    quiet.ask("", "CreateTopics", 5, {"Topics": [topic], "timeoutMs": 10_000})
+    topic_id(quiet, full)
+    for partition in range(partitions):
+        wait_until_led(quiet, full, partition)
+    quiet.close()
+    return full
+
+
+def wait_until_led(wire: Wire, topic: str, partition: int) -> None:
+    """A partition is shown with a leader a moment before that leader serves it."""
+    place = {"PartitionIndex": partition, "Timestamp": -1}
+    for _ in until_deadline():
+        answer = wire.ask("", "ListOffsets", 1, {"ReplicaId": -1, "Topics": [{"Name": topic, "Partitions": [place]}]})
+        if answer["Topics"][0]["Partitions"][0]["ErrorCode"] == 0:
+            return
+    raise RuntimeError(f"{topic}-{partition} is not served")
+
+
+def topic_id(wire: Wire, topic: str) -> str:
+    """The id of a topic, asked off the record until all its partitions have a leader."""
+    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
+    try:
+        for _ in until_deadline():
+            answer = quiet.ask("", "Metadata", 12, {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False})["Topics"][0]
+            if answer["ErrorCode"] == 0 and all(partition["ErrorCode"] == 0 for partition in answer["Partitions"]):
+                return answer["TopicId"]
+    finally:
+        quiet.close()
+    raise RuntimeError(f"topic {topic} has no leader")
+
+
+def until_deadline() -> Iterator[None]:
+    """Turns of a loop that waits for the broker, for at most TIMEOUT_S."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.005)
+
+
+def new(name: str, **fields: Any) -> dict[str, Any]:
+    return {"Name": name, "NumPartitions": 1, "ReplicationFactor": 1, **fields}
+
+
+def ask_create(wire: Wire, case: str, version: int, *topics: dict[str, Any], **fields: Any) -> None:
+    wire.ask(case, "CreateTopics", version, {"Topics": list(topics), "timeoutMs": 10_000, **fields})
+
+
+def create_versions(wire: Wire) -> None:
+    for version in range(2, 8):
+        configs = [{"Name": "retention.ms", "Value": "60000"}]
+        ask_create(wire, "plain", version, new(f"{wire.prefix}-create-{version}", NumPartitions=2, Configs=configs))
+        ask_create(wire, "exists", version, new(f"{wire.prefix}-create-{version}"))
+        ask_create(wire, "validate only", version, new(f"{wire.prefix}-validated-{version}"), validateOnly=True)
+        assigned = [{"PartitionIndex": 0, "BrokerIds": [1]}]
+        topic = new(f"{wire.prefix}-assigned-{version}", NumPartitions=-1, ReplicationFactor=-1, Assignments=assigned)
+        ask_create(wire, "assigned", version, topic)
+        defaults = new(f"{wire.prefix}-defaults-{version}", NumPartitions=-1, ReplicationFactor=-1)
+        ask_create(wire, "defaults", version, defaults)
+        ask_create(wire, "no topics", version)
+
+
+def create_refused(wire: Wire) -> None:
+    prefix = wire.prefix
+    create(wire, "dotted.name")
+
+    def refused(case: str, *topics: dict[str, Any], **fields: Any) -> None:
+        ask_create(wire, case, 7, *topics, **fields)
+
+    for name in ("bad name!", "", ".", "..", "x" * 250, "ü"):
+        refused(f"name {name[:12]!r}", new(name))
+    refused("collides with a dot", new(f"{prefix}-dotted_name"))
+    refused("no partitions", new(f"{prefix}-r1", NumPartitions=0))
+    refused("fewer than no partitions", new(f"{prefix}-r1", NumPartitions=-2))
+    refused("no replicas", new(f"{prefix}-r2", ReplicationFactor=0))
+    refused("fewer than no replicas", new(f"{prefix}-r2", ReplicationFactor=-2))
+    refused("more replicas than brokers", new(f"{prefix}-r3", ReplicationFactor=3))
+    refused("the same topic twice", new(f"{prefix}-r4"), new(f"{prefix}-r4"), new(f"{prefix}-r4-other"))
+    refused("unknown config", new(f"{prefix}-r5", Configs=[{"Name": "no.such.config", "Value": "1"}]))
+    refused("bad config value", new(f"{prefix}-r6", Configs=[{"Name": "retention.ms", "Value": "soon"}]))
+    refused("config out of range", new(f"{prefix}-r6", Configs=[{"Name": "retention.ms", "Value": "-7"}]))
+    refused("config without value", new(f"{prefix}-r7", Configs=[{"Name": "retention.ms", "Value": None}]))
+    twice = [{"Name": "retention.ms", "Value": "1"}, {"Name": "retention.ms", "Value": "2"}]
+    refused("config given twice", new(f"{prefix}-r7b", Configs=twice))
+    small = [{"Name": "segment.bytes", "Value": "1000"}]
+    refused("small segments", new(f"{prefix}-r7c", Configs=small))
+    policy = [{"Name": "cleanup.policy", "Value": "compact,nothing"}]
+    refused("bad cleanup policy", new(f"{prefix}-r7d", Configs=policy))
+    one = [{"PartitionIndex": 0, "BrokerIds": [1]}]
+    refused("assignment and count", new(f"{prefix}-r8", Assignments=one))
+    both = {"NumPartitions": -1, "ReplicationFactor": -1}
+    refused("assigned to unknown broker", new(f"{prefix}-r9", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": [9]}]))
+    refused("assignment with a hole", new(f"{prefix}-r10", **both, Assignments=[{"PartitionIndex": 1, "BrokerIds": [1]}]))
+    refused("assigned to nobody", new(f"{prefix}-r11", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": []}]))
+    refused("assigned twice", new(f"{prefix}-r12", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": [1, 1]}]))
+    refused("validate only, bad", new(f"{prefix}-r13", NumPartitions=0), validateOnly=True)
+    refused("good and bad", new(f"{prefix}-good"), new(f"{prefix}-bad", NumPartitions=0))
+    refused("an internal topic", new("__consumer_offsets", NumPartitions=50))
+
+
+def delete(wire: Wire) -> None:
+    for version in range(1, 6):
+        topic = create(wire, f"delete-{version}")
+        wire.ask("known and unknown", "DeleteTopics", version, {"TopicNames": [topic, "wire-absent"], "TimeoutMs": 10_000})
+        wire.ask("no topics", "DeleteTopics", version, {"TopicNames": [], "TimeoutMs": 10_000})
+        wire.ask("bad name", "DeleteTopics", version, {"TopicNames": ["bad name!"], "TimeoutMs": 10_000})
+
+    def ask(case: str, *topics: dict[str, Any]) -> None:
+        wire.ask(case, "DeleteTopics", 6, {"Topics": list(topics), "TimeoutMs": 10_000})
+
+    topic = create(wire, "delete-6")
+    ask("by name", {"Name": topic, "TopicId": ZERO}, {"Name": "wire-absent", "TopicId": ZERO})
+    topic = create(wire, "delete-6")
+    known = topic_id(wire, topic)
+    ask("by unknown id", {"Name": None, "TopicId": UNKNOWN_ID})
+    ask("by neither", {"Name": None, "TopicId": ZERO})
+    ask("by both", {"Name": topic, "TopicId": known})
+    ask("twice", {"Name": topic, "TopicId": ZERO}, {"Name": topic, "TopicId": ZERO})
+    ask("by id and by name", {"Name": None, "TopicId": known}, {"Name": topic, "TopicId": ZERO})
+    ask("by id", {"Name": None, "TopicId": known})
+    ask("deleted before", {"Name": None, "TopicId": known})

@@ -1,0 +1,122 @@
+"""A socket that speaks Kafka's frames and keeps what went over it: every exchange by case name, API and version."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from .spec_codec import Message, messages
+
+TIMEOUT_S = 10.0
+CLIENT_ID = "wire"
+
+
+@dataclass
+class Exchange:
+    """One request and what came back. `outcome` is answered, closed, silent (acks=0) or timeout; frames are without their length."""
+
+    case: str
+    api: str
+    version: int
+    request: bytes
+    outcome: str
+    response: bytes = b""
+    body: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Wire:
+    """Asks one broker; a closed connection is opened again for the next request. Not thread-safe."""
+
+    def __init__(self, address: str, prefix: str = "w") -> None:
+        host, _, port = address.rpartition(":")
+        self.address, self.prefix = (host, int(port)), prefix
+        self.exchanges: list[Exchange] = []
+        self.correlation_id = 0
+        self._socket: socket.socket | None = None
+
+    def ask(self, case: str, api: str, version: int, body: dict[str, Any], *, answered: bool = True) -> dict[str, Any]:
+        """The decoded answer; empty where the broker closed the connection or `answered` is False."""
+        self.send(api, version, body)
+        return self.receive(case, api, version, answered=answered)
+
+    def send(self, api: str, version: int, body: dict[str, Any]) -> None:
+        """Only the request; `receive` reads its answer (joins need two connections at once)."""
+        request = messages()[f"{api}Request"]
+        self._request = self.header(request, version) + request.encode(body, version)
+        self.connected().sendall(struct.pack(">i", len(self._request)) + self._request)
+
+    def receive(self, case: str, api: str, version: int, *, answered: bool = True) -> dict[str, Any]:
+        outcome, frame = ("silent", b"") if not answered else self.read_frame()
+        exchange = Exchange(case, api, version, self._request, outcome, frame)
+        self.exchanges.append(exchange)
+        if outcome == "answered":
+            exchange.body = decode_response(api, version, frame)
+        return exchange.body
+
+    def raw(self, case: str, data: bytes) -> str:
+        """Sends bytes as they are (with whatever length they claim); the outcome. Always on a connection of its own."""
+        self.close()
+        self.connected().sendall(data)
+        outcome, frame = self.read_frame()
+        self.exchanges.append(Exchange(case, "raw", 0, data, outcome, frame))
+        self.close()
+        return outcome
+
+    def header(self, request: Message, version: int) -> bytes:
+        self.correlation_id += 1
+        fields = struct.pack(">hhi", request.key, version, self.correlation_id)
+        fields += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
+        return fields + (b"\x00" if request.is_flexible(version) else b"")
+
+    def read_frame(self) -> tuple[str, bytes]:
+        try:
+            (size,) = struct.unpack(">i", self._exactly(4))
+            return "answered", self._exactly(size)
+        except TimeoutError:
+            self.close()
+            return "timeout", b""
+        except (EOFError, ConnectionError):
+            self.close()
+            return "closed", b""
+
+    def connected(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(self.address, timeout=TIMEOUT_S)
+        return self._socket
+
+    def hangs_up(self, case: str) -> None:
+        """Records whether the broker closes the connection; for requests that have no answer to wait for."""
+        outcome, frame = self.read_frame()
+        self.exchanges.append(Exchange(case, "raw", 0, b"", outcome, frame))
+        self.close()
+
+    def twin(self) -> Wire:
+        """A second connection that writes into the same record of exchanges."""
+        other = Wire(f"{self.address[0]}:{self.address[1]}", self.prefix)
+        other.exchanges = self.exchanges
+        return other
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self.connected().recv(size - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
+
+
+def decode_response(api: str, version: int, frame: bytes) -> dict[str, Any]:
+    """The body behind the header: ApiVersions has header v0 always, and body v0 where the version was refused."""
+    response = messages()[f"{api}Response"]
+    if api == "ApiVersions":
+        refused = struct.unpack_from(">h", frame, 4)[0] == 35
+        return response.decode(frame[4:], 0 if refused else version)
+    return response.decode(frame[5 if response.is_flexible(version) else 4 :], version)
