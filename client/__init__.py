@@ -1,0 +1,61 @@
+"""The asyncio client of Odradek, for any Kafka: `from odradek.client import Producer, Consumer, Admin`.
+
+Names are loaded when they are first used, so importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .admin import Admin
+    from .assignors import Assignor, RangeAssignor, RoundRobinAssignor
+    from .consumer import Consumer
+    from .deliveries import BulkMetadata
+    from .errors import KafkaError
+    from .producer import Producer
+    from .record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
+
+__all__ = [
+    "Admin",
+    "Assignor",
+    "BulkMetadata",
+    "Consumer",
+    "ConsumerRecord",
+    "KafkaError",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "Producer",
+    "RangeAssignor",
+    "RecordMetadata",
+    "RoundRobinAssignor",
+    "TopicPartition",
+]
+
+_HOMES = {
+    "Admin": "admin",
+    "Assignor": "assignors",
+    "BulkMetadata": "deliveries",
+    "Consumer": "consumer",
+    "ConsumerRecord": "record",
+    "KafkaError": "errors",
+    "OffsetAndMetadata": "record",
+    "OffsetAndTimestamp": "record",
+    "Producer": "producer",
+    "RangeAssignor": "assignors",
+    "RecordMetadata": "record",
+    "RoundRobinAssignor": "assignors",
+    "TopicPartition": "record",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,19 +1,23 @@
 """Which partition a record goes to: Kafka's default rule, bit for bit.
 
-A record with a key goes to `murmur2(key) & 0x7fffffff` modulo the number of partitions, as every Java client has it, so that the
-same key lands in the same partition whoever writes it. A record without a key sticks to one partition until its batch is full, then
-moves to another at random (KIP-480): fewer and larger batches than one by one around the ring.
+A record with a key goes to `murmur2(key) & 0x7fffffff` modulo the number of partitions, as every Java client has it,
+so that the same key lands in the same partition whoever writes it. Records without a key stick to one partition for
+about a batch's worth of bytes, then move to another at random (KIP-794): fewer and larger batches than one by one
+around the ring.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
+
+from .metadata import NO_LEADER, TopicInfo
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
-# Keys remembered with their hash: hashing in Python costs 2-4 microseconds, a look-up a tenth. Cleared when full, so memory stays
-# within about 64 Ki entries of small keys; longer keys are not remembered.
+# Keys remembered with their hash: hashing in Python costs 2-4 microseconds, a look-up a tenth. Cleared when full, so
+# memory stays within 64 Ki entries of small keys (some 10 MB); longer keys are not remembered.
 _REMEMBERED_KEYS = 1 << 16
 _REMEMBERED_KEY_BYTES = 64
 
@@ -32,45 +36,39 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
-class KeyHashes:
-    """`murmur2(key) & 0x7fffffff`, remembered for small keys."""
+class Partitioner:
+    """Kafka's default. `choose` draws one of a sequence; tests give their own."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_choose", "_known", "_sticky", "_stride_bytes")
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, int] = {}
-
-    def __getitem__(self, key: bytes) -> int:
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        positive = murmur2(key) & 0x7FFFFFFF
-        if len(key) <= _REMEMBERED_KEY_BYTES:
-            if len(self._known) >= _REMEMBERED_KEYS:
-                self._known.clear()
-            self._known[key] = positive
-        return positive
-
-
-class Sticky:
-    """Where the records without a key of each topic go now. `choose` draws from a sequence; tests give their own."""
-
-    __slots__ = ("_choose", "_current")
-
-    def __init__(self, choose: Callable[[Sequence[int]], int]) -> None:
+    def __init__(self, stride_bytes: int, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
         self._choose = choose
-        self._current: dict[str, int] = {}
+        # How many bytes without a key go to one partition before the next is drawn.
+        self._stride_bytes = stride_bytes
+        self._known: dict[bytes, int] = {}
+        # topic -> its present partition and the bytes that it still takes
+        self._sticky: dict[str, tuple[int, int]] = {}
 
-    def partition(self, topic: str, available: Sequence[int]) -> int:
-        """The present partition of `topic`; another one is drawn where it is not `available` any more."""
-        current = self._current.get(topic)
-        if current is None or current not in available:
-            current = self._current[topic] = self._choose(available)
+    def by_key(self, key: bytes, partitions: int) -> int:
+        """The partition of a key among `partitions`."""
+        positive = self._known.get(key)
+        if positive is None:
+            positive = murmur2(key) & 0x7FFFFFFF
+            if len(key) <= _REMEMBERED_KEY_BYTES:
+                if len(self._known) >= _REMEMBERED_KEYS:
+                    self._known.clear()
+                self._known[key] = positive
+        return positive % partitions
+
+    def keyless(self, topic: TopicInfo, size_bytes: int) -> int:
+        """The partition that takes the next `size_bytes` without a key: one with a leader, if there is any."""
+        current, left = self._sticky.get(topic.name, (-1, 0))
+        if left <= 0 or not 0 <= current < len(topic.partitions) or topic.partitions[current].leader == NO_LEADER:
+            current, left = self._draw(topic, current), self._stride_bytes
+        self._sticky[topic.name] = current, left - size_bytes
         return current
 
-    def move_on(self, topic: str, available: Sequence[int]) -> int:
-        """The batch is full: draw another partition than the present one, if there is another."""
-        current = self._current.get(topic)
-        others = [partition for partition in available if partition != current]
-        self._current[topic] = self._choose(others or available)
-        return self._current[topic]
+    def _draw(self, topic: TopicInfo, previous: int) -> int:
+        led = [info.partition for info in topic.partitions if info.leader != NO_LEADER]
+        candidates = led or [info.partition for info in topic.partitions]
+        return self._choose([number for number in candidates if number != previous] or candidates)

@@ -1,7 +1,8 @@
 """The values that users hold: where a record lies, what was read, what was written.
 
-Plain tuples with names: cheap to make by the hundred thousand (a tuple is built in C), comparable, hashable and safe to share.
-Times are milliseconds since 1970 UTC, keys and values bytes or None, offsets count from 0 within a partition.
+Plain tuples with names: cheap to make by the hundred thousand (a tuple is built in C), comparable, hashable and safe
+to share. Times are milliseconds since 1970 UTC, keys and values bytes or None, offsets count from 0 within a
+partition.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class ConsumerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `offset` is -1 where the broker did not say (acks=0, or a retry that it had seen before)."""
+    """Where a record was written.
+
+    `offset` is -1 where the broker did not say (acks=0, or a retry that it had seen before).
+    """
 
     topic: str
     partition: int
@@ -54,7 +58,10 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the next offset to read, with a note of the committer's and the leader epoch it was read in (-1: unknown)."""
+    """A committed position.
+
+    The next offset to read, with a note of the committer's and the leader epoch it was read in (-1: unknown).
+    """
 
     offset: int
     metadata: str = ""

@@ -1,7 +1,8 @@
 """The range strategy: topic by topic, each member takes a run of neighbouring partitions.
 
-With 10 partitions and 3 members the runs are 4, 3, 3: the first members in rank take the remainder. Members that subscribe the same
-topics get the same partition numbers of each, so topics keyed alike can be joined locally. Kafka's default.
+With 10 partitions and 3 members the runs are 4, 3, 3: the first members in rank take the remainder. Members that
+subscribe the same topics get the same partition numbers of each, so topics keyed alike can be joined locally. Kafka's
+default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The round-robin strategy: all partitions of all topics dealt out like cards.
 
-Topics in alphabetical order, partitions in number order, members in rank order; a member that does not subscribe the topic of the
-card is passed over, and the deal goes on behind whoever took the last card. With equal subscriptions counts differ by one at most.
+Topics in alphabetical order, partitions in number order, members in rank order; a member that does not subscribe the
+topic of the card is passed over, and the deal goes on behind whoever took the last card. With equal subscriptions
+counts differ by one at most.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from odradek.client.assignors import Assignor, Member, RangeAssignor, RoundRobinAssignor
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "golden" / "assignments.json").read_text())
@@ -26,7 +25,9 @@ def test_the_result_is_kafkas(assignor: Assignor, case: dict[str, Any]) -> None:
 
 
 MEMBERS = st.lists(
-    st.builds(Member, st.text("abc", min_size=1, max_size=4), st.lists(st.sampled_from("stuv"), unique=True).map(tuple)),
+    st.builds(
+        Member, st.text("abc", min_size=1, max_size=4), st.lists(st.sampled_from("stuv"), unique=True).map(tuple)
+    ),
     max_size=6,
     unique_by=lambda member: member.member_id,
 )
