@@ -1,8 +1,9 @@
-"""Writes the record batches that other people's producers make, codec by codec, with what librdkafka reads back from them.
+"""Writes the record batches that other people's producers make, codec by codec, with what librdkafka reads from them.
 
     python tools/capture_batches.py HOST:PORT [--kafka-lib DIR] [--out tests/golden/wire/batches.json]
 
-The batches are taken from the log of a real broker by a raw Fetch, so base offset and leader epoch are as a broker writes them.
+The batches are taken from the log of a real broker by a raw Fetch, so base offset and leader epoch are as a broker
+writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import aiokafka
 import confluent_kafka
 import kafka
 import kafka.codec
-
 from wire.connection import Wire
 
 OUT = Path(__file__).parents[1] / "tests" / "golden" / "wire" / "batches.json"
@@ -51,7 +51,9 @@ def main() -> None:
                 print(f"left out: {client} {codec}: {error!r}")
                 continue
             records = read_back(options.address, topic)
-            found.append({"client": client, "codec": codec, "batches": fetch(options.address, topic).hex(), "records": records})
+            found.append(
+                {"client": client, "codec": codec, "batches": fetch(options.address, topic).hex(), "records": records}
+            )
             print(f"{client} {codec}: {len(records)} records in {len(found[-1]['batches']) // 2} bytes")
     options.out.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in found) + "\n]\n")
 
@@ -98,8 +100,24 @@ async def with_aiokafka(address: str, topic: str, codec: str) -> None:
 
 
 def with_java(address: str, topic: str, codec: str, kafka_lib: Path) -> None:
-    tool = ["java", "-cp", f"{kafka_lib}/*", "org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", address, "--topic", topic]
-    tool += ["--compression-codec", codec, "--reader-property", "parse.key=true", "--reader-property", "null.marker=NULL"]
+    tool = [
+        "java",
+        "-cp",
+        f"{kafka_lib}/*",
+        "org.apache.kafka.tools.ConsoleProducer",
+        "--bootstrap-server",
+        address,
+        "--topic",
+        topic,
+    ]
+    tool += [
+        "--compression-codec",
+        codec,
+        "--reader-property",
+        "parse.key=true",
+        "--reader-property",
+        "null.marker=NULL",
+    ]
     lines = [f"{'NULL' if k is None else k.decode()}\t{'NULL' if v is None else v.decode()}" for k, v, _ in RECORDS]
     done = subprocess.run(tool, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60)
     if done.returncode:
@@ -115,7 +133,15 @@ def read_back(address: str, topic: str) -> list[dict[str, Any]]:
     while (message := consumer.poll(10)) is not None and message.error() is None:
         headers = [[name, value.hex()] for name, value in message.headers() or []]
         key, value = (data.hex() if data is not None else None for data in (message.key(), message.value()))
-        records.append({"offset": message.offset(), "timestamp": message.timestamp()[1], "key": key, "value": value, "headers": headers})
+        records.append(
+            {
+                "offset": message.offset(),
+                "timestamp": message.timestamp()[1],
+                "key": key,
+                "value": value,
+                "headers": headers,
+            }
+        )
     consumer.close()
     return records
 

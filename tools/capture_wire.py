@@ -2,8 +2,9 @@
 
     python tools/capture_wire.py HOST:PORT [--out tests/golden/wire] [--only SUBJECT]
 
-Meant for a fresh Apache Kafka 4.3.1: topics and groups are called w-*, so a second run on the same broker answers otherwise.
-Columns: case, version, outcome (answered, closed, silent), request hex, response hex; frames with headers, without their length.
+Meant for a fresh Apache Kafka 4.3.1: topics and groups are called w-*, so a second run on the same broker answers
+otherwise. Columns: case, version, outcome (answered, closed, silent), request hex, response hex; frames with headers,
+without their length.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ LEFT_OUT = {("DescribeConfigs", "all of a broker")}
 LONGEST_FRAME_BYTES = 1_500
 # So many cases of an API are kept at every version; the others only at their lowest and highest.
 CASES_AT_EVERY_VERSION = 2
-
 
 
 def main() -> None:

@@ -3,8 +3,9 @@
     python tools/compare_with_kafka.py A_HOST:PORT B_HOST:PORT [--only SUBJECT] [--case TEXT] [--messages]
     python tools/compare_with_kafka.py A_HOST:PORT --show           # just what A answers, decoded
 
-Left out of the comparison: ids that a broker makes up, addresses, clocks, and the wording of error messages (whether there is one
-counts; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need not be fresh.
+Left out of the comparison: ids that a broker makes up, addresses, clocks, and the wording of error messages (whether
+there is one counts; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need
+not be fresh.
 Exit status 1 where something differs.
 """
 
@@ -20,7 +21,19 @@ from typing import Any
 from wire.connection import Exchange, Wire
 
 SUBJECTS = ("cluster", "topics", "produce", "fetch", "groups", "garbage")
-MADE_UP = {"TopicId", "ClusterId", "Host", "Port", "Rack", "MemberId", "Leader", "ProducerId", "SessionId", "LogAppendTimeMs", "ClientHost"}
+MADE_UP = {
+    "TopicId",
+    "ClusterId",
+    "Host",
+    "Port",
+    "Rack",
+    "MemberId",
+    "Leader",
+    "ProducerId",
+    "SessionId",
+    "LogAppendTimeMs",
+    "ClientHost",
+}
 NUMBERS = {"SessionId", "ProducerId", "LogAppendTimeMs", "FinalizedFeaturesEpoch"}
 WORDS = {"ErrorMessage", "Documentation"}
 # Whose order means nothing: compared by the first of these names that they have.
@@ -89,7 +102,9 @@ def compare(path: str, real: Any, other: Any) -> Any:
             yield from compare(f"{path}.{name}".lstrip("."), real.get(name, "(absent)"), other.get(name, "(absent)"))
     elif isinstance(real, list) and isinstance(other, list) and len(real) == len(other):
         for index, (a, b) in enumerate(zip(real, other, strict=True)):
-            name = next((str(a[key]) for key in SORTED_BY if isinstance(a, dict) and isinstance(a.get(key), str)), index)
+            name = next(
+                (str(a[key]) for key in SORTED_BY if isinstance(a, dict) and isinstance(a.get(key), str)), index
+            )
             yield from compare(f"{path}[{name}]", a, b)
     elif isinstance(real, list) and isinstance(other, list):
         yield f"{path}: A has {len(real)}, B {len(other)}: {brief(real)} / {brief(other)}"
@@ -133,7 +148,8 @@ def brief(value: Any) -> str:
 
 def show(run: dict[Any, Exchange]) -> None:
     for (case, api, version, _), exchange in run.items():
-        print(f"{api} v{version}: {case}: {exchange.outcome} {json.dumps(exchange.body, default=lambda data: data.hex())[:1500]}")
+        body = json.dumps(exchange.body, default=lambda data: data.hex())
+        print(f"{api} v{version}: {case}: {exchange.outcome} {body[:1500]}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from crc32c import crc32c
 
 TIMESTAMP_MS = 1_700_000_000_000
 
+
 def batch(
     values: list[bytes | None],
     *,
@@ -22,7 +23,10 @@ def batch(
     last_delta_error: int = 0,
     length_error: int = 0,
 ) -> bytes:
-    """A v2 batch, record i stamped `timestamp_ms + i`; `producer` is (id, epoch, sequence). The *_error are added to the right value."""
+    """A v2 batch, record i stamped `timestamp_ms + i`; `producer` is (id, epoch, sequence).
+
+    The *_error are added to the right value.
+    """
     body = b"".join(record(index, key, value) for index, value in enumerate(values))
     last = len(values) - 1
     after_crc = struct.pack(
@@ -64,6 +68,8 @@ def message_set(values: list[bytes], magic: int) -> bytes:
     out = b""
     for offset, value in enumerate(values):
         stamp = struct.pack(">q", TIMESTAMP_MS) if magic else b""
-        body = struct.pack(">bb", magic, 0) + stamp + struct.pack(">i", 1) + b"k" + struct.pack(">i", len(value)) + value
+        body = (
+            struct.pack(">bb", magic, 0) + stamp + struct.pack(">i", 1) + b"k" + struct.pack(">i", len(value)) + value
+        )
         out += struct.pack(">qiI", offset, len(body) + 4, crc32(body)) + body
     return out

@@ -15,7 +15,10 @@ CLIENT_ID = "wire"
 
 @dataclass
 class Exchange:
-    """One request and what came back. `outcome` is answered, closed, silent (acks=0) or timeout; frames are without their length."""
+    """One request and what came back: `outcome` is answered, closed, silent (acks=0) or timeout.
+
+    Frames are without their length.
+    """
 
     case: str
     api: str

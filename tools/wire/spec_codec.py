@@ -1,8 +1,9 @@
-"""Messages read and written by walking Kafka's own specifications: slow, plain, and no line shared with `odradek.protocol`.
+"""Messages read and written by walking Kafka's own specifications: slow, plain, no line shared with `odradek.protocol`.
 
-A message is a dict of the specification's field names (``{"Topics": [{"Name": "t"}]}``). Encoding fills what is left out with the
-specification's default and drops what the version does not have; decoding gives every field of the version, tagged ones included.
-It is the second opinion: the wire captures, the comparison with a real broker and the golden tests are built on it.
+A message is a dict of the specification's field names (``{"Topics": [{"Name": "t"}]}``). Encoding fills what is left out
+with the specification's default and drops what the version does not have; decoding gives every field of the version,
+tagged ones included. It is the second opinion: the wire captures, the comparison with a real broker and the golden tests
+are built on it.
 
 The specifications are `tests/golden/kafka-4.3.1/requests-and-responses.json`.
 """
@@ -18,7 +19,16 @@ from typing import Any
 
 SPECIFICATIONS = Path(__file__).parents[2] / "tests" / "golden" / "kafka-4.3.1" / "requests-and-responses.json"
 
-INTEGERS = {"bool": ">?", "int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "int64": ">q", "float64": ">d"}
+INTEGERS = {
+    "bool": ">?",
+    "int8": ">b",
+    "int16": ">h",
+    "uint16": ">H",
+    "int32": ">i",
+    "uint32": ">I",
+    "int64": ">q",
+    "float64": ">d",
+}
 
 
 class Message:

@@ -7,7 +7,14 @@ from .topics import create, topic_id, until_deadline
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
-SOME_CONFIGS = ["retention.ms", "cleanup.policy", "max.message.bytes", "compression.type", "segment.bytes", "no.such.config"]
+SOME_CONFIGS = [
+    "retention.ms",
+    "cleanup.policy",
+    "max.message.bytes",
+    "compression.type",
+    "segment.bytes",
+    "no.such.config",
+]
 SOME_BROKER_CONFIGS = ["node.id", "log.retention.ms", "num.network.threads", "message.max.bytes", "compression.type"]
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -26,9 +33,13 @@ def api_versions(wire: Wire) -> None:
         software = {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"} if version >= 3 else {}
         wire.ask("plain", "ApiVersions", version, software)
     for version in (5, 99):
-        wire.ask("above our maximum", "ApiVersions", version, {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"})
+        wire.ask(
+            "above our maximum", "ApiVersions", version, {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"}
+        )
     wire.ask("software without a name", "ApiVersions", 3, {"ClientSoftwareName": "", "ClientSoftwareVersion": "1"})
-    wire.ask("software with a bad name", "ApiVersions", 3, {"ClientSoftwareName": "my client!", "ClientSoftwareVersion": "1"})
+    wire.ask(
+        "software with a bad name", "ApiVersions", 3, {"ClientSoftwareName": "my client!", "ClientSoftwareVersion": "1"}
+    )
     wire.ask("twice on a connection", "ApiVersions", 3, {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"})
 
 
@@ -46,9 +57,19 @@ def metadata(wire: Wire) -> None:
         for name in ("bad name!", ".", "..", "x" * 250, ""):
             wire.ask(f"name {name[:12]!r}", "Metadata", version, {"Topics": [{"Name": name}]})
     wire.ask("the same topic twice", "Metadata", 9, {"Topics": named * 2, "AllowAutoTopicCreation": False})
-    wire.ask("known and unknown", "Metadata", 9, {"Topics": [{"Name": "wire-absent"}, *named], "AllowAutoTopicCreation": False})
+    wire.ask(
+        "known and unknown",
+        "Metadata",
+        9,
+        {"Topics": [{"Name": "wire-absent"}, *named], "AllowAutoTopicCreation": False},
+    )
     authorized = {"IncludeTopicAuthorizedOperations": True}
-    wire.ask("authorized operations", "Metadata", 8, {"Topics": named, **authorized, "IncludeClusterAuthorizedOperations": True})
+    wire.ask(
+        "authorized operations",
+        "Metadata",
+        8,
+        {"Topics": named, **authorized, "IncludeClusterAuthorizedOperations": True},
+    )
     wire.ask("authorized operations", "Metadata", 13, {"Topics": named, **authorized})
     known = topic_id(wire, topic)
     for version in (10, 11, 12, 13):

@@ -10,7 +10,15 @@ from .produce import produce
 from .topics import create, topic_id
 
 UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
-SENTINELS = {-1: "latest", -2: "earliest", -3: "largest timestamp", -4: "earliest local", -5: "latest tiered", -6: "unknown", -7: "unknown"}
+SENTINELS = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "largest timestamp",
+    -4: "earliest local",
+    -5: "latest tiered",
+    -6: "unknown",
+    -7: "unknown",
+}
 
 
 def run(wire: Wire) -> None:
@@ -89,7 +97,9 @@ def sessions_by_name(wire: Wire, topic: str) -> None:
         opened = fetch(wire, "session opens", version, topic, place(), place(1), SessionEpoch=0)
         session = opened["SessionId"]
 
-        def step(case: str, epoch: int, *topics: dict[str, Any], _id: int = session, _version: int = version, **fields: Any) -> None:
+        def step(
+            case: str, epoch: int, *topics: dict[str, Any], _id: int = session, _version: int = version, **fields: Any
+        ) -> None:
             ask(wire, case, _version, list(topics), SessionId=_id, SessionEpoch=epoch, **fields)
 
         step("session goes on, nothing new", 1)
@@ -105,7 +115,9 @@ def sessions_by_name(wire: Wire, topic: str) -> None:
         step("session is gone", 8)
         fetch(wire, "no session wanted", version, topic, place(), SessionEpoch=-1)
         opened = fetch(wire, "session opens again", version, topic, place(), SessionEpoch=0)
-        fetch(wire, "full fetch names a session", version, topic, place(), SessionId=opened["SessionId"], SessionEpoch=0)
+        fetch(
+            wire, "full fetch names a session", version, topic, place(), SessionId=opened["SessionId"], SessionEpoch=0
+        )
 
 
 def sessions_by_id(wire: Wire, topic: str) -> None:
@@ -114,7 +126,9 @@ def sessions_by_id(wire: Wire, topic: str) -> None:
         opened = fetch(wire, "session opens", version, topic, place(), place(1), SessionEpoch=0)
         session = opened["SessionId"]
 
-        def step(case: str, epoch: int, *topics: dict[str, Any], _id: int = session, _version: int = version, **fields: Any) -> None:
+        def step(
+            case: str, epoch: int, *topics: dict[str, Any], _id: int = session, _version: int = version, **fields: Any
+        ) -> None:
             ask(wire, case, _version, list(topics), SessionId=_id, SessionEpoch=epoch, **fields)
 
         step("session goes on, nothing new", 1)
@@ -122,7 +136,14 @@ def sessions_by_id(wire: Wire, topic: str) -> None:
         step("session repeats the error", 3)
         step("session forgets", 4, ForgottenTopicsData=[{"TopicId": UNKNOWN_ID, "Partitions": [0]}])
         step("session forgets what it has", 5, ForgottenTopicsData=[{"TopicId": known, "Partitions": [0, 1]}])
-        ask(wire, "session drops to names", 12, [{"Topic": topic, "Partitions": [place()]}], SessionId=session, SessionEpoch=6)
+        ask(
+            wire,
+            "session drops to names",
+            12,
+            [{"Topic": topic, "Partitions": [place()]}],
+            SessionId=session,
+            SessionEpoch=6,
+        )
         step("session closes", -1)
     opened = fetch(wire, "session by name opens", 12, topic, place(), SessionEpoch=0)
     ask(wire, "session by name goes on by id", 13, [], SessionId=opened["SessionId"], SessionEpoch=1)
@@ -138,7 +159,12 @@ def list_offsets(wire: Wire, topic: str) -> None:
             ask(f"{meaning} ({timestamp})", version, {"PartitionIndex": 0, "Timestamp": timestamp})
         ask("empty partition, earliest and latest", version, {"PartitionIndex": 2, "Timestamp": -2})
         ask("by timestamp", version, {"PartitionIndex": 0, "Timestamp": TIMESTAMP_MS + 1})
-    for case, timestamp in (("at 0", 0), ("second of a batch", TIMESTAMP_MS + 1001), ("the last", TIMESTAMP_MS + 2002), ("after all", TIMESTAMP_MS * 2)):
+    for case, timestamp in (
+        ("at 0", 0),
+        ("second of a batch", TIMESTAMP_MS + 1001),
+        ("the last", TIMESTAMP_MS + 2002),
+        ("after all", TIMESTAMP_MS * 2),
+    ):
         ask(f"timestamp {case}", 5, {"PartitionIndex": 0, "Timestamp": timestamp})
     for timestamp, meaning in SENTINELS.items():
         ask(f"empty partition, {meaning} ({timestamp})", 8, {"PartitionIndex": 2, "Timestamp": timestamp})
@@ -146,7 +172,12 @@ def list_offsets(wire: Wire, topic: str) -> None:
         ask("unknown partition", version, {"PartitionIndex": 9, "Timestamp": -1})
         ask("unknown topic", version, {"PartitionIndex": 0, "Timestamp": -1}, name=f"{wire.prefix}-absent")
         ask("bad topic name", version, {"PartitionIndex": 0, "Timestamp": -1}, name="bad name!")
-        ask("the partition twice", version, {"PartitionIndex": 0, "Timestamp": -1}, {"PartitionIndex": 0, "Timestamp": -2})
+        ask(
+            "the partition twice",
+            version,
+            {"PartitionIndex": 0, "Timestamp": -1},
+            {"PartitionIndex": 0, "Timestamp": -2},
+        )
     for epoch in (0, 1, 9):
         ask(f"leader epoch {epoch}", 5, {"PartitionIndex": 0, "Timestamp": -1, "CurrentLeaderEpoch": epoch})
     ask("read committed", 5, {"PartitionIndex": 0, "Timestamp": -1}, IsolationLevel=1)

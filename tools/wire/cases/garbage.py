@@ -46,7 +46,10 @@ def run(wire: Wire) -> None:
         ("flexible, array length overflows", framed(flexible + b"\xff\xff\xff\xff\x7f")),
         ("flexible, unknown tag", framed(flexible + b"\x01" + b"\x01\0\0" + b"\x01" + b"\x63\x02ab")),
         ("flexible, tag longer than the frame", framed(flexible + b"\x01" + b"\x01\0\0" + b"\x01" + b"\x63\x7fab")),
-        ("flexible, unknown header tag", framed(struct.pack(">hhih", 3, 9, 1, 0) + b"\x01\x63\x02ab" + b"\x01\x01\0\0\0")),
+        (
+            "flexible, unknown header tag",
+            framed(struct.pack(">hhih", 3, 9, 1, 0) + b"\x01\x63\x02ab" + b"\x01\x01\0\0\0"),
+        ),
         ("flexible, bytes left over", framed(flexible + b"\x01\x01\0\0\0" + b"\0\0")),
         ("bool that is 7", framed(struct.pack(">hhih", 3, 4, 1, 0) + struct.pack(">ib", 0, 7))),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),

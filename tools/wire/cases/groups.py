@@ -1,4 +1,4 @@
-"""The classic group protocol on the wire: join, sync, heartbeat, commit, fetch, describe, list, leave, and what is refused."""
+"""The classic group protocol: join, sync, heartbeat, commit, fetch, describe, list, leave, and what is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def join(wire: Wire, group: str, version: int = 5, case: str = "join", **fields:
         fields = {"RebalanceTimeoutMs": -1, **fields}
     answer = wire.ask(case, "JoinGroup", version, join_body(group, **fields))
     if answer["ErrorCode"] == 79:
-        answer = wire.ask(f"{case} with the id given", "JoinGroup", version, join_body(group, answer["MemberId"], **fields))
+        answer = wire.ask(
+            f"{case} with the id given", "JoinGroup", version, join_body(group, answer["MemberId"], **fields)
+        )
     return answer
 
 
@@ -61,7 +63,11 @@ def member(joined: dict[str, Any]) -> dict[str, Any]:
 
 
 def leave(wire: Wire, case: str, version: int, group: str, *members: dict[str, Any]) -> None:
-    body: dict[str, Any] = {"GroupId": group, "Members": list(members)} if version >= 3 else {"GroupId": group, "MemberId": members[0]["MemberId"]}
+    body: dict[str, Any] = (
+        {"GroupId": group, "Members": list(members)}
+        if version >= 3
+        else {"GroupId": group, "MemberId": members[0]["MemberId"]}
+    )
     wire.ask(case, "LeaveGroup", version, body)
 
 
@@ -84,7 +90,16 @@ def life(wire: Wire, topic: str, version: int) -> None:
     wire.ask("empty", "DescribeGroups", min(version, 6), {"Groups": [group]})
 
 
-def commit(wire: Wire, case: str, version: int, group: str, topic: str, partition: int, joined: dict[str, Any] | None = None, **fields: Any) -> None:
+def commit(
+    wire: Wire,
+    case: str,
+    version: int,
+    group: str,
+    topic: str,
+    partition: int,
+    joined: dict[str, Any] | None = None,
+    **fields: Any,
+) -> None:
     named = {"TopicId": topic_id(wire, topic)} if version >= 10 else {"Name": topic}
     place = {"PartitionIndex": partition, "CommittedOffset": 42, "CommittedMetadata": "note", **fields}
     if version >= 6:
@@ -93,7 +108,9 @@ def commit(wire: Wire, case: str, version: int, group: str, topic: str, partitio
     wire.ask(case, "OffsetCommit", version, {"GroupId": group, **who, "Topics": [{**named, "Partitions": [place]}]})
 
 
-def fetch_offsets(wire: Wire, case: str, version: int, group: str, topic: str, partitions: tuple[int, ...] = (0, 1), **fields: Any) -> None:
+def fetch_offsets(
+    wire: Wire, case: str, version: int, group: str, topic: str, partitions: tuple[int, ...] = (0, 1), **fields: Any
+) -> None:
     named = {"TopicId": topic_id(wire, topic)} if version >= 10 else {"Name": topic}
     topics = [{**named, "PartitionIndexes": list(partitions)}]
     body = {"Groups": [{"GroupId": group, "Topics": topics}]} if version >= 8 else {"GroupId": group, "Topics": topics}
@@ -108,7 +125,12 @@ def joins_refused(wire: Wire) -> None:
     for version in (3, 5, 9):
 
         def ask(case: str, *, _version: int = version, **fields: Any) -> None:
-            wire.ask(case, "JoinGroup", _version, join_body(fields.pop("GroupId", group), fields.pop("MemberId", ""), **fields))
+            wire.ask(
+                case,
+                "JoinGroup",
+                _version,
+                join_body(fields.pop("GroupId", group), fields.pop("MemberId", ""), **fields),
+            )
 
         ask("no group id", GroupId="")
         ask("session time-out too short", SessionTimeoutMs=1)
@@ -171,7 +193,15 @@ def offsets(wire: Wire, topic: str) -> None:
     commit(wire, "commit, metadata of 4097", 7, simple, topic, 1, CommittedMetadata="x" * 4097)
     commit(wire, "commit, no group id", 7, "", topic, 0)
     commit(wire, "commit by nobody", 7, simple, topic, 0, {"MemberId": "nobody", "GenerationId": 3})
-    commit(wire, "commit by nobody, unknown group", 7, f"{wire.prefix}-absent", topic, 0, {"MemberId": "nobody", "GenerationId": 3})
+    commit(
+        wire,
+        "commit by nobody, unknown group",
+        7,
+        f"{wire.prefix}-absent",
+        topic,
+        0,
+        {"MemberId": "nobody", "GenerationId": 3},
+    )
     commit(wire, "commit, no generation but a member", 7, simple, topic, 0, {"MemberId": "nobody", "GenerationId": -1})
     wire.ask("commit of nothing", "OffsetCommit", 7, {"GroupId": simple, "Topics": []})
     for version in range(1, 10):
@@ -182,10 +212,19 @@ def offsets(wire: Wire, topic: str) -> None:
     fetch_offsets(wire, "fetch, no group id", 7, "", topic)
     fetch_offsets(wire, "fetch, stable only", 7, simple, topic, RequireStable=True)
     topics = [{"Name": topic, "PartitionIndexes": [0]}]
-    groups = [{"GroupId": simple, "Topics": topics}, {"GroupId": f"{wire.prefix}-absent", "Topics": topics}, {"GroupId": "", "Topics": None}]
+    groups = [
+        {"GroupId": simple, "Topics": topics},
+        {"GroupId": f"{wire.prefix}-absent", "Topics": topics},
+        {"GroupId": "", "Topics": None},
+    ]
     wire.ask("fetch, three groups", "OffsetFetch", 8, {"Groups": groups})
     wire.ask("fetch, no groups", "OffsetFetch", 8, {"Groups": []})
-    wire.ask("fetch, a member nobody knows", "OffsetFetch", 9, {"Groups": [{**groups[0], "MemberId": "nobody", "MemberEpoch": 3}]})
+    wire.ask(
+        "fetch, a member nobody knows",
+        "OffsetFetch",
+        9,
+        {"Groups": [{**groups[0], "MemberId": "nobody", "MemberEpoch": 3}]},
+    )
 
 
 def two_members(wire: Wire) -> None:
@@ -211,7 +250,9 @@ def two_members(wire: Wire) -> None:
         leader, follower = follower, leader
     follower[0].send("SyncGroup", 3, {"GroupId": group, **member(follower[1]), "Assignments": []})
     wire.twin().ask("completing", "DescribeGroups", 4, {"Groups": [group]})
-    shares = [{"MemberId": who["MemberId"], "Assignment": share} for who, share in ((first, b"first"), (second, b"second"))]
+    shares = [
+        {"MemberId": who["MemberId"], "Assignment": share} for who, share in ((first, b"first"), (second, b"second"))
+    ]
     leader[0].ask("leader syncs", "SyncGroup", 3, {"GroupId": group, **member(leader[1]), "Assignments": shares})
     follower[0].receive("follower is told", "SyncGroup", 3)
     leave(wire, "second leaves", 4, group, {"MemberId": second["MemberId"], "GroupInstanceId": None})
@@ -242,6 +283,11 @@ def listings(wire: Wire) -> None:
     for kinds in (["classic"], ["consumer"], ["Nonsense"]):
         wire.ask(f"of type {kinds[0]}", "ListGroups", 5, {"TypesFilter": kinds})
     for version in (4, 5, 6):
-        wire.ask("authorized operations", "DescribeGroups", version, {"Groups": [f"{wire.prefix}-simple"], "IncludeAuthorizedOperations": True})
+        wire.ask(
+            "authorized operations",
+            "DescribeGroups",
+            version,
+            {"Groups": [f"{wire.prefix}-simple"], "IncludeAuthorizedOperations": True},
+        )
         wire.ask("no groups", "DescribeGroups", version, {"Groups": []})
         wire.ask("empty id", "DescribeGroups", version, {"Groups": [""]})

@@ -22,7 +22,9 @@ def run(wire: Wire) -> None:
     idempotence(wire)
 
 
-def produce(wire: Wire, case: str, topic: str, records: bytes | None, *, version: int = 9, acks: int = -1, partition: int = 0) -> None:
+def produce(
+    wire: Wire, case: str, topic: str, records: bytes | None, *, version: int = 9, acks: int = -1, partition: int = 0
+) -> None:
     partitions = [{"Index": partition, "Records": records}]
     ask(wire, case, version, [{**name(wire, topic, version), "PartitionData": partitions}], acks)
 
@@ -61,7 +63,12 @@ def places(wire: Wire, topic: str) -> None:
     far = {"Index": 99, "Records": batch([b"z"])}
     ask(wire, "two partitions", 9, [{"Name": topic, "PartitionData": [good, other]}])
     ask(wire, "one good, one unknown", 9, [{"Name": topic, "PartitionData": [good, far]}])
-    ask(wire, "the topic twice", 9, [{"Name": topic, "PartitionData": [good]}, {"Name": topic, "PartitionData": [other]}])
+    ask(
+        wire,
+        "the topic twice",
+        9,
+        [{"Name": topic, "PartitionData": [good]}, {"Name": topic, "PartitionData": [other]}],
+    )
     ask(wire, "no topics", 9, [])
     ask(wire, "no partitions", 9, [{"Name": topic, "PartitionData": []}])
     ask(wire, "unknown id", 13, [{"TopicId": UNKNOWN_ID, "PartitionData": [good]}])
@@ -125,7 +132,10 @@ def topic_rules(wire: Wire) -> None:
 
 def idempotence(wire: Wire) -> None:
     topic = create(wire, "idempotent")
-    ids = [wire.ask("id", "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})["ProducerId"] for _ in "123"]
+    ids = [
+        wire.ask("id", "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})["ProducerId"]
+        for _ in "123"
+    ]
     for producer_id in ids[:2]:
         sequences(wire, topic, producer_id)
     for case, producer in (
@@ -138,9 +148,22 @@ def idempotence(wire: Wire) -> None:
 
 
 def sequences(wire: Wire, topic: str, producer_id: int) -> None:
-    steps = [("first", 0, 0), ("second", 0, 1), ("second again", 0, 1), ("first again", 0, 0), ("gap", 0, 5), ("third", 0, 2)]
+    steps = [
+        ("first", 0, 0),
+        ("second", 0, 1),
+        ("second again", 0, 1),
+        ("first again", 0, 0),
+        ("gap", 0, 5),
+        ("third", 0, 2),
+    ]
     steps += [(f"number {sequence}", 0, sequence) for sequence in range(3, 8)]
-    steps += [("six batches back", 0, 1), ("five batches back", 0, 3), ("epoch 1 starts above 0", 1, 3), ("epoch 1", 1, 0), ("epoch 0", 0, 8)]
+    steps += [
+        ("six batches back", 0, 1),
+        ("five batches back", 0, 3),
+        ("epoch 1 starts above 0", 1, 3),
+        ("epoch 1", 1, 0),
+        ("epoch 0", 0, 8),
+    ]
     for case, epoch, sequence in steps:
         produce(wire, case, topic, batch([b"x"], producer=(producer_id, epoch, sequence)))
     produce(wire, "two records, half seen", topic, batch([b"x", b"y"], producer=(producer_id, 1, 0)))

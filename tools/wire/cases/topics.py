@@ -47,7 +47,9 @@ def topic_id(wire: Wire, topic: str) -> str:
     quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     try:
         for _ in until_deadline():
-            answer = quiet.ask("", "Metadata", 12, {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False})["Topics"][0]
+            answer = quiet.ask("", "Metadata", 12, {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False})[
+                "Topics"
+            ][0]
             if answer["ErrorCode"] == 0 and all(partition["ErrorCode"] == 0 for partition in answer["Partitions"]):
                 return answer["TopicId"]
     finally:
@@ -114,8 +116,12 @@ def create_refused(wire: Wire) -> None:
     one = [{"PartitionIndex": 0, "BrokerIds": [1]}]
     refused("assignment and count", new(f"{prefix}-r8", Assignments=one))
     both = {"NumPartitions": -1, "ReplicationFactor": -1}
-    refused("assigned to unknown broker", new(f"{prefix}-r9", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": [9]}]))
-    refused("assignment with a hole", new(f"{prefix}-r10", **both, Assignments=[{"PartitionIndex": 1, "BrokerIds": [1]}]))
+    refused(
+        "assigned to unknown broker", new(f"{prefix}-r9", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": [9]}])
+    )
+    refused(
+        "assignment with a hole", new(f"{prefix}-r10", **both, Assignments=[{"PartitionIndex": 1, "BrokerIds": [1]}])
+    )
     refused("assigned to nobody", new(f"{prefix}-r11", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": []}]))
     refused("assigned twice", new(f"{prefix}-r12", **both, Assignments=[{"PartitionIndex": 0, "BrokerIds": [1, 1]}]))
     refused("validate only, bad", new(f"{prefix}-r13", NumPartitions=0), validateOnly=True)
@@ -126,7 +132,9 @@ def create_refused(wire: Wire) -> None:
 def delete(wire: Wire) -> None:
     for version in range(1, 6):
         topic = create(wire, f"delete-{version}")
-        wire.ask("known and unknown", "DeleteTopics", version, {"TopicNames": [topic, "wire-absent"], "TimeoutMs": 10_000})
+        wire.ask(
+            "known and unknown", "DeleteTopics", version, {"TopicNames": [topic, "wire-absent"], "TimeoutMs": 10_000}
+        )
         wire.ask("no topics", "DeleteTopics", version, {"TopicNames": [], "TimeoutMs": 10_000})
         wire.ask("bad name", "DeleteTopics", version, {"TopicNames": ["bad name!"], "TimeoutMs": 10_000})
 
