@@ -20,6 +20,10 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _MAX_FILE_BYTES = 4 << 20
 
 
+class _BadEscape(Exception):
+    """The escape that is none."""
+
+
 class PropertiesError(Exception):
     """A properties file that cannot be read: `path`, `line` (from 1; 0 for the whole file) and why."""
 
@@ -53,8 +57,8 @@ def parse(text: str, path: str = "<text>") -> dict[str, str]:
         key_end, value_start = _split(line)
         try:
             pairs[_unescape(line[:key_end])] = _unescape(line[value_start:])
-        except ValueError as error:
-            raise PropertiesError(path, number, str(error)) from None
+        except _BadEscape as error:
+            raise PropertiesError(path, number, f"{error} is not \\u and four hexadecimal digits") from None
     return pairs
 
 
@@ -94,7 +98,7 @@ def _split(line: str) -> tuple[int, int]:
 
 
 def _unescape(text: str) -> str:
-    """Escapes replaced; ValueError for a \\u without four hexadecimal digits."""
+    """Escapes replaced; _BadEscape for a \\u without four hexadecimal digits."""
     if "\\" not in text:
         return text
     out: list[str] = []
@@ -107,7 +111,7 @@ def _unescape(text: str) -> str:
         elif position < len(text) and text[position] == "u":
             digits = text[position + 1 : position + 5]
             if len(digits) != 4 or not _HEX.issuperset(digits):
-                raise ValueError(f"\\u{digits} is not \\u and four hexadecimal digits")
+                raise _BadEscape("\\u" + digits)
             out.append(chr(int(digits, 16)))
             position += 5
         elif position < len(text):

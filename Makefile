@@ -1,0 +1,66 @@
+# The verbs of this repository. `make` alone lists them.
+# Needed: Python 3.11 or newer, make, git; a Java 17+ runtime for Spark (`make demo` installs one where it can).
+
+VENV   ?= .venv
+# The first Python that is new enough, unless PYTHON says which.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+            command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+            && { echo $$p; break; }; done)
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.odradek-installed
+LINK   := .cache/path/odradek
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo serve test lint bench conformance soak wheel clean
+
+help:  ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+env: $(STAMP) $(LINK)  ## make the environment (.venv), once and whenever pyproject.toml changed
+
+demo: env  ## real flights: produced, consumed by a group, read by Spark, counted
+	@tools/need_java.sh
+	@$(BIN)/python tools/demo.py $(ARGS)
+
+serve: env  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092")
+	@exec $(BIN)/odradek serve $(ARGS)
+
+test: env  ## all tests (ARGS="tests/broker -x" for some)
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+lint: env  ## ruff, pyright strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-cache
+
+bench: env  ## measure, beside a real Kafka where KAFKA_LIB names its jars
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+conformance: env  ## other people's clients and tools against a broker
+	@$(BIN)/python -m pytest -q tests/conformance $(ARGS)
+
+soak: env  ## the long tests: crashes and random loads, by seed
+	@$(BIN)/python -m pytest -q tests/soak $(ARGS)
+
+wheel: env  ## build the wheel into dist/
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist
+
+clean:  ## remove what was generated (not .venv, not data)
+	rm -rf build dist odradek.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name .venv -prune -o -name __pycache__ -type d -print | xargs rm -rf
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed and was not found; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	    echo "make: $(PYTHON) cannot make an environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing Odradek and what it needs into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev,demo]'
+	@touch $@
+
+# Type checkers that read the tests find the package `odradek`, which is this folder, through this link.
+$(LINK):
+	@mkdir -p $(@D) && ln -sfn ../.. $@
