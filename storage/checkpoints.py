@@ -1,0 +1,171 @@
+"""Small files that say what is so, each replaced as a whole: a crash leaves the old one or the new one.
+
+Text checkpoints, Kafka's layout: line 1 the version 0, line 2 the number of entries, then an entry a line.
+
+    recovery-point-offset-checkpoint    topic partition offset: below it everything was fsynced       } one each
+    log-start-offset-checkpoint         topic partition offset: DeleteRecords went up to here         } in a data
+    replication-offset-checkpoint       topic partition offset: the high watermark                    } directory
+    leader-epoch-checkpoint             epoch start-offset; one in each partition's directory
+
+    meta.properties        version=1, cluster.id, node.id, directory.id: whose data directory this is
+    partition.metadata     version: 0, topic_id: in Kafka's base 64; in each partition's directory
+    .kafka_cleanshutdown   {"version":0,"brokerEpoch":-1}: there only from a clean stop to the next start
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..protocol.errors import InvalidField
+from ..protocol.primitives import uuid_from_text, uuid_to_text
+from .errors import DamagedFile
+from .files import DISK, Disk
+
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LOG_START = "log-start-offset-checkpoint"
+HIGH_WATERMARK = "replication-offset-checkpoint"
+LEADER_EPOCH = "leader-epoch-checkpoint"
+META_PROPERTIES = "meta.properties"
+PARTITION_METADATA = "partition.metadata"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_VERSION = "0"
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------------
+
+
+def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK) -> None:
+    """Write a text checkpoint, durably."""
+    lines = list(entries)
+    text = "".join(f"{line}\n" for line in [_VERSION, str(len(lines)), *lines])
+    disk.write_atomically(path, text.encode())
+
+
+def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:
+    """Return the entries of a text checkpoint, each split into `fields` words; [] if the file is missing. Raises DamagedFile."""
+    if not disk.exists(path):
+        return []
+    lines = _text(path, disk).splitlines()
+    if len(lines) < 2 or lines[0] != _VERSION or not lines[1].isdecimal():
+        raise DamagedFile(path, 1, f"does not begin with version {_VERSION} and a count")
+    if int(lines[1]) != len(lines) - 2:
+        raise DamagedFile(path, 2, f"{lines[1]} entries announced, {len(lines) - 2} there")
+    entries = [line.split() for line in lines[2:]]
+    for number, words in enumerate(entries, 3):
+        if len(words) != fields:
+            raise DamagedFile(path, number, f"{len(words)} words where {fields} should be")
+    return entries
+
+
+def _text(path: Path, disk: Disk) -> str:
+    try:
+        return disk.read_file(path).decode()
+    except UnicodeDecodeError as error:
+        raise DamagedFile(path, error.start, "not UTF-8") from error
+
+
+def parse_int(path: Path, line: int, word: str) -> int:
+    """Return the number, or raise DamagedFile."""
+    try:
+        return int(word)
+    except ValueError:
+        raise DamagedFile(path, line, f"{word!r} is not a number") from None
+
+
+# -- offsets of partitions ---------------------------------------------------------------------------------------------------
+
+
+def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], disk: Disk = DISK) -> None:
+    """Write {(topic, partition): offset}."""
+    write_entries(path, [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()], disk)
+
+
+def read_offsets(path: Path, disk: Disk = DISK) -> dict[tuple[str, int], int]:
+    """Return {(topic, partition): offset}; {} if the file is missing. Raises DamagedFile."""
+    return {
+        (topic, parse_int(path, line, partition)): parse_int(path, line, offset)
+        for line, (topic, partition, offset) in enumerate(read_entries(path, 3, disk), 3)
+    }
+
+
+# -- clean stop --------------------------------------------------------------------------------------------------------------
+
+
+def write_clean_shutdown(directory: Path, disk: Disk = DISK) -> None:
+    """Say that every log here was closed and is whole."""
+    disk.write_atomically(directory / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+
+def take_clean_shutdown(directory: Path, disk: Disk = DISK) -> bool:
+    """Return whether the last stop was clean, and remove the marker, durably, before anything is written."""
+    path = directory / CLEAN_SHUTDOWN
+    if not disk.exists(path):
+        return False
+    disk.unlink(path)
+    disk.fsync_dir(directory)
+    return True
+
+
+# -- identities --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class MetaProperties:
+    """Whose data directory it is. Ids in Kafka's base 64, 22 characters."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def write_meta_properties(directory: Path, meta: MetaProperties, disk: Disk = DISK) -> None:
+    lines = [
+        "version=1",
+        f"cluster.id={meta.cluster_id}",
+        f"node.id={meta.node_id}",
+        f"directory.id={meta.directory_id}",
+    ]
+    disk.write_atomically(directory / META_PROPERTIES, "".join(f"{line}\n" for line in lines).encode())
+
+
+def read_meta_properties(directory: Path, disk: Disk = DISK) -> MetaProperties | None:
+    """Return None where the directory is new. Raises DamagedFile."""
+    path = directory / META_PROPERTIES
+    if not disk.exists(path):
+        return None
+    values: dict[str, str] = {}
+    for number, line in enumerate(_text(path, disk).splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise DamagedFile(path, number, f"{line!r} is not name=value")
+        values[name.strip()] = value.strip()
+    if values.get("version") != "1":
+        raise DamagedFile(path, 1, f"version {values.get('version')}, not 1")
+    for name in ("cluster.id", "node.id"):
+        if name not in values:
+            raise DamagedFile(path, 1, f"{name} is missing")
+    return MetaProperties(values["cluster.id"], parse_int(path, 1, values["node.id"]), values.get("directory.id", ""))
+
+
+def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK) -> None:
+    """Say which topic (16 bytes) a partition's directory belongs to: a topic made again under its old name has another id."""
+    disk.write_atomically(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode())
+
+
+def read_partition_metadata(directory: Path, disk: Disk = DISK) -> bytes | None:
+    """Return the topic id, None where the file is missing. Raises DamagedFile."""
+    path = directory / PARTITION_METADATA
+    if not disk.exists(path):
+        return None
+    lines = _text(path, disk).splitlines()
+    if len(lines) != 2 or lines[0] != "version: 0" or not lines[1].startswith("topic_id: "):
+        raise DamagedFile(path, 1, "not 'version: 0' and 'topic_id: ...'")
+    try:
+        return uuid_from_text(lines[1].removeprefix("topic_id: ").strip())
+    except InvalidField as error:
+        raise DamagedFile(path, 2, str(error)) from error

@@ -1,0 +1,118 @@
+"""What can go wrong on disk, as types: one tree under StorageError, each error naming its file.
+
+Every one is a KafkaError with the code that a client is answered with, so that the broker needs no table of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from ..protocol.errors import ErrorCode, KafkaError
+
+
+class StorageError(KafkaError):
+    """Anything that storage refuses or fails to do."""
+
+    CODE: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+class DiskError(StorageError):
+    """The operating system refused an operation on a file."""
+
+    def __init__(self, operation: str, path: Path, error: OSError) -> None:
+        self.operation = operation
+        self.path = path
+        self.errno = error.errno
+        super().__init__(f"{operation} {path}: {error.strerror or error}")
+
+
+class TornWrite(StorageError):
+    """A write failed, and so did cutting off the part of it that is on disk; recovery will."""
+
+    def __init__(self, path: Path, position: int, error: Exception) -> None:
+        self.path = path
+        self.position = position
+        super().__init__(f"{path} ends in a torn batch at {position}: {error}")
+
+
+class ShortRead(StorageError):
+    """A file holds fewer bytes than its own log says: somebody else has cut it."""
+
+    def __init__(self, path: Path, position: int, wanted: int, got: int) -> None:
+        self.path = path
+        self.position = position
+        super().__init__(f"{path} at {position}: wanted {wanted} bytes, found {got}")
+
+
+class LockedError(StorageError):
+    """Another process holds the directory's lock file."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        self.path = path
+        self.holder = holder
+        super().__init__(f"{path} is locked by another process{f' ({holder})' if holder else ''}")
+
+
+class CorruptBatch(StorageError):
+    """A batch in a segment does not hold what its length, magic, CRC or offsets promise."""
+
+    CODE = ErrorCode.CORRUPT_MESSAGE
+
+    def __init__(self, path: Path, position: int, why: str) -> None:
+        self.path = path
+        self.position = position
+        self.why = why
+        super().__init__(f"{path} at {position}: {why}")
+
+
+class DamagedFile(StorageError):
+    """A checkpoint, snapshot, index or journal does not parse; `position` is a byte, or a line in text files."""
+
+    def __init__(self, path: Path, position: int, why: str) -> None:
+        self.path = path
+        self.position = position
+        self.why = why
+        super().__init__(f"{path} at {position}: {why}")
+
+
+class OffsetOutOfRange(StorageError):
+    """A read outside [log start offset, log end offset]."""
+
+    CODE = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        self.offset = offset
+        self.start = start
+        self.end = end
+        super().__init__(f"offset {offset} is outside [{start}, {end}]")
+
+
+class OffsetsNotMonotonic(StorageError):
+    """An append whose base offset lies below the log end offset: the caller assigned it wrongly."""
+
+    CODE = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init__(self, base_offset: int, end: int) -> None:
+        super().__init__(f"batch starts at offset {base_offset}, below the log end offset {end}")
+
+
+class BatchTooLarge(StorageError):
+    """A batch that no segment could hold, because it is larger than segment.bytes."""
+
+    CODE = ErrorCode.RECORD_LIST_TOO_LARGE
+
+    def __init__(self, size: int, segment_bytes: int) -> None:
+        super().__init__(f"batch of {size} bytes exceeds segment.bytes={segment_bytes}")
+
+
+class LogClosed(StorageError):
+    """The log takes no writes: it was closed, or an earlier write or fsync failed (`__cause__` tells)."""
+
+    def __init__(self, directory: Path, why: str) -> None:
+        self.directory = directory
+        self.why = why
+        super().__init__(f"{directory}: {why}")

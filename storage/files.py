@@ -1,0 +1,230 @@
+"""The one door to the disk: every open, read, write, fsync and rename of storage goes through a Disk.
+
+Tests replace it (torn writes, lost pages, a full disk, a failing fsync). Promises: a write stores all its bytes or raises
+DiskError; a file stays open for as long as somebody holds its File, so that a reader outlives the deletion of its segment;
+`write_atomically` leaves the old content or the new one, whatever byte a crash falls on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import DiskError, LockedError, ShortRead
+
+Buffer = bytes | bytearray | memoryview
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+@contextmanager
+def _translated(operation: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(operation, path, error) from error
+
+
+class File:
+    """An open file. It has no close(): the descriptor goes with the last reference, so no reader can lose it."""
+
+    __slots__ = ("_disk", "fd", "path")
+
+    def __init__(self, disk: Disk, path: Path, fd: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.fd = fd
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def __del__(self) -> None:
+        self._disk.close(self.fd)
+
+
+class Disk:
+    """The real file system. Positions and sizes in bytes; every failure is a DiskError that names operation and path."""
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
+        flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        with _translated("open", path):
+            return File(self, path, os.open(path, flags, 0o644))
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def read(self, file: File, size: int, position: int) -> bytes:
+        """Return up to `size` bytes: fewer only where the file ends."""
+        try:
+            data = os.pread(file.fd, size, position)
+            while 0 < len(data) < size:
+                more = os.pread(file.fd, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        except OSError as error:
+            raise DiskError("read", file.path, error) from error
+
+    def read_into(self, file: File, target: memoryview, position: int) -> int:
+        """Fill `target` from `position`; return how many bytes there were."""
+        filled = 0
+        with _translated("read", file.path):
+            while filled < len(target):
+                count = os.preadv(file.fd, [target[filled:]], position + filled)
+                if not count:
+                    break
+                filled += count
+        return filled
+
+    def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
+        """Return `size` bytes if all of them are in the page cache, or None (also where the system cannot tell)."""
+        data = bytearray(size)
+        try:
+            count = os.preadv(file.fd, [data], position, os.RWF_NOWAIT)
+        except OSError:
+            # EAGAIN: cold. EOPNOTSUPP: this file system cannot tell. A real error shows again in the blocking read.
+            return None
+        return data if count == size else None
+
+    def write(self, file: File, data: Buffer, position: int) -> None:
+        """Store all of `data` at `position`, or raise; a part may then be on disk."""
+        try:
+            written = os.pwrite(file.fd, data, position)
+            if written < len(data):
+                self._write_rest(file, memoryview(data), position, written)
+        except OSError as error:
+            raise DiskError("write", file.path, error) from error
+
+    def _write_rest(self, file: File, data: memoryview, position: int, written: int) -> None:
+        while written < len(data):
+            written += os.pwrite(file.fd, data[written:], position + written)
+
+    def fsync(self, file: File) -> None:
+        with _translated("fsync", file.path):
+            os.fsync(file.fd)
+
+    def fsync_dir(self, path: Path) -> None:
+        """Make creations, renames and deletions inside `path` durable."""
+        with _translated("fsync", path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def truncate(self, file: File, size: int) -> None:
+        with _translated("truncate", file.path):
+            os.ftruncate(file.fd, size)
+
+    def size(self, file: File) -> int:
+        with _translated("stat", file.path):
+            return os.fstat(file.fd).st_size
+
+    def map(self, file: File, size: int) -> mmap.mmap:
+        """Map the first `size` bytes for reading. Touching a page past the file's end kills the process: check first."""
+        with _translated("map", file.path):
+            return mmap.mmap(file.fd, size, access=mmap.ACCESS_READ)
+
+    def sizes(self, directory: Path) -> dict[str, int]:
+        """Return name -> size of every entry of a directory."""
+        with _translated("list", directory), os.scandir(directory) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries}
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def mkdir(self, path: Path) -> None:
+        """Make `path` and its parents; existing ones are fine."""
+        with _translated("mkdir", path):
+            path.mkdir(parents=True, exist_ok=True)
+
+    def rmdir(self, path: Path) -> None:
+        with _translated("rmdir", path):
+            path.rmdir()
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move over `target`, at once or not at all; durable after fsync_dir."""
+        with _translated("rename", source):
+            os.replace(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file; a missing one is fine."""
+        with _translated("unlink", path):
+            path.unlink(missing_ok=True)
+
+    def read_file(self, path: Path) -> bytes:
+        file = self.open(path, writable=False)
+        return self.read(file, self.size(file), 0)
+
+    def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True) -> None:
+        """Put `data` in place of `path`: temporary file, fsync, rename, fsync of the directory.
+
+        durable=False leaves out both fsyncs: for files with a checksum that can be rebuilt.
+        """
+        temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+        file = self.open(temporary, create=True)
+        self.truncate(file, 0)
+        self.write(file, data, 0)
+        if durable:
+            self.fsync(file)
+        self.rename(temporary, path)
+        if durable:
+            self.fsync_dir(path.parent)
+
+
+DISK = Disk()
+
+
+@dataclass(slots=True)
+class FileRange:
+    """Bytes [position, position + size) of a file: what a read answers. Holding it keeps the file open."""
+
+    file: File
+    position: int
+    size: int
+    disk: Disk = DISK
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> bytes:
+        """Return the bytes; may wait for the disk. ShortRead if the file was cut under us."""
+        data = self.disk.read(self.file, self.size, self.position)
+        if len(data) != self.size:
+            raise ShortRead(self.file.path, self.position, self.size, len(data))
+        return data
+
+    def read_nowait(self) -> bytearray | None:
+        """Return the bytes if that needs no disk, else None: then call read() in a thread."""
+        return self.disk.read_nowait(self.file, self.size, self.position)
+
+
+class DirectoryLock:
+    """`.lock` in a data directory, held by flock until release(): the second process gets LockedError with the first one's pid."""
+
+    def __init__(self, directory: Path, disk: Disk = DISK) -> None:
+        self.path = directory / ".lock"
+        self._disk = disk
+        file = disk.open(self.path, create=True)
+        try:
+            fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = disk.read(file, 64, 0).decode("ascii", "replace").strip()
+            raise LockedError(self.path, holder) from error
+        except OSError as error:
+            raise DiskError("lock", self.path, error) from error
+        self._file: File | None = file
+        disk.truncate(file, 0)
+        disk.write(file, b"pid %d\n" % os.getpid(), 0)
+
+    def release(self) -> None:
+        """Let go; the file stays, for removing it would race with the next holder."""
+        if self._file is not None:
+            fcntl.flock(self._file.fd, fcntl.LOCK_UN)
+            self._file = None

@@ -1,0 +1,210 @@
+"""A small durable list of records: changes appended one after another, now and then replaced by a snapshot of what they come to.
+
+    NAME-GGGGGGGGGG.snapshot    generation G: the state that the tail of the same generation goes on from; none for generation 0
+    NAME-GGGGGGGGGG.journal     generation G: records appended since
+
+    both: magic 8 bytes b"ODRJRNL1", then frames     frame = length uint32 | CRC-32C uint32 of the payload | payload: msgpack of one append
+    a snapshot's last frame is empty (length 0, CRC 0): without it the file is not whole
+
+A payload is the list of the records of one append: all of them are there after a crash, or none. `append` returns once its frame is on disk;
+`snapshot` writes the new snapshot aside, renames it into place, and only then starts the new tail and removes the old pair. So a
+crash at any byte leaves the state before or after. Opening cuts off a torn last frame; a frame that is damaged while whole ones
+follow is DamagedFile, naming file and position: nobody but the disk does that, and dropping it silently would undo topics.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import Any, cast
+
+import msgpack
+
+from ..protocol.records.crc import crc32c
+from .errors import DamagedFile, LogClosed, StorageError
+from .files import DISK, TEMPORARY_SUFFIX, Disk, File
+
+MAGIC = b"ODRJRNL1"
+SNAPSHOT_SUFFIX = ".snapshot"
+TAIL_SUFFIX = ".journal"
+# One append. A larger length cannot have been written, so it is damage and not a reason to read on.
+FRAME_MAX_BYTES = 64 * 1024 * 1024
+
+_FRAME = Struct(">II")
+_END = _FRAME.pack(0, 0)
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """Records on disk. `records` are those that opening found; the owner applies them and may then drop the list."""
+
+    def __init__(self, directory: Path, name: str, disk: Disk) -> None:
+        self.directory = directory
+        self.name = name
+        self.records: list[Record] = []
+        self.cut_bytes = 0  # what opening took off a torn end
+        self._disk = disk
+        self._generation = 0
+        self._tail: File | None = None
+        self._size = 0  # Invariant: where the last whole frame of the tail ends
+        self._failure: StorageError | None = None
+
+    @classmethod
+    def open(cls, directory: Path, name: str, disk: Disk = DISK) -> Journal:
+        """Read the newest snapshot and its tail; make an empty journal if there is none. Raises DamagedFile, DiskError."""
+        journal = cls(directory, name, disk)
+        disk.mkdir(directory)
+        generations = journal._generations(SNAPSHOT_SUFFIX)
+        if generations:
+            journal._generation = generations[-1]
+            path = journal._path(SNAPSHOT_SUFFIX)
+            journal.records, end = _read_snapshot(disk.read_file(path), path)
+        elif any(generation > 0 for generation in journal._generations(TAIL_SUFFIX)):
+            raise DamagedFile(journal._path(SNAPSHOT_SUFFIX), 0, "the snapshot that the journal goes on from is missing")
+        journal._open_tail()
+        journal._remove_others()
+        return journal
+
+    def append(self, records: list[Record]) -> None:
+        """Add `records` together, and return when they are on disk. Raises DiskError, after which the journal takes no more."""
+        tail = self._writable()
+        frame = _frame(records)
+        try:
+            self._disk.write(tail, frame, self._size)
+            self._disk.fsync(tail)
+        except StorageError as error:
+            self._failure = error
+            raise
+        self._size += len(frame)
+
+    def snapshot(self, state: list[Record]) -> None:
+        """Replace everything so far by `state`. Raises DiskError; the journal as it was is then what opening finds."""
+        self._writable()
+        old = self._generation
+        data = MAGIC + (_frame(state) if state else b"") + _END
+        try:
+            self._disk.write_atomically(self._path(SNAPSHOT_SUFFIX, old + 1), data)
+            # From here on the new snapshot counts; its tail may be missing, which opening reads as empty.
+            self._generation = old + 1
+            self._open_tail()
+        except StorageError as error:
+            self._failure = error
+            raise
+        self._remove_others()
+
+    def close(self) -> None:
+        """Let the file go; everything is on disk already. Again is fine."""
+        self._tail = None
+
+    # -- opening -----------------------------------------------------------------------------------------------
+
+    def _open_tail(self) -> None:
+        path = self._path(TAIL_SUFFIX)
+        is_new = not self._disk.exists(path)
+        self._tail = self._disk.open(path, create=True)
+        data = self._disk.read(self._tail, self._disk.size(self._tail), 0)
+        self._size = self._read_tail(data, path)
+        if self._size < len(data):
+            self.cut_bytes = len(data) - self._size
+            self._disk.truncate(self._tail, self._size)
+        if self._size == 0:
+            self._disk.write(self._tail, MAGIC, 0)
+            self._size = len(MAGIC)
+        if is_new or len(data) != self._size:
+            self._disk.fsync(self._tail)
+            self._disk.fsync_dir(self.directory)
+
+    def _read_tail(self, data: bytes, path: Path) -> int:
+        """Take the records in and return where the last whole frame ends; 0 where not even the magic is whole."""
+        if len(data) < len(MAGIC):
+            return 0
+        if data[: len(MAGIC)] != MAGIC:
+            if _is_whole_somewhere(data, 0):
+                raise DamagedFile(path, 0, f"does not begin with {MAGIC!r}")
+            return 0
+        position = len(MAGIC)
+        while position < len(data):
+            end = _frame_end(data, position)
+            if end is None:
+                if _is_whole_somewhere(data, position + 1):
+                    raise DamagedFile(path, position, "a damaged frame, with whole ones behind it")
+                return position
+            self.records += _payload(data, position, end, path)
+            position = end
+        return position
+
+    def _generations(self, suffix: str) -> list[int]:
+        prefix = f"{self.name}-"
+        names = self._disk.sizes(self.directory)
+        numbers = [name[len(prefix) : -len(suffix)] for name in names if name.startswith(prefix) and name.endswith(suffix)]
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
+    def _path(self, suffix: str, generation: int | None = None) -> Path:
+        return self.directory / f"{self.name}-{self._generation if generation is None else generation:010d}{suffix}"
+
+    def _remove_others(self) -> None:
+        """Remove what a snapshot replaced; after a crash the next opening does it."""
+        keep = {self._path(SNAPSHOT_SUFFIX).name, self._path(TAIL_SUFFIX).name}
+        for name in self._disk.sizes(self.directory):
+            ours = name.startswith(f"{self.name}-") and name.endswith((SNAPSHOT_SUFFIX, TAIL_SUFFIX, TEMPORARY_SUFFIX))
+            if ours and name not in keep:
+                self._disk.unlink(self.directory / name)
+
+    def _writable(self) -> File:
+        if self._failure is not None:
+            raise LogClosed(self.directory, f"journal {self.name}: no more writes after: {self._failure}") from self._failure
+        if self._tail is None:
+            raise LogClosed(self.directory, f"journal {self.name} is closed")
+        return self._tail
+
+
+# -- frames ------------------------------------------------------------------------------------------------------
+
+
+def _frame(records: list[Record]) -> bytes:
+    payload = cast("bytes", msgpack.packb(records))
+    if len(payload) > FRAME_MAX_BYTES:
+        raise StorageError(f"{len(payload)} bytes of records exceed a journal frame's {FRAME_MAX_BYTES}")
+    return _FRAME.pack(len(payload), crc32c(payload)) + payload
+
+
+def _frame_end(data: bytes, position: int) -> int | None:
+    """Return where the whole frame at `position` ends, None if there is none. An empty frame ends a snapshot and is not one."""
+    start = position + _FRAME.size
+    if start > len(data):
+        return None
+    length, crc = _FRAME.unpack_from(data, position)
+    end = start + length
+    if not 0 < length <= FRAME_MAX_BYTES or end > len(data) or crc32c(memoryview(data)[start:end]) != crc:
+        return None
+    return end
+
+
+def _is_whole_somewhere(data: bytes, position: int) -> bool:
+    """Whether a whole frame begins anywhere from `position` on: then what is before it was not torn by a crash."""
+    return any(_frame_end(data, at) is not None for at in range(position, len(data) - _FRAME.size))
+
+
+def _payload(data: bytes, position: int, end: int, path: Path) -> list[Record]:
+    try:
+        records = cast("object", msgpack.unpackb(memoryview(data)[position + _FRAME.size : end]))
+    except (ValueError, msgpack.UnpackException) as error:
+        raise DamagedFile(path, position, f"not msgpack: {error}") from error
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in cast("list[object]", records)):
+        raise DamagedFile(path, position, "not a list of records")
+    return cast("list[Record]", records)
+
+
+def _read_snapshot(data: bytes, path: Path) -> tuple[list[Record], int]:
+    """Return the records of a snapshot, and its size. It was renamed into place when whole, so anything else is damage."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise DamagedFile(path, 0, f"does not begin with {MAGIC!r}")
+    records: list[Record] = []
+    position = len(MAGIC)
+    while (end := _frame_end(data, position)) is not None:
+        records += _payload(data, position, end, path)
+        position = end
+    if data[position:] != _END:
+        raise DamagedFile(path, position, "a damaged frame")
+    return records, len(data)

@@ -1,0 +1,379 @@
+"""The log of one partition: its segments in order, producers and leader epochs beside them.
+
+    [log start offset, log end offset)     what there is; the recovery point between them: below it everything was fsynced
+
+Appending writes to the newest segment and rolls a new one when that is full or old. A read gives a range of one file, from the batch that holds
+the offset; it never passes a segment's end, so the reader asks again and no gap can open. The list of segments is replaced, never changed:
+who holds one keeps it.
+
+Threads: everything happens on one thread, but flush() and FileRange.read() may run in another, one flush at a time.
+Promise: an append that raises leaves the log as it was. If even cutting back fails, or an fsync does, the log takes no
+more writes (LogClosed): what the kernel dropped cannot be brought back by trying again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+
+from ..protocol.records.batch import BatchHeader
+from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
+from .epochs import LeaderEpochs
+from .errors import BatchTooLarge, LogClosed, OffsetOutOfRange, OffsetsNotMonotonic, StorageError, TornWrite
+from .files import DISK, Buffer, Disk, FileRange
+from .producers import ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
+from .recovery import Contents, Recovery, RecoveryReport
+from .segment import Segment
+
+# Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a partition.
+OPEN_OLD_SEGMENTS = 8
+DELETED_SUFFIX = "-delete"
+
+_BASE_OFFSET = attrgetter("base_offset")
+
+
+class Log:
+    """See the module's text. Make one with `Log.open`."""
+
+    def __init__(self, directory: Path, config: LogConfig, contents: Contents, now_ms: int, disk: Disk) -> None:
+        self.directory = directory
+        self.config = config
+        self.recovery: RecoveryReport = contents.report
+        self.producers: ProducerStates = contents.producers
+        self.epochs: LeaderEpochs = contents.epochs
+        # Invariant: log_start_offset <= recovery_point <= log_end_offset.
+        self.log_start_offset = 0
+        self.recovery_point = 0
+        self.log_end_offset = contents.segments[-1].next_offset
+        self._segments: tuple[Segment, ...] = tuple(contents.segments)  # Invariant: never empty, base offsets ascend
+        self._active = contents.segments[-1]
+        self._disk = disk
+        self._last_flush_ms = now_ms
+        self._failure: StorageError | None = None
+        self._closed = False
+        self._names_dirty = True  # files were made or removed since the directory's last fsync
+        self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        clean: bool,
+        now_ms: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        disk: Disk = DISK,
+    ) -> Log:
+        """Open or make the log in `directory`. `clean`: the last stop was, so that nothing needs to be checked.
+
+        `recovery_point` and `log_start_offset` come from the checkpoints. Raises CorruptBatch, DamagedFile, DiskError.
+        """
+        disk.mkdir(directory)
+        recovery = Recovery(directory, config, now_ms, log_start_offset, disk)
+        contents = recovery.run(clean=clean, recovery_point=recovery_point)
+        log = cls(directory, config, contents, now_ms, disk)
+        end = log.log_end_offset
+        log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
+        log.recovery_point = end if contents.report.clean else max(min(recovery_point, end), log.log_start_offset)
+        return log
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the log files together."""
+        return sum(segment.size for segment in self._segments)
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+
+    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
+        """Write one whole v2 batch whose offsets are assigned; `header` is what `batch` begins with. Its CRC is not looked at.
+
+        Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write failed: the log is then as before.
+        """
+        if self._closed or self._failure is not None:
+            raise self._refusal()
+        if header.base_offset < self.log_end_offset:
+            raise OffsetsNotMonotonic(header.base_offset, self.log_end_offset)
+        active, config = self._active, self.config
+        if not active.has_room(header, config.segment_bytes, config.segment_index_bytes) or (
+            active.size and active.age_ms(header.max_timestamp, now_ms) > config.segment_ms
+        ):
+            if len(batch) > config.segment_bytes:
+                raise BatchTooLarge(len(batch), config.segment_bytes)
+            active = self._roll(header.base_offset, now_ms)
+        try:
+            active.append(batch, header, config.index_interval_bytes)
+        except TornWrite as error:
+            self._failure = error
+            raise
+        self.log_end_offset = active.next_offset
+        if header.producer_id >= 0:
+            self.producers.apply(header)
+        if header.partition_leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end offset; an empty one stays."""
+        self._writable()
+        self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        old = self._active
+        if old.size == 0 and old.base_offset == base_offset:
+            return old
+        old.seal()
+        # Not forced to disk: if it is lost, an older one and the headers behind it say the same.
+        write_snapshot(self.producers, self.directory, self.log_end_offset, durable=False, disk=self._disk)
+        self._active = Segment.create(self.directory, base_offset, now_ms, self._disk)
+        self._names_dirty = True
+        if old.size == 0:
+            old.unlink()
+            self._segments = (*self._segments[:-1], self._active)
+        else:
+            self._segments = (*self._segments, self._active)
+            self._keep_warm(old)
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        return self._active
+
+    @property
+    def unflushed_records(self) -> int:
+        """Offsets that a power cut could take."""
+        return self.log_end_offset - self.recovery_point
+
+    def needs_flush(self, now_ms: int) -> bool:
+        """Whether flush.messages, flush.ms or a finished segment ask for flush()."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if unflushed <= 0 or self._failure is not None or self._closed:
+            return False
+        return (
+            unflushed >= self.config.flush_messages
+            or self.recovery_point < self._active.base_offset
+            or now_ms - self._last_flush_ms >= self.config.flush_ms
+        )
+
+    def flush(self, up_to: int | None = None, now_ms: int | None = None) -> None:
+        """Force everything below offset `up_to` (all) to disk, then move the recovery point there. May run in a thread beside appends.
+
+        Raises DiskError, after which the log takes no more writes.
+        """
+        self._writable()
+        target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        segments = self._segments
+        try:
+            for segment in segments:
+                if segment.base_offset < target and segment.is_dirty:
+                    segment.sync()
+            self.epochs.save()
+            if self._names_dirty:
+                self._names_dirty = False
+                self._disk.fsync_dir(self.directory)
+        except StorageError as error:
+            self._failure = error
+            raise
+        self.recovery_point = max(self.recovery_point, target)
+        if now_ms is not None:
+            self._last_flush_ms = now_ms
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, up_to: int, minimum_one: bool = True) -> FileRange:
+        """Return the batches from the one that holds `offset` on: at most `max_bytes`, none that reaches `up_to`, of one segment.
+
+        `minimum_one`: the first batch comes whole even where it is larger (KIP-74). Else the range may end inside a batch, as Kafka's does.
+        Where compaction left no record at `offset`, the next one begins. Raises OffsetOutOfRange, CorruptBatch, DiskError.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        segments = self._segments
+        for slot in range(self._slot(segments, offset), len(segments)):
+            segment = segments[slot]
+            if segment.base_offset >= up_to:
+                break
+            found = segment.find(offset)
+            if found is None:
+                continue
+            position, header = found
+            end = self._end_position(segments, slot, up_to)
+            wanted = max(max_bytes, header.size_bytes) if minimum_one else max_bytes
+            if segment is not self._active:
+                self._keep_warm(segment)
+            return FileRange(segment.file, position, max(min(end - position, wanted), 0), self._disk)
+        return FileRange(self._active.file, self._active.size, 0, self._disk)
+
+    def _end_position(self, segments: tuple[Segment, ...], slot: int, up_to: int) -> int:
+        """Return where in segment `slot` the first batch begins that reaches `up_to`; the segment's end if none does."""
+        segment = segments[slot]
+        following = segments[slot + 1].base_offset if slot + 1 < len(segments) else self.log_end_offset
+        if up_to >= following:
+            return segment.size
+        found = segment.find(up_to)
+        return segment.size if found is None else found[0]
+
+    def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
+        """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is at least `timestamp_ms`; None if there is none."""
+        segments = self._segments
+        for segment in segments[self._slot(segments, self.log_start_offset) :]:
+            if segment.base_offset >= up_to:
+                return None
+            if segment.max_timestamp[0] >= timestamp_ms:
+                found = segment.find_time(timestamp_ms, self.log_start_offset, up_to)
+                if segment is not self._active:
+                    self._keep_warm(segment)
+                if found is not None:
+                    return found
+        return None
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
+        best = max(self._segments, key=lambda segment: segment.max_timestamp[0])
+        timestamp_ms = best.max_timestamp[0]
+        found = best.find_time(timestamp_ms, self.log_start_offset, self.log_end_offset) if timestamp_ms >= 0 else None
+        return found[:2] if found is not None else (-1, -1)
+
+    def iter_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield (header, bytes) of every batch from the one that holds `from_offset` to the present end: for replaying state."""
+        segments, up_to = self._segments, self.log_end_offset
+        for segment in segments[self._slot(segments, from_offset) :]:
+            found = segment.find(from_offset)
+            if found is None:
+                continue
+            for _, header, batch in segment.batches(found[0]):
+                if header.base_offset >= up_to:
+                    return
+                yield header, bytes(batch)
+
+    @staticmethod
+    def _slot(segments: tuple[Segment, ...], offset: int) -> int:
+        if offset >= segments[-1].base_offset:
+            return len(segments) - 1
+        return max(bisect_right(segments, offset, key=_BASE_OFFSET) - 1, 0)
+
+    def _keep_warm(self, segment: Segment) -> None:
+        """Let the least recently read of the old segments go when there are too many open ones."""
+        warm = self._warm
+        if warm and warm[-1] is segment:
+            return
+        if segment in warm:
+            warm.remove(segment)
+        warm.append(segment)
+        if len(warm) > OPEN_OLD_SEGMENTS:
+            warm.popleft().release()
+
+    # -- taking away -------------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that holds `offset` or later ones (a follower whose leader knows no better).
+
+        The recovery point goes back with it: write its checkpoint before anything is appended.
+        """
+        self._writable()
+        if offset >= self.log_end_offset:
+            return
+        segments = list(self._segments)
+        while len(segments) > 1 and segments[-1].base_offset >= offset:
+            self._drop(segments.pop())
+        active = segments[-1]
+        active.truncate_to(offset, self.config.index_interval_bytes)
+        self._segments, self._active = tuple(segments), active
+        self.log_end_offset = active.next_offset
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self._rebuild_producers()
+
+    def _rebuild_producers(self) -> None:
+        self.producers, offset = load_snapshot(self.directory, self.log_end_offset, self._disk)
+        start = self.log_start_offset if offset is None else offset
+        for segment in self._segments[self._slot(self._segments, start) :]:
+            found = segment.find(start)
+            for _, header in segment.headers(found[0]) if found else ():
+                if header.base_offset >= start:
+                    self.producers.apply(header)
+
+    def advance_log_start(self, offset: int) -> None:
+        """Let the log begin at `offset` (DeleteRecords, retention); segments wholly below it are removed. Never goes back."""
+        self._writable()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        segments = list(self._segments)
+        while len(segments) > 1 and segments[1].base_offset <= offset:
+            self._drop(segments.pop(0))
+        self._segments = tuple(segments)
+        self.epochs.truncate_from_start(offset)
+
+    def _drop(self, segment: Segment) -> None:
+        if segment in self._warm:
+            self._warm.remove(segment)
+        segment.unlink()
+        self._names_dirty = True
+
+    # -- ending ------------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flush, complete the indexes and save the producers; then a clean start needs to check nothing. Again is fine.
+
+        Raises DiskError: then the stop was not clean.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._failure is None:
+                self._active.seal()
+                self._closed = False
+                self.flush()
+                end = self.log_end_offset
+                if end not in snapshot_offsets(self.directory, self._disk):
+                    write_snapshot(self.producers, self.directory, end, durable=True, disk=self._disk)
+        finally:
+            self._closed = True
+            self._release()
+
+    def set_aside(self) -> None:
+        """Close without saving and move the directory out of its name's way, to NAME.N-delete: at once, whatever its size."""
+        self._closed = True
+        self._release()
+        if self.directory.name.endswith(DELETED_SUFFIX):
+            return
+        number = 0
+        while self._disk.exists(target := self.directory.with_name(f"{self.directory.name}.{number}{DELETED_SUFFIX}")):
+            number += 1
+        self._disk.rename(self.directory, target)
+        self._disk.fsync_dir(target.parent)
+        self.directory = target
+
+    def delete(self) -> None:
+        """Remove the log from the disk. A crash in between leaves a directory for `remove_set_aside`."""
+        self.set_aside()
+        self.remove_set_aside(self.directory, self._disk)
+
+    @staticmethod
+    def remove_set_aside(directory: Path, disk: Disk = DISK) -> None:
+        """Remove a directory that `set_aside` left."""
+        for name in disk.sizes(directory):
+            disk.unlink(directory / name)
+        disk.rmdir(directory)
+
+    def _release(self) -> None:
+        for segment in self._segments:
+            segment.release()
+        self._warm.clear()
+
+    def _writable(self) -> None:
+        if self._closed or self._failure is not None:
+            raise self._refusal()
+
+    def _refusal(self) -> LogClosed:
+        if self._failure is None:
+            return LogClosed(self.directory, "the log is closed")
+        error = LogClosed(self.directory, f"no more writes after: {self._failure.message}")
+        error.__cause__ = self._failure
+        return error

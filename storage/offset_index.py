@@ -1,0 +1,56 @@
+"""`.index`: from an offset to a position in the segment's log.
+
+    entry = offset - base offset int32 | position int32            8 bytes, big-endian, both ascending
+
+The offset is the last one of the batch at `position`. A look-up gives the greatest entry at or below the offset: reading starts there.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from .errors import DamagedFile
+from .sparse_index import SparseIndex
+
+
+class OffsetIndex(SparseIndex):
+    """Sparse map from offset to position."""
+
+    ENTRY = Struct(">ii")
+
+    __slots__ = ()
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch at `position` ends with `offset`. The caller appends in ascending order."""
+        self._add(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """Return (offset, position) of the last entry at or below `offset`, or the segment's start."""
+        slot = self._floor(offset - self.base_offset)
+        return self.entry(slot) if slot >= 0 else (self.base_offset, 0)
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """Return (offset, position) of entry number `slot`."""
+        relative, position = self._entry(slot)
+        return self.base_offset + relative, position
+
+    def last_entry(self) -> tuple[int, int]:
+        """Return (offset, position) of the last entry, or the segment's start."""
+        return self.entry(len(self) - 1) if len(self) else (self.base_offset, 0)
+
+    def is_full(self, index_bytes: int) -> bool:
+        """Whether segment.index.bytes has no room for one more."""
+        return len(self) >= index_bytes // self.ENTRY.size
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self._keep(self._floor(offset - 1 - self.base_offset) + 1)
+
+    def _check(self, log_size: int) -> None:
+        if not len(self):
+            return
+        first, last = self._entry(0), self._entry(len(self) - 1)
+        if last[0] < 0 or last[1] < 0 or last[1] >= log_size or first[0] > last[0] or first[1] > last[1]:
+            raise DamagedFile(
+                self.path, (len(self) - 1) * 8, f"last entry {last} does not fit a log of {log_size} bytes"
+            )

@@ -1,0 +1,287 @@
+"""What idempotence needs to know of each producer, and its snapshots: who wrote which sequence numbers last.
+
+The last five batches of a producer are remembered (KIP-98: a client has at most five in flight), so that a batch sent again is answered with the offset
+that it got the first time. A sequence follows the last one, 0 follows 2^31 - 1; a new epoch starts at 0; a producer nothing is known of may start
+anywhere, for its earlier batches may have been deleted. State comes from the log alone: `apply` is what appends and replays call.
+
+Snapshot `OFFSET.snapshot`: the state before OFFSET (20 digits), in Kafka's layout, big-endian:
+
+    version int16 = 1 | CRC-32C uint32 of all that follows | entries int32, then for each
+    producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32 | timestamp int64
+    | coordinator epoch int32 | first offset of the open transaction int64, -1 if none
+
+Kafka writes one entry a producer, its last batch. Here each remembered batch is an entry, oldest first: Kafka keeps the last one it reads of a producer, so it finds
+what it would have written, while a restart here forgets no batch that a client may still send again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import BatchHeader
+from ..protocol.records.crc import crc32c
+from .errors import DamagedFile
+from .files import DISK, Disk
+
+WINDOW_BATCHES = 5
+# About 1 KiB each: one partition's producers cannot take more than some 64 MiB. Past it those silent for longest are forgotten.
+PRODUCERS_MAX = 65_536
+SNAPSHOT_SUFFIX = ".snapshot"
+# One at the last roll and one at a clean close would do; a third survives a damaged one.
+SNAPSHOTS_KEPT = 3
+
+NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"
+MAX_INT32 = 2**31 - 1
+
+_VERSION = 1
+_HEAD = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+
+
+class OutOfOrderSequence(KafkaError):
+    """An idempotent batch whose sequence does not follow the last one: something between is missing."""
+
+    def __init__(self, producer_id: int, epoch: int, sequence: int, expected: int) -> None:
+        why = f"producer {producer_id} epoch {epoch}: sequence {sequence} came where {expected} was due"
+        super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, why)
+
+
+class InvalidProducerEpoch(KafkaError):
+    """A batch of a producer that a newer incarnation has fenced off."""
+
+    def __init__(self, producer_id: int, epoch: int, current: int) -> None:
+        why = f"producer {producer_id}: epoch {epoch} is older than the current {current}"
+        super().__init__(ErrorCode.INVALID_PRODUCER_EPOCH, why)
+
+
+class Duplicate(NamedTuple):
+    """A batch that is in the log already, and where."""
+
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class WrittenBatch(NamedTuple):
+    """A batch of a producer's window."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_INT32
+
+
+@dataclass(slots=True)
+class Producer:
+    """The state of one producer id."""
+
+    epoch: int
+    last_timestamp_ms: int = NONE
+    coordinator_epoch: int = NONE
+    current_txn_first_offset: int = NONE
+    # Invariant: all of the current epoch, oldest first, none missing in between.
+    batches: deque[WrittenBatch] = field(default_factory=lambda: deque[WrittenBatch](maxlen=WINDOW_BATCHES))
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NONE
+
+
+class ProducerStates:
+    """The producers of one partition."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        self._open_transactions: dict[int, int] = {}  # producer id -> first offset
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def items(self) -> Iterator[tuple[int, Producer]]:
+        """Yield (producer id, state): what DescribeProducers shows."""
+        return iter(self._producers.items())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def check(self, header: BatchHeader) -> Duplicate | None:
+        """Judge a client's batch before it is appended: None is new and in order.
+
+        Raises OutOfOrderSequence, InvalidProducerEpoch. Rules: Kafka's ProducerStateManager and ProducerAppendInfo.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        if epoch == producer.epoch:
+            expected = (producer.last_sequence + 1) & MAX_INT32
+            if sequence == expected and sequence >= 0:
+                return None
+            last_sequence = header.last_sequence
+            for batch in producer.batches:
+                if batch.last_sequence == last_sequence and batch.first_sequence == sequence:
+                    return Duplicate(batch.last_offset - batch.offset_delta, batch.last_offset, batch.timestamp_ms)
+        elif epoch < producer.epoch:
+            raise InvalidProducerEpoch(header.producer_id, epoch, producer.epoch)
+        elif sequence == 0:
+            return None
+        else:
+            expected = 0
+        raise OutOfOrderSequence(header.producer_id, epoch, sequence, expected)
+
+    def apply(self, header: BatchHeader, coordinator_epoch: int = NONE) -> None:
+        """Take note of a batch that is in the log. `coordinator_epoch` is that of a transaction marker."""
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._add(producer_id, Producer(header.producer_epoch))
+        elif producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.last_timestamp_ms = header.max_timestamp
+        if header.is_control:
+            producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
+            producer.current_txn_first_offset = NONE
+            self._open_transactions.pop(producer_id, None)
+            return
+        delta = header.last_offset_delta
+        written = WrittenBatch(header.last_sequence, header.base_offset + delta, delta, header.max_timestamp)
+        producer.batches.append(written)
+        if header.is_transactional and producer.current_txn_first_offset == NONE:
+            producer.current_txn_first_offset = header.base_offset
+            self._open_transactions[producer_id] = header.base_offset
+
+    def first_undecided_offset(self) -> int | None:
+        """The first offset of the oldest open transaction: the last stable offset cannot pass it."""
+        return min(self._open_transactions.values(), default=None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for `expiration_ms` (producer.id.expiration.ms) and have no open transaction."""
+        gone = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.current_txn_first_offset == NONE and now_ms - producer.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self._producers[producer_id]
+        return len(gone)
+
+    def _add(self, producer_id: int, producer: Producer) -> Producer:
+        if len(self._producers) >= PRODUCERS_MAX:
+            self._forget_oldest()
+        self._producers[producer_id] = producer
+        return producer
+
+    def _forget_oldest(self) -> None:
+        """Make room for many at once, so that a flood of new ids pays for the sort once in thousands."""
+        idle = [(p.last_timestamp_ms, i) for i, p in self._producers.items() if p.current_txn_first_offset == NONE]
+        for _, producer_id in sorted(idle)[: PRODUCERS_MAX // 16]:
+            del self._producers[producer_id]
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """Return the bytes of a snapshot."""
+        entries = [
+            _ENTRY.pack(
+                producer_id, p.epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
+                p.last_timestamp_ms if batch is p.batches[-1] else batch.timestamp_ms,
+                p.coordinator_epoch, p.current_txn_first_offset,
+            )
+            for producer_id, p in self._producers.items()
+            for batch in p.batches
+        ]  # fmt: skip
+        entries += [
+            _ENTRY.pack(i, p.epoch, NONE, NONE, 0, p.last_timestamp_ms, p.coordinator_epoch, p.current_txn_first_offset)
+            for i, p in self._producers.items()
+            if not p.batches
+        ]
+        body = _COUNT.pack(len(entries)) + b"".join(entries)
+        return _HEAD.pack(_VERSION, crc32c(body)) + body
+
+    @classmethod
+    def decode(cls, data: bytes, path: Path) -> ProducerStates:
+        """Read a snapshot; `path` is for the error. Raises DamagedFile."""
+        if len(data) < _HEAD.size + _COUNT.size:
+            raise DamagedFile(path, len(data), "too short for a producer snapshot")
+        version, crc = _HEAD.unpack_from(data)
+        if version != _VERSION:
+            raise DamagedFile(path, 0, f"version {version}, not {_VERSION}")
+        if crc32c(memoryview(data)[_HEAD.size :]) != crc:
+            raise DamagedFile(path, 2, "the CRC does not match")
+        (count,) = _COUNT.unpack_from(data, _HEAD.size)
+        start = _HEAD.size + _COUNT.size
+        if count < 0 or len(data) != start + count * _ENTRY.size:
+            raise DamagedFile(path, _HEAD.size, f"{count} entries do not fill {len(data)} bytes")
+        states = cls()
+        for fields in _ENTRY.iter_unpack(memoryview(data)[start:]):
+            states._restore(*fields)
+        return states
+
+    def _restore(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        offset: int,
+        delta: int,
+        timestamp_ms: int,
+        coordinator: int,
+        txn: int,
+    ) -> None:
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            producer = self._add(producer_id, Producer(epoch))
+        producer.last_timestamp_ms = timestamp_ms
+        producer.coordinator_epoch = coordinator
+        producer.current_txn_first_offset = txn
+        if txn != NONE:
+            self._open_transactions[producer_id] = txn
+        if offset >= 0:
+            producer.batches.append(WrittenBatch(sequence, offset, delta, timestamp_ms))
+
+
+def snapshot_path(directory: Path, offset: int) -> Path:
+    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def snapshot_offsets(directory: Path, disk: Disk = DISK) -> list[int]:
+    """Return the offsets of the snapshots in `directory`, ascending."""
+    names = [name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.sizes(directory) if name.endswith(SNAPSHOT_SUFFIX)]
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def write_snapshot(states: ProducerStates, directory: Path, offset: int, *, durable: bool, disk: Disk = DISK) -> None:
+    """Save the state before `offset`, and drop all snapshots but the newest SNAPSHOTS_KEPT."""
+    disk.write_atomically(snapshot_path(directory, offset), states.encode(), durable=durable)
+    for old in snapshot_offsets(directory, disk)[:-SNAPSHOTS_KEPT]:
+        disk.unlink(snapshot_path(directory, old))
+
+
+def load_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
+    """Return the newest sound snapshot at or below offset `up_to`, and its offset; (empty, None) if there is none.
+
+    Newer ones are of a log that was longer: they are removed, and so are damaged ones, which the log can replace.
+    """
+    for offset in reversed(snapshot_offsets(directory, disk)):
+        path = snapshot_path(directory, offset)
+        if offset <= up_to:
+            try:
+                return ProducerStates.decode(disk.read_file(path), path), offset
+            except DamagedFile:
+                pass
+        disk.unlink(path)
+    return ProducerStates(), None

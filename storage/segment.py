@@ -1,0 +1,298 @@
+"""One segment of a log: `BASE.log` with `BASE.index` and `BASE.timeindex`, BASE its base offset in 20 digits.
+
+The log file is whole v2 batches, end to end, nothing else. `note` is the one place that turns a batch into index entries, for
+appends and for rebuilding alike, by Kafka's rule: an entry for the batch that begins more than index.interval.bytes after the last entry's batch, and
+with it one for the largest timestamp so far.
+
+Promise: after an append that raises, the file ends with the last whole batch, or the segment says that it is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ..protocol.records.batch import BatchHeader, iter_records
+from ..protocol.records.errors import RecordError
+from . import walk
+from .errors import CorruptBatch, StorageError, TornWrite
+from .files import DISK, Buffer, Disk, File
+from .offset_index import OffsetIndex
+from .time_index import NO_TIMESTAMP, TimeIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+MAX_INT32 = 2**31 - 1
+# How dense an index is built again when a look-up finds it damaged: Kafka's default, whatever it was before.
+REBUILD_INTERVAL_BYTES = 4096
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """The files of one segment. Only the newest of a log is appended to."""
+
+    __slots__ = (
+        "_disk", "_entry_position", "_file", "_first_timestamp", "_last", "_max_offset", "_max_timestamp", "_offsets",
+        "_sealed", "_synced", "_times", "base_offset", "created_ms", "directory", "next_offset", "rebuilt", "size",
+    )  # fmt: skip
+
+    def __init__(self, directory: Path, base_offset: int, size: int, now_ms: int, disk: Disk = DISK) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size  # Invariant: where the last whole batch ends
+        self.created_ms = now_ms
+        self.rebuilt = False  # its indexes were built again
+        # Known for the active segment only, which is opened with `scan_tail`.
+        self.next_offset = base_offset
+        self._last: tuple[int, BatchHeader] | None = None  # position and header of the last batch noted
+        self._synced = size  # what an fsync has covered; a file that was there is taken to be, recovery says otherwise
+        self._sealed = False
+        self._disk = disk
+        self._file: File | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._entry_position = 0  # where the batch of the last index entry begins
+        self._max_timestamp: int | None = None  # None: not looked up yet
+        self._max_offset = base_offset  # last offset of the batch with the largest timestamp
+        self._first_timestamp: int | None = None
+
+    @classmethod
+    def create(cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK) -> Segment:
+        """Start an empty segment, over whatever a crash may have left of one."""
+        segment = cls(directory, base_offset, 0, now_ms, disk)
+        segment._file = disk.open(segment.path(LOG_SUFFIX), create=True)
+        disk.truncate(segment._file, 0)
+        segment._offsets = OffsetIndex.create(segment.path(INDEX_SUFFIX), base_offset, disk)
+        segment._times = TimeIndex.create(segment.path(TIME_INDEX_SUFFIX), base_offset, disk)
+        segment._max_timestamp = NO_TIMESTAMP
+        return segment
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / (segment_name(self.base_offset) + suffix)
+
+    @property
+    def file(self) -> File:
+        """The log file, opened when it is first needed."""
+        if self._file is None:
+            self._file = self._disk.open(self.path(LOG_SUFFIX))
+        return self._file
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    # -- writing -----------------------------------------------------------------------------------------------------------
+
+    def append(self, batch: Buffer, header: BatchHeader, index_interval_bytes: int) -> None:
+        """Write one batch at the end. On failure the file is cut back to the last whole batch, and the error raised."""
+        position = self.size
+        try:
+            self._disk.write(self.file, batch, position)
+        except StorageError as error:
+            try:
+                self._disk.truncate(self.file, position)
+            except StorageError as second:
+                raise TornWrite(self.path(LOG_SUFFIX), position, second) from error
+            raise
+        self.size = position + len(batch)
+        self.note(header, position, index_interval_bytes)
+
+    def note(self, header: BatchHeader, position: int, index_interval_bytes: int) -> None:
+        """Account for a batch that lies at `position`: the batches of a segment are noted once each, in order."""
+        last_offset = header.base_offset + header.last_offset_delta
+        self.next_offset = last_offset + 1
+        self._last = position, header
+        if header.max_timestamp > self.max_timestamp[0]:
+            self._max_timestamp = header.max_timestamp
+            self._max_offset = last_offset
+        if position - self._entry_position > index_interval_bytes:
+            self._add_entries(last_offset, position)
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        self._entry_position = position
+        self.offsets.append(last_offset, position)
+        timestamp_ms, offset = self.max_timestamp
+        self.times.maybe_append(timestamp_ms, offset)
+        if self.offsets.wants_write or self.times.wants_write:
+            self.times.write()
+            self.offsets.write()
+
+    def has_room(self, header: BatchHeader, segment_bytes: int, segment_index_bytes: int) -> bool:
+        """Whether the batch fits by size, offset and indexes."""
+        return (
+            self.size + header.batch_length + 12 <= segment_bytes
+            and header.base_offset + header.last_offset_delta - self.base_offset <= MAX_INT32
+            and not self.offsets.is_full(segment_index_bytes)
+            and not self.times.is_full(segment_index_bytes)
+        )
+
+    def age_ms(self, batch_timestamp_ms: int, now_ms: int) -> int:
+        """How old segment.ms finds it: from the first batch's timestamp to this batch's, by the clock where it has none."""
+        if self._first_timestamp is None and self.size:
+            for _, header in walk.headers(self._disk, self.file, 0, self.size):
+                self._first_timestamp = header.max_timestamp
+                break
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            return batch_timestamp_ms - self._first_timestamp
+        return now_ms - self.created_ms
+
+    def seal(self) -> None:
+        """Complete both indexes on disk, as a roll and a close do."""
+        if self.size:
+            timestamp_ms, offset = self.max_timestamp
+            self.times.maybe_append(timestamp_ms, offset)
+        self.times.write()
+        self.offsets.write()
+        self._sealed = True
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether sync() has something to do."""
+        return self._synced < self.size or (self._sealed and (self.offsets.is_dirty or self.times.is_dirty))
+
+    def sync(self) -> None:
+        """fsync the log and, once sealed, the indexes: those of an active segment are built again after a crash."""
+        size = self.size
+        self._disk.fsync(self.file)
+        self._synced = size
+        if self._sealed:
+            self.offsets.sync()
+            self.times.sync()
+
+    # -- looking up ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        if self._offsets is None:
+            self._load_indexes()
+        assert self._offsets is not None
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._load_indexes()
+        assert self._times is not None
+        return self._times
+
+    @property
+    def max_timestamp(self) -> tuple[int, int]:
+        """(largest timestamp, last offset of its batch), (-1, base offset) if there is none; of a closed segment from its time index."""
+        if self._max_timestamp is None:
+            self._max_timestamp, self._max_offset = self.times.last_entry()
+        return self._max_timestamp, self._max_offset
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Return position and header of the first batch whose last offset is at or above `offset`; None if there is none."""
+        last = self._last
+        if last is not None and offset >= last[1].base_offset:
+            return last if offset < self.next_offset else None
+        for position, header in self.headers(self.offsets.lookup(offset)[1]):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position, header
+        return None
+
+    def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the headers from `start`, the position of a batch."""
+        return walk.headers(self._disk, self.file, start, self.size)
+
+    def batches(self, start: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Walk whole batches from `start`, the position of a batch. The bytes are valid until the next step."""
+        return walk.batches(self._disk, self.file, start, self.size)
+
+    def find_time(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
+        """Return (timestamp, offset, leader epoch) of the first record at or after `timestamp_ms` in [from_offset, up_to)."""
+        start = self.offsets.lookup(max(self.times.lookup(timestamp_ms)[1], from_offset))[1]
+        for position, header in self.headers(start):
+            if header.base_offset >= up_to:
+                return None
+            if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
+                continue
+            data = self._disk.read(self.file, header.size_bytes, position)
+            try:
+                for record in iter_records(data, 0, header):
+                    if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
+                        epoch = header.partition_leader_epoch
+                        return None if record.offset >= up_to else (record.timestamp_ms, record.offset, epoch)
+            except RecordError as error:
+                raise CorruptBatch(self.file.path, position, str(error)) from error
+        return None
+
+    # -- (re)building --------------------------------------------------------------------------------------------------------
+
+    def _load_indexes(self) -> None:
+        """Take the index files over; where one is missing or does not fit, both are built again from the log."""
+        try:
+            self._offsets = OffsetIndex.load(self.path(INDEX_SUFFIX), self.base_offset, self.size, self._disk)
+            self._times = TimeIndex.load(self.path(TIME_INDEX_SUFFIX), self.base_offset, self.size, self._disk)
+        except StorageError:
+            self.reset()
+            # A batch that cannot be read ends the index early; the read that gets there says so.
+            with suppress(CorruptBatch):
+                for position, header in self.headers():
+                    self.note(header, position, REBUILD_INTERVAL_BYTES)
+            self.seal()
+
+    def reset(self) -> None:
+        """Empty both indexes and forget what was noted: every batch is about to be noted again."""
+        self._offsets = OffsetIndex.create(self.path(INDEX_SUFFIX), self.base_offset, self._disk)
+        self._times = TimeIndex.create(self.path(TIME_INDEX_SUFFIX), self.base_offset, self._disk)
+        self._max_timestamp, self._max_offset = NO_TIMESTAMP, self.base_offset
+        self._first_timestamp = None
+        self._entry_position = 0
+        self.next_offset = self.base_offset
+        self._last = None
+        self._sealed = False
+        self.rebuilt = True
+
+    def scan_tail(self, index_interval_bytes: int) -> None:
+        """Find the end by walking from the last index entry: makes a closed segment one to append to. Raises CorruptBatch."""
+        self._max_timestamp = None
+        self._last = None
+        self._sealed = False
+        self.next_offset = self.base_offset
+        self._entry_position = self.offsets.last_entry()[1]
+        for position, header in self.headers(self._entry_position):
+            self.note(header, position, index_interval_bytes)
+
+    def cut(self, position: int) -> None:
+        """Make `position`, where a batch begins, the end of the file. The indexes must hold nothing from there on."""
+        self._disk.truncate(self.file, position)
+        self.size = position
+        self._synced = min(self._synced, position)
+
+    def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
+        """Drop every batch that holds `offset` or later ones."""
+        found = self.find(offset)
+        if found is not None:
+            self.offsets.truncate_to(found[1].base_offset)
+            self.times.truncate_to(found[1].base_offset)
+            self.cut(found[0])
+        if self.size == 0:
+            self._first_timestamp = None
+        self.scan_tail(index_interval_bytes)
+
+    # -- letting go ----------------------------------------------------------------------------------------------------------
+
+    def mark_unsynced(self, position: int) -> None:
+        """After a crash nothing past `position` is known to be on disk for good."""
+        self._synced = min(self._synced, position)
+
+    def release(self) -> None:
+        """Give file and maps back; they come again when needed. Ranges that were handed out keep the file open."""
+        self._file = None
+        if self._offsets is not None and self._times is not None:
+            self._offsets.release()
+            self._times.release()
+
+    def unlink(self) -> None:
+        """Remove the files, the log first: what a crash leaves behind is an index without a log, which opening removes."""
+        self.release()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._disk.unlink(self.path(suffix))

@@ -1,0 +1,66 @@
+"""`.timeindex`: from a timestamp to an offset of the segment.
+
+    entry = timestamp int64 (ms) | offset - base offset int32       12 bytes, big-endian, timestamps strictly ascending
+
+An entry (t, o) says: up to the batch that ends with offset o no record is later than t. A roll or close appends the largest timestamp of the segment,
+so that the last entry of a closed segment tells whether a search has to look into it at all.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from .errors import DamagedFile
+from .sparse_index import SparseIndex
+
+# What a segment without a timestamp says (records of magic 0, or none yet).
+NO_TIMESTAMP = -1
+
+
+class TimeIndex(SparseIndex):
+    """Sparse map from timestamp to offset."""
+
+    ENTRY = Struct(">qi")
+
+    __slots__ = ()
+
+    def maybe_append(self, timestamp_ms: int, offset: int) -> None:
+        """Note the largest timestamp so far and the last offset of its batch; does nothing unless it is larger than the last one."""
+        if timestamp_ms > self.last_entry()[0]:
+            self._add(timestamp_ms, offset - self.base_offset)
+
+    def lookup(self, timestamp_ms: int) -> tuple[int, int]:
+        """Return (timestamp, offset) of the last entry at or below `timestamp_ms`, or (-1, base offset)."""
+        slot = self._floor(timestamp_ms)
+        return self.entry(slot) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """Return (timestamp, offset) of entry number `slot`."""
+        timestamp_ms, relative = self._entry(slot)
+        return timestamp_ms, self.base_offset + relative
+
+    def last_entry(self) -> tuple[int, int]:
+        """Return (timestamp, offset) of the last entry, or (-1, base offset)."""
+        return self.entry(len(self) - 1) if len(self) else (NO_TIMESTAMP, self.base_offset)
+
+    def is_full(self, index_bytes: int) -> bool:
+        """Whether segment.index.bytes has room for none but the entry that a roll appends."""
+        return len(self) >= index_bytes // self.ENTRY.size - 1
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose offset is at or above `offset`; offsets ascend with the timestamps."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) >> 1
+            if self.entry(middle)[1] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        self._keep(low)
+
+    def _check(self, log_size: int) -> None:
+        if not len(self):
+            return
+        first, last = self._entry(0), self._entry(len(self) - 1)
+        if last[1] < 0 or last[0] < 0 or first[0] > last[0] or first[1] > last[1] or log_size == 0:
+            raise DamagedFile(self.path, (len(self) - 1) * 12, f"last entry {last} does not follow the first, {first}")

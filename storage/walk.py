@@ -1,0 +1,75 @@
+"""Walking a segment's file batch by batch, through a window of bounded size.
+
+`headers` looks at headers alone (it skips what lies between them where batches are large), `batches` hands over whole batches. Both stop at the given end
+and raise CorruptBatch, with the position, at the first thing that is not a whole v2 batch. Files are read with pread, not mapped:
+a bad sector is then an error and not a dead process, and a copy through the CPU's cache costs less than a page fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from ..protocol.records.errors import RecordError
+from .errors import CorruptBatch
+from .files import Disk, File
+
+# A look-up starts at most one index interval away; a run over headers gains nothing from more.
+HEADER_WINDOW_BYTES = 16 * 1024
+# Fits the CPU's cache. A larger batch makes the window grow to its size.
+BATCH_WINDOW_BYTES = 1024 * 1024
+
+
+def headers(
+    disk: Disk, file: File, start: int, end: int, window: int = HEADER_WINDOW_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of every batch in [start, end) of `file`."""
+    position, held_from, held = start, start, b""
+    while position < end:
+        at = position - held_from
+        if at + HEADER_SIZE > len(held):
+            held_from, held, at = position, disk.read(file, min(window, end - position), position), 0
+        header = _header(held, at, file, position, end)
+        yield position, header
+        position += header.size_bytes
+
+
+def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Yield (position, header, bytes) of every batch in [start, end) of `file`. The bytes are valid until the next step."""
+    buffer = memoryview(bytearray(min(BATCH_WINDOW_BYTES, max(end - start, 1))))
+    position, held_from, held = start, start, 0
+    while position < end:
+        at = position - held_from
+        if at + HEADER_SIZE > held:
+            held_from, at = position, 0
+            held = disk.read_into(file, buffer[: min(len(buffer), end - position)], position)
+        header = _header(buffer[:held], at, file, position, end)
+        size = header.size_bytes
+        if at + size > held:
+            if size > len(buffer):
+                buffer = memoryview(bytearray(size))
+            held_from, at = position, 0
+            held = disk.read_into(file, buffer[: min(len(buffer), end - position)], position)
+            if held < size:
+                raise CorruptBatch(file.path, position, f"torn: {size} bytes announced, {held} there")
+        yield position, header, buffer[at : at + size]
+        position += size
+
+
+def _header(held: bytes | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:
+    """Read one header and see that its batch ends by `end`."""
+    try:
+        header = read_header(held, at)
+    except RecordError as error:
+        raise CorruptBatch(file.path, position, _why(held, at, error)) from error
+    if position + header.size_bytes > end:
+        raise CorruptBatch(file.path, position, f"torn: {header.size_bytes} bytes announced, {end - position} there")
+    if header.last_offset_delta < 0 or header.base_offset < 0:
+        raise CorruptBatch(file.path, position, f"offsets {header.base_offset} + {header.last_offset_delta} cannot be")
+    return header
+
+
+def _why(held: bytes | memoryview, at: int, error: RecordError) -> str:
+    if not any(held[at : at + HEADER_SIZE]):
+        return "zeros where a batch should be"
+    return str(error)
