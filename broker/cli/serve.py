@@ -105,7 +105,8 @@ def _raise_file_limit() -> None:
 
 
 def _run(config: BrokerConfig) -> None:
-    from ..server import StartError, serve
+    from ..data_dir import StartError
+    from ..server import serve
 
     try:
         _run_loop(serve(config, _announce))

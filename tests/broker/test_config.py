@@ -1,6 +1,8 @@
 """The tables of configs: equal to Kafka's, checked, described, and no two lists of the same thing."""
 
 import csv
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -278,3 +280,13 @@ def test_value_texts_round_trip() -> None:
     for kind, value, text in values:
         setting = Setting("x", kind, value, "")
         assert setting.format(value) == text and setting.parse(text) == value
+
+
+def test_the_documentation_is_what_the_tables_say() -> None:
+    root = Path(__file__).parent.parent.parent
+    printed = subprocess.run(
+        [sys.executable, root / "tools" / "config_docs.py"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == (root / "docs" / "configs.md").read_text(), (
+        "run: python tools/config_docs.py > docs/configs.md"
+    )
