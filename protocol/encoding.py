@@ -58,6 +58,7 @@ class _EncoderSource(Source):
             pieces_line = len(self.lines) - 1
             self.line("w = parts.append")
             with self.block("try:"):
+                self.line("pass")  # a version without fields writes nothing else
                 self.struct(o, cls)
                 self.flush()
             with self.block("except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:"):
