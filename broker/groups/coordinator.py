@@ -1,0 +1,320 @@
+"""The coordinator of the classic groups: which group lives where, whether it is loaded, and who talks to it.
+
+A group belongs to a partition of `__consumer_offsets` (partitions.py). Partitions that this broker owns are `owned`, those that it is
+still reading are `loading`; `groups` is the cache of all groups of the owned ones. Each group has an actor (actor.py) around its machine.
+
+Every request answers with a response where it is known at once, else with a future of one. Loading reads the last record of each key
+of a partition, and applies it as it would have been applied when it was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from . import describing, fetching, records, requests
+from .actor import Call, Clock, GroupActor, OffsetsLog, Timers, World
+from .committing import Commit, Topics
+from .events import CommitOffsets, Create, Heartbeat, Joined, Left, Loaded, Synced
+from .machine import Group, GroupLimits
+from .partitions import partition_for
+
+_log = logging.getLogger(__name__)
+
+
+class GroupsConfig(Protocol):
+    """What the coordinator needs of the broker's configuration."""
+
+    @property
+    def group_min_session_timeout_ms(self) -> int: ...
+    @property
+    def group_max_session_timeout_ms(self) -> int: ...
+    @property
+    def group_initial_rebalance_delay_ms(self) -> int: ...
+    @property
+    def group_max_size(self) -> int: ...
+    @property
+    def offset_metadata_max_bytes(self) -> int: ...
+
+
+class Context(Protocol):
+    """Who asks."""
+
+    @property
+    def api_version(self) -> int: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+
+
+def new_member_id(prefix: str) -> str:
+    """A member id that was never given out: the client's or the instance's id, and chance."""
+    return f"{prefix}-{uuid.uuid4()}"
+
+
+class GroupCoordinator:
+    """The groups of one broker. `start` reads them all, `stop` sends everyone on who waits."""
+
+    def __init__(
+        self,
+        config: GroupsConfig,
+        log: OffsetsLog,
+        timers: Timers,
+        clock: Clock,
+        topics: Topics,
+        logger: logging.Logger = _log,
+        new_member_id: Callable[[str], str] = new_member_id,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._clock = clock
+        self._topics = topics
+        self._logger = logger
+        self._new_member_id = new_member_id
+        self._limits = GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size)
+        self._world = World(log, timers, clock, logger.info, self._forget)
+        self.groups: dict[str, GroupActor] = {}
+        """The group cache. Invariant: only groups of `owned` partitions."""
+        self.owned: set[int] = set()
+        self.loading: set[int] = set()
+
+    # Start and stop.
+
+    def start(self) -> None:
+        """Reads every partition. Until its partition is read a group is COORDINATOR_LOAD_IN_PROGRESS."""
+        partitions = range(self._log.partition_count())
+        self.loading.update(partitions)
+        for partition in partitions:
+            self.load(partition)
+
+    def stop(self) -> None:
+        """Idempotent. Parked requests are answered NOT_COORDINATOR, so that members look for their group elsewhere."""
+        for partition in list(self.owned):
+            self.unload(partition)
+        self.loading.clear()
+
+    def load(self, partition: int) -> None:
+        """Takes a partition over: reads its records, restores its groups and gives their members fresh sessions."""
+        self.loading.add(partition)
+        last: dict[bytes, bytes | None] = {}
+        for key, value in self._log.replay(partition):
+            last[key] = value
+        restored: dict[str, GroupActor] = {}
+        for key, value in last.items():
+            self._restore(key, value, partition, restored)
+        self.groups.update(restored)
+        self.loading.discard(partition)
+        self.owned.add(partition)
+        for actor in restored.values():
+            actor.feed(Loaded())
+
+    def unload(self, partition: int) -> None:
+        """Lets a partition go, with its groups."""
+        self.owned.discard(partition)
+        for group_id in [group_id for group_id, actor in self.groups.items() if actor.partition == partition]:
+            self.groups.pop(group_id).close()
+
+    def ensure_topic(self) -> None:
+        """Creates `__consumer_offsets` at first need: someone asks for a coordinator."""
+        self._log.ensure_topic()
+
+    # Membership.
+
+    def join(
+        self, context: Context, request: JoinGroupRequest
+    ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+        """JoinGroup. A first join without a member id makes the group."""
+        version = context.api_version
+        respond = requests.join_response(version)
+        error = self._check_join(request)
+        actor = self.groups.get(request.group_id)
+        if error is ErrorCode.NONE and actor is None:
+            error = self._admission(request.group_id)
+            if error is ErrorCode.NONE:
+                error = _check_first_join(request)
+        if error is not ErrorCode.NONE:
+            return respond(Joined(error, request.member_id))
+        if actor is None:
+            actor = self._new_actor(request.group_id)
+            actor.feed(Create())
+        prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
+        new_id = "" if request.member_id else self._new_member_id(prefix)
+        call = Call(respond)
+        actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
+        return call.result()
+
+    def sync(
+        self, context: Context, request: SyncGroupRequest
+    ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+        """SyncGroup."""
+        actor = self.groups.get(request.group_id)
+        if actor is None:
+            return requests.sync_response(Synced(self._absent(request.group_id)))
+        call = Call(requests.sync_response)
+        actor.feed(requests.sync_event(call, request))
+        return call.result()
+
+    def heartbeat(
+        self, context: Context, request: HeartbeatRequest
+    ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+        """Heartbeat. While the group is being read nobody can say that the member is unknown, so it is let be."""
+        actor = self.groups.get(request.group_id)
+        if actor is None:
+            error = self._absent(request.group_id)
+            return HeartbeatResponse(
+                error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
+            )
+        call = Call(requests.heartbeat_response)
+        actor.feed(Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
+        return call.result()
+
+    def leave(
+        self, context: Context, request: LeaveGroupRequest
+    ) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+        """LeaveGroup."""
+        version = context.api_version
+        respond = requests.leave_response(request, version)
+        actor = self.groups.get(request.group_id)
+        if actor is not None:
+            call = Call(respond)
+            actor.feed(requests.leave_event(call, request, version))
+            return call.result()
+        error = self._absent(request.group_id)
+        if error is not ErrorCode.UNKNOWN_MEMBER_ID:
+            return LeaveGroupResponse(error_code=error)
+        return respond(Left([error] * max(1, len(request.members))))
+
+    # Offsets.
+
+    def commit_offsets(
+        self, context: Context, request: OffsetCommitRequest
+    ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+        """OffsetCommit. A commit from outside of any group (generation -1) makes a group that has offsets and no members."""
+        commit = Commit(
+            request, context.api_version, self._topics, self._config.offset_metadata_max_bytes, self._clock.now_ms()
+        )
+        if not commit.asks_group:
+            return commit.response
+        generation = request.generation_id_or_member_epoch
+        actor = self.groups.get(request.group_id)
+        if actor is None:
+            error = self._admission(request.group_id)
+            if error is ErrorCode.NONE and generation >= 0:
+                error = ErrorCode.ILLEGAL_GENERATION
+            if error is not ErrorCode.NONE:
+                return commit.answer(error)
+            actor = self._new_actor(request.group_id)
+        call = Call(commit.answer)
+        actor.feed(CommitOffsets(call, request.member_id, request.group_instance_id, generation, commit.records))
+        return call.result()
+
+    def fetch_offsets(self, context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        """OffsetFetch, from the cache. There are no transactions yet, so every committed offset is stable (`require_stable`)."""
+        version = context.api_version
+        groups = [
+            fetching.fetch_group(asked, self._offsets_of(asked.group_id), self._topics, version)
+            for asked in fetching.groups_of(request, version)
+        ]
+        return fetching.response_of(request, groups, version)
+
+    # Seen from outside.
+
+    def describe(self, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        """DescribeGroups."""
+        response = DescribeGroupsResponse()
+        for group_id in request.groups:
+            actor = self.groups.get(group_id)
+            error = self._admission(group_id) if actor is None else ErrorCode.NONE
+            group = None if actor is None else actor.group
+            response.groups.append(describing.describe(group_id, group, error, context.api_version))
+            if request.include_authorized_operations and not response.groups[-1].error_code:
+                response.groups[-1].authorized_operations = describing.ALL_OPERATIONS
+        return response
+
+    def list(self, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
+        """ListGroups."""
+        if self.loading:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        groups = (actor.group for actor in self.groups.values())
+        return ListGroupsResponse(groups=describing.list_groups(groups, request.states_filter, request.types_filter))
+
+    # Parts.
+
+    def _admission(self, group_id: str) -> ErrorCode:
+        """Whether a group that is not in the cache may be asked for here."""
+        partition = partition_for(group_id, self._log.partition_count())
+        if partition in self.loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
+
+    def _absent(self, group_id: str) -> ErrorCode:
+        """What a member is told whose group is not in the cache."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        error = self._admission(group_id)
+        return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.NONE else error
+
+    def _check_join(self, request: JoinGroupRequest) -> ErrorCode:
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        low, high = self._config.group_min_session_timeout_ms, self._config.group_max_session_timeout_ms
+        if not low <= request.session_timeout_ms <= high:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        return ErrorCode.NONE
+
+    def _new_actor(self, group_id: str) -> GroupActor:
+        self._log.ensure_topic()
+        partition = partition_for(group_id, self._log.partition_count())
+        actor = GroupActor(Group(group_id, self._limits), partition, self._world)
+        self.groups[group_id] = actor
+        return actor
+
+    def _forget(self, actor: GroupActor) -> None:
+        if self.groups.get(actor.group.group_id) is actor:
+            del self.groups[actor.group.group_id]
+        actor.close()
+
+    def _offsets_of(self, group_id: str) -> fetching.Found:
+        actor = self.groups.get(group_id)
+        if actor is not None:
+            return fetching.Found(ErrorCode.NONE, actor.group.offsets)
+        return fetching.Found(self._admission(group_id), None)
+
+    def _restore(self, key: bytes, value: bytes | None, partition: int, restored: dict[str, GroupActor]) -> None:
+        if value is None:
+            return
+        try:
+            record = records.decode_record(key, value)
+        except DecodeError as error:
+            # One record that cannot be read must not take all groups of its partition with it.
+            self._logger.error("__consumer_offsets-%d: a record was left out: %s (key %s)", partition, error, key.hex())
+            return
+        if record is None:
+            self._logger.warning("__consumer_offsets-%d: a record of a kind that is not served here", partition)
+            return
+        actor = restored.get(record.group_id)
+        if actor is None:
+            actor = restored[record.group_id] = GroupActor(Group(record.group_id, self._limits), partition, self._world)
+        actor.group.apply(record)
+
+
+def _check_first_join(request: JoinGroupRequest) -> ErrorCode:
+    """For a group that does not exist: what it would be made from must make sense, and its member cannot have an id."""
+    if request.member_id:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not request.protocol_type or not request.protocols:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE

@@ -1,0 +1,21 @@
+"""Which partition of `__consumer_offsets` a group lives in: Java's hash of its id, as every Kafka broker and tool reckons it."""
+
+from __future__ import annotations
+
+_INT_MIN = -(2**31)
+
+
+def partition_for(group_id: str, partitions: int) -> int:
+    """The absolute value of the hash, modulo the number of partitions (not the hash masked to 31 bits)."""
+    code = java_hash(group_id)
+    # Java's least int has no positive counterpart; Kafka takes 0 for it.
+    return 0 if code == _INT_MIN else abs(code) % partitions
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode()`: over UTF-16 units, as a signed 32-bit number."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        code = (code * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return code - 2**32 if code & 0x80000000 else code

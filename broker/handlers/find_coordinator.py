@@ -1,0 +1,45 @@
+"""FindCoordinator, API key 10: which node coordinates a group. Versions 0-6 (1 key types and error texts, 4 several keys at once).
+
+Transactions and share groups have no coordinator here yet. They are refused for good (INVALID_REQUEST, with a text), because a client
+that hears COORDINATOR_NOT_AVAILABLE asks again until its own time is up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+GROUP = 0
+SEVERAL_KEYS_VERSION = 4
+NO_NODE = -1
+
+_REFUSED = {1: "Transactions are not served by this broker yet.", 2: "Share groups are not served by this broker."}
+
+
+def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """This node, for every group."""
+    several = context.api_version >= SEVERAL_KEYS_VERSION
+    keys = request.coordinator_keys if several else [request.key]
+    if request.key_type == GROUP:
+        broker.groups.ensure_topic()
+        host, port = broker.advertised(context)
+        found = [Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, "") for key in keys]
+    else:
+        why = _REFUSED.get(request.key_type, f"There are no coordinators of type {request.key_type}.")
+        found = [Coordinator(key, NO_NODE, "", NO_NODE, ErrorCode.INVALID_REQUEST, why) for key in keys]
+    if several:
+        return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )

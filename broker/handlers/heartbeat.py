@@ -1,0 +1,19 @@
+"""Heartbeat, API key 12: a member lives. Versions 0-4 (3 static members)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+    """The group coordinator answers."""
+    return broker.groups.heartbeat(context, request)

@@ -1,0 +1,19 @@
+"""LeaveGroup, API key 13: members go. Versions 0-5 (3 several at once, 5 a reason)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+    """The group coordinator answers."""
+    return broker.groups.leave(context, request)

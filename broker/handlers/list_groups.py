@@ -1,0 +1,16 @@
+"""ListGroups, API key 16: the groups of this coordinator. Versions 0-5 (4 states, 5 types)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """The group coordinator answers."""
+    return broker.groups.list(context, request)
