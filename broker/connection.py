@@ -254,7 +254,6 @@ class Connection(asyncio.BufferedProtocol):
             answer = self._processor.dispatch(self, frame)
         except CloseConnection as why:
             _log.warning("%s: closed: %s", self.name, why)
-            self._pump()
             self._close()
             return False
         if answer is None:
@@ -377,8 +376,9 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Closes after what was already handed to the transport is written."""
+        """Closes after what can be written is written."""
         self._stopping = True
+        self._pump()
         self._inbox = None
         if self._transport is not None and not self._closed:
             self._transport.close()

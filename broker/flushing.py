@@ -9,6 +9,7 @@ import asyncio
 import logging
 from typing import TypeVar
 
+from .clock import Clock
 from .partition import Partition
 from .timers import Timers
 
@@ -19,18 +20,21 @@ _log = logging.getLogger(__name__)
 class Flusher:
     """The fsyncs of one broker."""
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, timers: Timers, clock: Clock) -> None:
         self._timers = timers
-        # Invariant: a partition here has exactly one fsync running; `_again` are those that were appended to meanwhile.
+        self._clock = clock
+        # Invariant: a partition here has exactly one fsync running.
         self._running: dict[Partition, asyncio.Task[None]] = {}
-        self._again: set[Partition] = set()
         self._due: set[Partition] = set()
 
     def after(self, partitions: list[Partition], answer: Answer) -> "asyncio.Future[Answer]":
-        """A future of `answer`, done when all that the partitions hold now is on disk; a failed fsync is its
-        exception.
-        """
+        """A future of `answer`, done when all that the partitions hold now is on disk; a failed fsync is its exception."""
         return asyncio.ensure_future(self._after(partitions, answer))
+
+    def start(self, partition: Partition) -> None:
+        """Forces to disk what the partition holds, unless that is being done: nobody waits here."""
+        if partition not in self._running:
+            self._start(partition).add_done_callback(_report)
 
     def soon(self, partition: Partition, delay_ms: int) -> None:
         """flush.ms: something was appended that must be on disk in so many milliseconds."""
@@ -42,11 +46,7 @@ class Flusher:
         """Returns when all that the partition holds now is on disk."""
         end = partition.log.log_end_offset
         while partition.log.recovery_point < end:
-            task = self._running.get(partition)
-            if task is None:
-                task = self._running[partition] = asyncio.create_task(self._flush(partition))
-                task.add_done_callback(lambda _: self._running.pop(partition, None))
-            await asyncio.shield(task)
+            await asyncio.shield(self._running.get(partition) or self._start(partition))
 
     async def stop(self) -> None:
         """Waits for the fsyncs that run."""
@@ -59,13 +59,19 @@ class Flusher:
             await self.flush(partition)
         return answer
 
+    def _start(self, partition: Partition) -> "asyncio.Task[None]":
+        task = self._running[partition] = asyncio.create_task(self._flush(partition))
+        task.add_done_callback(lambda _: self._running.pop(partition, None))
+        return task
+
     async def _flush(self, partition: Partition) -> None:
         log = partition.log
-        await asyncio.get_running_loop().run_in_executor(None, log.flush, log.log_end_offset)
+        now_ms = self._clock.now_ms()
+        await asyncio.get_running_loop().run_in_executor(None, log.flush, log.log_end_offset, now_ms)
 
     def _flush_due(self, partition: Partition) -> None:
         self._due.discard(partition)
-        asyncio.ensure_future(self.flush(partition)).add_done_callback(_report)
+        self.start(partition)
 
 
 def _report(future: "asyncio.Future[None]") -> None:

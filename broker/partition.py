@@ -6,6 +6,7 @@ end of the log. Everything a produce request must be refused for is found before
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import batch
@@ -18,9 +19,14 @@ from ..storage.producers import Duplicate
 from .clock import Clock
 from .purgatory import Purgatory
 
+if TYPE_CHECKING:
+    from .flushing import Flusher
+
 READ_COMMITTED = 1
 # The timestamp type of a topic with message.timestamp.type=LogAppendTime, as in a batch's attributes.
 LOG_APPEND_TIME = 1
+# flush.ms where nobody asked for it.
+NEVER_MS = 2**63 - 1
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,7 +41,16 @@ class Appended:
 class Partition:
     """One partition of a topic that this node leads."""
 
-    def __init__(self, topic: str, index: int, log: Log, leader_epoch: int, clock: Clock, purgatory: Purgatory) -> None:
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        log: Log,
+        leader_epoch: int,
+        clock: Clock,
+        purgatory: Purgatory,
+        flusher: "Flusher",
+    ) -> None:
         self.topic = topic
         self.index = index
         self.log = log
@@ -46,6 +61,7 @@ class Partition:
         self.log_append_time = False
         self._clock = clock
         self._purgatory = purgatory
+        self._flusher = flusher
 
     @property
     def last_stable_offset(self) -> int:
@@ -92,6 +108,10 @@ class Partition:
         log.append(records, header, now_ms)
         self.high_watermark = log.log_end_offset
         self._purgatory.wake(self)
+        if log.needs_flush(now_ms):
+            self._flusher.start(self)
+        elif log.config.flush_ms < NEVER_MS:
+            self._flusher.soon(self, log.config.flush_ms)
         return Appended(base_offset, log_append_time_ms, log.log_start_offset)
 
     def _checked(self, records: memoryview) -> BatchHeader:

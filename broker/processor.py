@@ -111,7 +111,7 @@ class Processor:
         if idle_ms < 0 or self._idle_check_armed or not self.connections:
             return
         self._idle_check_armed = True
-        oldest_ms = min(connection.last_active_ms for connection in self.connections)
+        oldest_ms = min(each.last_active_ms for each in self.connections)
         self._timers.at(oldest_ms + idle_ms, self._close_idle)
 
     def _close_idle(self) -> None:
@@ -121,6 +121,7 @@ class Processor:
             if connection.last_active_ms <= limit_ms and not connection.busy:
                 _log.info("%s: closed, idle for %d ms", connection.name, self.limits.max_idle_ms)
                 connection.abort()
-            elif connection.busy:
+            # A request that waits is no idleness; and who is being closed is looked at once more only after a while.
+            if connection.last_active_ms <= limit_ms:
                 connection.last_active_ms = self.clock.monotonic_ms()
         self._arm_idle_check()

@@ -10,6 +10,7 @@ import logging
 import signal
 from collections.abc import Callable
 
+from ..storage.errors import StorageError
 from .clock import Clock
 from .config import BrokerConfig, Endpoint
 from .connection import Connection, Limits
@@ -43,7 +44,7 @@ class Broker:
         self.timers = Timers(self.clock)
         self.purgatory = Purgatory(self.timers)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
-        self.flusher = Flusher(self.timers)
+        self.flusher = Flusher(self.timers, self.clock)
         self.node_id = self.config.node_id
         self.metadata: Metadata
         self.topics: Topics
@@ -114,7 +115,7 @@ class Broker:
     def _open_data(self, data_dir: DataDir) -> None:
         try:
             self.metadata = Metadata(data_dir.path)
-        except UnknownMetadata as error:
+        except (UnknownMetadata, StorageError) as error:
             raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
         if not self.metadata.cluster_id:
             self.metadata.set_cluster_id(data_dir.meta.cluster_id)

@@ -91,7 +91,10 @@ class Timers:
         """Runs all that is due. The loop calls this; tests with a clock of their own may as well."""
         self._wakeup = None
         now_ms = self._clock.monotonic_ms()
-        while self._heap and self._heap[0][0] <= now_ms:
+        # Those made meanwhile wait for the loop's next turn, even if they are due: one that renews itself cannot hold
+        # up the rest.
+        last = self._sequence
+        while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] <= last:
             callback = heapq.heappop(self._heap)[2].take()
             if callback is None:
                 self._cancelled = max(0, self._cancelled - 1)

@@ -195,7 +195,7 @@ NOT_YET: Mapping[str, Setting] = {
             high=22,
         ),
         _not_yet("delete.retention.ms", Kind.LONG, 86_400_000, "How long compaction keeps deletion marks.", low=0),
-        _not_yet("file.delete.delay.ms", Kind.LONG, 60_000, "How long a deleted segment stays on disk.", low=0),
+        _not_yet("file.delete.delay.ms", Kind.LONG, 0, "How long the files of a deleted topic stay on disk.", low=0),
         _not_yet("follower.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
         _not_yet("leader.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
         _not_yet(

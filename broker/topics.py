@@ -14,7 +14,8 @@ from pathlib import Path
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import ZERO_UUID
 from ..storage import checkpoints
-from ..storage.log import Log, LogConfig
+from ..storage.config import LogConfig
+from ..storage.log import Log
 from .clock import Clock
 from .config import BrokerConfig
 from .flushing import Flusher
@@ -194,7 +195,9 @@ class Topics:
         )
         for cut in log.recovery.lines():
             _log.warning("%s-%d: %s", record.name, index, cut)
-        partition = Partition(record.name, index, log, self._metadata.leader_epoch, self._clock, self._purgatory)
+        partition = Partition(
+            record.name, index, log, self._metadata.leader_epoch, self._clock, self._purgatory, self._flusher
+        )
         partition.max_message_bytes = config.max_message_bytes
         partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
         return partition

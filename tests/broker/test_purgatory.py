@@ -1,0 +1,92 @@
+"""Requests that wait."""
+
+import asyncio
+
+import pytest
+
+from odradek.broker.purgatory import Purgatory
+from odradek.broker.timers import Timers
+from odradek.tests.support.clock import FakeClock
+
+
+class Room:
+    """A purgatory with a clock to move, and a count of what it was asked."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(0)
+        self.timers = Timers(self.clock)
+        self.purgatory = Purgatory(self.timers)
+        self.asked = 0
+        self.answer: str | None = None
+
+    def attempt(self, expired: bool) -> str | None:
+        self.asked += 1
+        return "expired" if expired else self.answer
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+async def _turns() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_waits_until_an_event_makes_the_answer_possible(room: Room) -> None:
+    future = room.purgatory.park(["p"], 1000, room.attempt)
+    room.purgatory.wake("p")
+    await _turns()
+    assert not future.done()
+    room.answer = "data"
+    room.purgatory.wake("p")
+    assert await future == "data"
+    await _turns()
+    assert len(room.purgatory) == 0
+
+
+async def test_wakes_of_one_turn_are_one_question(room: Room) -> None:
+    future = room.purgatory.park(["p", "q"], 1000, room.attempt)
+    for _ in range(50):
+        room.purgatory.wake("p")
+        room.purgatory.wake("q")
+    await _turns()
+    assert room.asked == 1
+    future.cancel()
+    await _turns()
+
+
+async def test_the_deadline_asks_a_last_time(room: Room) -> None:
+    future = room.purgatory.park(["p"], 1000, room.attempt)
+    room.clock.advance(1000)
+    room.timers.fire_due()
+    assert await future == "expired"
+
+
+async def test_cancelling_leaves_nothing_behind(room: Room) -> None:
+    futures = [room.purgatory.park(["p", i], 1000, room.attempt) for i in range(100)]
+    for future in futures:
+        future.cancel()
+    await _turns()
+    assert len(room.purgatory) == 0
+    assert room.purgatory._by_key == {}
+
+
+async def test_an_attempt_that_fails_fails_its_own_request_only(room: Room) -> None:
+    def broken(expired: bool) -> str | None:
+        raise RuntimeError("broken")
+
+    bad = room.purgatory.park(["p"], 1000, broken)
+    good = room.purgatory.park(["p"], 1000, room.attempt)
+    room.answer = "data"
+    room.purgatory.wake("p")
+    assert await good == "data"
+    with pytest.raises(RuntimeError, match="broken"):
+        await bad
+
+
+async def test_stopping_answers_everyone(room: Room) -> None:
+    futures = [room.purgatory.park(["p"], 60_000, room.attempt) for _ in range(3)]
+    room.purgatory.expire_all()
+    assert await asyncio.gather(*futures) == ["expired"] * 3

@@ -1,0 +1,22 @@
+"""For all tests: every asynchronous test runs twice, on asyncio's own loop in debug mode and on uvloop."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+import uvloop
+
+
+def _debug_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    loop.set_debug(True)
+    # A slow step on a busy machine is no fault of the code under test.
+    loop.slow_callback_duration = 10.0
+    return loop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loops that the suite runs on."""
+    return {"debug": _debug_loop, "uvloop": uvloop.new_event_loop}

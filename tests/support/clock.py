@@ -1,0 +1,20 @@
+"""A clock that stands still until a test moves it."""
+
+from odradek.broker.clock import Clock
+
+
+class FakeClock(Clock):
+    """Both clocks in one, moved by hand."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_ms(self) -> int:
+        return self.time_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Lets time pass."""
+        self.time_ms += by_ms
