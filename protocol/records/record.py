@@ -83,7 +83,7 @@ def decode_records(
                 number += (byte << 7) - 0x80
                 position += 2
             else:
-                number, position = _long_varint(data, position)
+                number, position = _long_timestamp(data, position, base_timestamp)
             timestamp_ms = base_timestamp - (number + 1 >> 1) if number & 1 else base_timestamp + (number >> 1)
             if (number := data[position]) < 0x80:
                 position += 1
@@ -142,6 +142,14 @@ def _long_varint(data: bytes, position: int) -> tuple[int, int]:
             raise InvalidRecord(f"varint at byte {position - 10} is longer than ten bytes")
 
 
+def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:
+    """As `_long_varint`, of a delta that brings `base` to a timestamp of 64 bits: sums wrap, as Java's do."""
+    number, position = _long_varint(data, position)
+    timestamp = base + ((number >> 1) ^ -(number & 1))
+    delta = ((timestamp + 2**63) & (2**64 - 1)) - 2**63 - base
+    return (delta << 1 if delta >= 0 else (-delta << 1) - 1), position
+
+
 def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
     count, position = _decode_varint(data, position)
     # Each takes two bytes or more, so a count that the data cannot hold is refused before the loop.
@@ -175,7 +183,8 @@ def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _encode_varint(number: int) -> bytes:
-    """Return the zigzag varint of a signed 64-bit number."""
+    """Return the zigzag varint of a signed 64-bit number; what is beyond wraps, as Java's differences do."""
+    number = ((number + 2**63) & (2**64 - 1)) - 2**63
     number = (number << 1) ^ (number >> 63)
     out = bytearray()
     while number > 0x7F:

@@ -1,0 +1,159 @@
+"""The codecs: both ways, bounded, and never anything but a typed error for broken data."""
+
+import contextlib
+import gzip
+import random
+import struct
+import subprocess
+import sys
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odradek.protocol.records.compression import Compression, compress, decompress, lz4_header_checksum
+from odradek.protocol.records.errors import CorruptCompression, DecompressionLimit, RecordError, UnsupportedCodec
+from odradek.protocol.records.xxh32 import xxh32
+
+CODECS = [codec for codec in Compression if codec]
+SAMPLES = [b"", b"a", b"hello " * 30_000, bytes(range(256)) * 300]
+
+
+@pytest.mark.parametrize("codec", Compression)
+@pytest.mark.parametrize("data", SAMPLES, ids=len)
+def test_round_trip(codec: Compression, data: bytes) -> None:
+    packed = compress(codec, data)
+    assert isinstance(packed, bytes)
+    assert decompress(codec, packed) == data
+    assert decompress(codec, memoryview(packed)) == data
+    assert decompress(codec, packed, limit=len(data)) == data
+
+
+@pytest.mark.parametrize(("codec", "low", "high"), [(1, 1, 9), (3, 1, 12), (4, 1, 9)])
+def test_levels_are_the_codecs_own(codec: int, low: int, high: int) -> None:
+    words = [b"%x" % (n * n) for n in range(500)]
+    data = b" ".join(random.Random(7).choices(words, k=20_000))
+    quick, small = compress(codec, data, low), compress(codec, data, high)
+    assert len(small) < len(quick) < len(data)
+    assert decompress(codec, quick) == decompress(codec, small) == data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_stops_at_the_limit(codec: Compression) -> None:
+    bomb = compress(codec, bytes(40_000_000))
+    with pytest.raises(DecompressionLimit):
+        decompress(codec, bomb, limit=1_000_000)
+
+
+def test_a_zstd_bomb_without_a_size_in_its_header_stops_too() -> None:
+    stream = zstandard.ZstdCompressor(level=19).compressobj()
+    bomb = stream.compress(bytes(40_000_000)) + stream.flush()
+    with pytest.raises(DecompressionLimit):
+        decompress(Compression.ZSTD, bomb, limit=1_000_000)
+
+
+def test_a_snappy_block_that_promises_too_much_allocates_nothing() -> None:
+    with pytest.raises(DecompressionLimit):
+        decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(10))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_truncation_at_every_byte_is_noticed(codec: Compression) -> None:
+    packed = compress(codec, b"some data, " * 3 + bytes(range(100)))
+    whole = decompress(codec, packed)
+    for size in range(len(packed)):
+        try:
+            short = decompress(codec, packed[:size])
+        except CorruptCompression:
+            continue
+        # Snappy's framing has no end mark: whole blocks alone are a whole, shorter stream.
+        assert codec is Compression.SNAPPY and short != whole
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=60)
+@given(data=st.binary(max_size=60), at=st.integers(0, 200), flip=st.integers(1, 255))
+def test_broken_data_raises_nothing_but_a_record_error(codec: Compression, data: bytes, at: int, flip: int) -> None:
+    damaged = bytearray(compress(codec, data))
+    damaged[at % len(damaged)] ^= flip
+    for broken in (bytes(damaged), data):
+        with contextlib.suppress(RecordError):
+            decompress(codec, broken, limit=10_000)
+
+
+@pytest.mark.parametrize("codec", [-1, 5, 6, 7])
+def test_codecs_that_do_not_exist(codec: int) -> None:
+    with pytest.raises(UnsupportedCodec):
+        compress(codec, b"")
+    with pytest.raises(UnsupportedCodec):
+        decompress(codec, b"")
+
+
+# -- what other writers make of the formats
+
+
+def test_snappy_is_written_as_java_does_and_read_in_either_framing() -> None:
+    data = b"0123456789" * 10_000
+    framed = compress(Compression.SNAPPY, data)
+    assert framed.startswith(b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1))
+    (first,) = struct.unpack_from(">i", framed, 16)
+    assert cramjam.snappy.decompress_raw_len(framed[20 : 20 + first]) == 32 * 1024
+    assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(data))) == data
+
+
+def test_streams_one_after_the_other_are_one() -> None:
+    assert (
+        decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"a") + compress(Compression.SNAPPY, b"b")) == b"ab"
+    )
+    assert decompress(Compression.GZIP, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
+    frames = zstandard.compress(b"a" * 5000) + zstandard.compress(b"b" * 5000)
+    assert decompress(Compression.ZSTD, frames) == b"a" * 5000 + b"b" * 5000
+
+
+def test_lz4_frames_have_independent_blocks_of_64_kib_and_no_content_size() -> None:
+    info = lz4.frame.get_frame_info(compress(Compression.LZ4, bytes(100)))
+    assert (info["block_linked"], info["content_size"], info["block_size"]) == (False, 0, 65536)
+
+
+def test_lz4_of_other_settings_is_read() -> None:
+    data = b"abc" * 100_000
+    for linked in (False, True):
+        packed = lz4.frame.compress(data, block_linked=linked, store_size=True, content_checksum=True)
+        assert decompress(Compression.LZ4, packed) == data
+
+
+@pytest.mark.parametrize("store_size", [False, True])
+def test_the_lz4_header_checksum_is_broken_and_mended(store_size: bool) -> None:
+    frame = lz4.frame.compress(b"hello", store_size=store_size)
+    broken = lz4_header_checksum(frame, broken=True)
+    assert broken != frame
+    with pytest.raises(CorruptCompression):
+        decompress(Compression.LZ4, broken)
+    assert lz4_header_checksum(broken, broken=False) == frame
+    for short in (b"", b"\x04\x22\x4d\x18", b"hello hello", frame[: 14 if store_size else 6]):
+        with pytest.raises(CorruptCompression):
+            lz4_header_checksum(short, broken=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0x02CC5D05),
+        (b"a", 0x550D7456),
+        (b"abc", 0x32D153FF),
+        (b"Nobody inspects the spammish repetition", 0xE2293B2F),
+    ],
+)
+def test_xxh32_known_values(data: bytes, expected: int) -> None:
+    assert xxh32(data) == expected
+
+
+def test_no_codec_library_is_loaded_before_it_is_used() -> None:
+    code = (
+        "import sys; from odradek.protocol.records import batch, legacy, control;"
+        "batch.decode_batch(batch.encode_batch([batch.Record()]));"
+        "assert not {'cramjam', 'lz4', 'zstandard'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
