@@ -1,7 +1,7 @@
 """Runs librdkafka 2.0.2's own tests against a broker: python tests/conformance/librdkafka.py HOST:PORT [TEST...]
 
-The runner is built once (a C++ compiler, make and zlib's headers are needed; lz4's and zstd's are welcome) from Debian's
-source into `.cache/librdkafka`, or into LIBRDKAFKA_DIR where that is set. It expects topics to be created by
+The runner is built once (a C++ compiler, make and zlib's headers are needed, lz4's and zstd's are welcome) from the
+source in Debian into `.cache/librdkafka`, or into LIBRDKAFKA_DIR where that is set. It expects topics to be created by
 themselves with four partitions (`--set num.partitions=4`). Each test runs in a process of its own, because a hung one
 would take the others with it. Parts that need no broker are skipped. Exit status 1 where one does not pass.
 """
