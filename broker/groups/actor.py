@@ -1,8 +1,9 @@
 """A group at work: feeds its machine one event at a time, and does what comes of it.
 
-The machine says what to write, whom to answer and which timers to set; the actor writes, waits for the commit, applies, answers and sets.
-While a record of the group itself is on its way into the log, events wait in the inbox, so that the machine never sees a state
-that may not last. Commits of offsets do not wait for one another: they leave the machine's state alone.
+The machine says what to write, whom to answer and which timers to set; the actor writes, waits for the commit, applies,
+answers and sets. While a record of the group itself is on its way into the log, events wait in the inbox, so that the
+machine never sees a state that may not last. Commits of offsets do not wait for one another: they leave the machine's
+state alone.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class World(NamedTuple):
 
 
 class Call:
-    """A request in a group, and the token that stands for it in the machine: answered at once if it can be, else through a future."""
+    """A request in a group, and its token in the machine: answered at once if it can be, else through a future."""
 
     __slots__ = ("_future", "_respond", "_response")
 

@@ -41,7 +41,8 @@ class Topics(Protocol):
 class Commit:
     """One OffsetCommit under way.
 
-    Partitions that do not exist and metadata that is too long are refused one by one; the group then takes or refuses the rest as a whole.
+    Partitions that do not exist and metadata that is too long are refused one by one; the group then takes or refuses
+    the rest as a whole.
     """
 
     def __init__(

@@ -1,10 +1,11 @@
 """The coordinator of the classic groups: which group lives where, whether it is loaded, and who talks to it.
 
-A group belongs to a partition of `__consumer_offsets` (partitions.py). Partitions that this broker owns are `owned`, those that it is
-still reading are `loading`; `groups` is the cache of all groups of the owned ones. Each group has an actor (actor.py) around its machine.
+A group belongs to a partition of `__consumer_offsets` (partitions.py). Partitions that this broker owns are `owned`,
+those that it is still reading are `loading`; `groups` is the cache of all groups of the owned ones. Each group has an
+actor (actor.py) around its machine.
 
-Every request answers with a response where it is known at once, else with a future of one. Loading reads the last record of each key
-of a partition, and applies it as it would have been applied when it was written.
+Every request answers with a response where it is known at once, else with a future of one. Loading reads the last
+record of each key of a partition, and applies it as it would have been applied when it was written.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class GroupCoordinator:
     def commit_offsets(
         self, context: Context, request: OffsetCommitRequest
     ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
-        """OffsetCommit. A commit from outside of any group (generation -1) makes a group that has offsets and no members."""
+        """OffsetCommit. From outside of any group (generation -1) it makes a group that has offsets and no members."""
         commit = Commit(
             request, context.api_version, self._topics, self._config.offset_metadata_max_bytes, self._clock.now_ms()
         )
@@ -222,7 +223,7 @@ class GroupCoordinator:
         return call.result()
 
     def fetch_offsets(self, context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        """OffsetFetch, from the cache. There are no transactions yet, so every committed offset is stable (`require_stable`)."""
+        """OffsetFetch, from the cache. Without transactions every committed offset is stable (`require_stable`)."""
         version = context.api_version
         groups = [
             fetching.fetch_group(asked, self._offsets_of(asked.group_id), self._topics, version)

@@ -11,12 +11,12 @@ from .machine import Group
 from .states import GroupState
 
 NOT_FOUND_VERSION = 6
-"""From here on DescribeGroups says GROUP_ID_NOT_FOUND; before, a group that nobody knows is Dead, without an error (KIP-1043)."""
+"""From here on a group that nobody knows is GROUP_ID_NOT_FOUND; before it is Dead, without an error (KIP-1043)."""
 
 GROUP_TYPE = "classic"
 
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""What anyone may do with a group where nothing is forbidden: the bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
+"""Nothing is forbidden: the bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS."""
 
 
 def describe(group_id: str, group: Group | None, error: ErrorCode, version: int) -> DescribedGroup:

@@ -1,8 +1,8 @@
 """What happens to a group, and what comes of it: the vocabulary of the group machine. Plain values, no behaviour.
 
-An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets), a timer that went off, or word from the log
-(AppendFailed). A timer is known by the event that it will bring: `SetTimer(SessionExpired("m-1"), 10_000)` replaces an earlier timer
-of the same event. Tokens stand for parked requests; the machine only hands them back.
+An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets), a timer that went off, or word from the
+log (AppendFailed). A timer is known by the event that it will bring: `SetTimer(SessionExpired("m-1"), 10_000)` replaces
+an earlier timer of the same event. Tokens stand for parked requests; the machine only hands them back.
 """
 
 from __future__ import annotations
@@ -238,9 +238,10 @@ class CancelTimer:
 class Outcome:
     """What is to be done after a step.
 
-    With records: append them; once they are committed `apply` each, then send the replies and set the timers. Until then the group is
-    not stepped again (but for outcomes that hold offsets alone, which do not touch its state). Where they could not be committed nothing of the outcome is
-    done, and the group is told by AppendFailed. Without records, replies and timers are due at once.
+    With records: append them; once they are committed `apply` each, then send the replies and set the timers. Until
+    then the group is not stepped again (but for outcomes that hold offsets alone, which do not touch its state). Where
+    they could not be committed nothing of the outcome is done, and the group is told by AppendFailed. Without records,
+    replies and timers are due at once.
     """
 
     records: list[Record] = field(default_factory=list[Record])

@@ -1,4 +1,4 @@
-"""OffsetFetch: from the cache of a group's committed offsets to a response, for all three shapes that the request has had."""
+"""OffsetFetch: from the cache of a group's committed offsets to a response, in the three shapes that it has had."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC_ID_VERSION = 10
 
 
 class Found(NamedTuple):
-    """What a group has: its offsets, or why they cannot be told. A group that nobody knows has no offsets, and no error."""
+    """A group's offsets, or why they cannot be told. A group that nobody knows has no offsets, and no error."""
 
     error: ErrorCode
     offsets: Offsets | None
@@ -61,7 +61,7 @@ def fetch_group(asked: OffsetFetchRequestGroup, found: Found, topics: Topics, ve
 def response_of(
     request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup], version: int
 ) -> OffsetFetchResponse:
-    """The response in the shape of its version: groups, or one group's topics with or without an error for all of them."""
+    """The response in the shape of its version: groups, or one group's topics with or without an error for all."""
     if version >= SEVERAL_GROUPS_VERSION:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups

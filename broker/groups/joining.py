@@ -1,4 +1,4 @@
-"""JoinGroup in the group machine: who is let in, who is given an id first, whose join is parked and whose is answered at once."""
+"""JoinGroup in the group machine: who is let in, who is given an id first, whose join is parked or answered at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from .machine import Group
 
 MAX_PENDING_MEMBERS = 10_000
-"""Ids handed out and not used yet, a group: each is a name and a timer, held for a session timeout, and costs a stranger one request."""
+"""Ids handed out and not used yet, a group: each is a name and a timer, held for a session timeout, and costs a
+stranger one request."""
 
 
 def join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
@@ -39,7 +40,7 @@ def join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
 
 
 def _has_room(group: Group, member_id: str) -> bool:
-    """`group.max.size`. In a rebalance those that have joined count, so that a group too large sheds its last comers."""
+    """`group.max.size`. In a rebalance those that have joined count: a group too large sheds its last comers."""
     roster = group.roster
     if group.state is GroupState.EMPTY:
         return True
@@ -49,7 +50,7 @@ def _has_room(group: Group, member_id: str) -> bool:
 
 
 def _is_compatible(group: Group, event: Join) -> bool:
-    """The group's protocol type, and a protocol that all members speak; in a group without members anything that is named."""
+    """The group's protocol type and a protocol that all members speak; without members, anything that has a name."""
     if not group.roster.members:
         return bool(event.protocol_type and event.protocols)
     return event.protocol_type == group.protocol_type and group.roster.speaks(event.protocols)
@@ -119,7 +120,7 @@ def _join_with_id(group: Group, event: Join, outcome: Outcome, now_ms: int) -> N
 
 
 def _cause_to_rebalance(group: Group, member: Member, event: Join) -> str | None:
-    """Why this join needs a new generation; None where the answer of the current one will do (a lost answer, a nervous follower)."""
+    """Why this join needs a new generation; None where the current one will do (its answer was lost, say)."""
     if group.state is GroupState.PREPARING_REBALANCE:
         return f"{_name(member)} joined again"
     if member.protocols != event.protocols:
@@ -142,7 +143,7 @@ def _park(group: Group, member_id: str, event: Join, outcome: Outcome) -> None:
 
 
 def _come_back(group: Group, event: Join, instance_id: str, outcome: Outcome, now_ms: int) -> None:
-    """Gets a new id in its old place; in a stable group without a rebalance, if the group would still choose the same protocol."""
+    """Gets a new id in its old place; in a stable group without a rebalance, if the elected protocol stays."""
     old = group.roster.members[group.roster.static[instance_id]]
     member = Member.joining(event.new_member_id, event)
     member.is_new = False

@@ -1,14 +1,16 @@
-"""The machine of a classic consumer group: events go in, outcomes come out. Pure: no clock, no log, no network, no chance.
+"""The machine of a classic consumer group: events go in, outcomes come out. Pure: no clock, no log, no network.
 
     outcome = group.step(event, now_ms)
     append outcome.records; when they are committed:  for record in outcome.records: group.apply(record)
     then send outcome.replies and set outcome.timers
 
-`apply` is also what start-up does with each record of the log, so that a crash between any two steps comes back to the same place.
-Between a step that returns a record of the group and its `apply` (or an AppendFailed) the group is not stepped.
+`apply` is also what start-up does with each record of the log, so that a crash between any two steps comes back to the
+same place. Between a step that returns a record of the group and its `apply` (or an AppendFailed) the group is not
+stepped.
 
-The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log), sessions.py (Heartbeat, Leave,
-CommitOffsets, SessionExpired), rebalance.py (how a rebalance begins, waits and ends). States and legal moves: states.py.
+The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log),
+sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), rebalance.py (how a rebalance begins, waits and ends).
+States and legal moves: states.py.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from .records import GroupRecord, OffsetRecord, Record
 from .states import LEGAL, GroupState, IllegalMove
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A new member cannot send heartbeats before its first join is answered; if it is gone by then, its join does not hold a place for ever."""
+"""A new member cannot send heartbeats before its first join is answered; if it is gone by then, its join does not hold
+a place for ever."""
 
 MAX_HISTORY = 16
 """Rebalances remembered a group: enough to see a pattern, little beside the members themselves."""
@@ -66,7 +69,7 @@ class Group:
         self.incoming: Member | None = None
         """A static member that came back under a new id, and becomes real when its record is committed."""
         self.first_round = False
-        """In PreparingRebalance: the group was empty, so that the first members are waited for (`initial_rebalance_delay_ms`)."""
+        """In PreparingRebalance: the group was empty, and waits `initial_rebalance_delay_ms` for more members."""
         self.grew = False
         """In the first round: a member came since the delay began."""
         self.first_round_left_ms = 0
@@ -138,7 +141,7 @@ class Group:
         return not (self.recorded or self.offsets or self.roster.members or self.roster.pending)
 
     def _apply_generation(self, value: GroupMetadataValue) -> None:
-        """The last written generation becomes the current one. Of members that are known already, their requests and wishes are kept."""
+        """The last written generation becomes the current one; members that are known already keep what they said."""
         known = dict(self.roster.members)
         if self.incoming is not None:
             known[self.incoming.member_id] = self.incoming

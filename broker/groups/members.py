@@ -1,4 +1,4 @@
-"""Who is in a group: the members, those that were only given an id, whose requests are parked, and what all of them can speak.
+"""Who is in a group: the members, those that were only given an id, whose requests are parked, what all can speak.
 
 Promise: every change keeps the roster's invariants; nothing here knows states, timers or the log.
 """
@@ -27,7 +27,7 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """Until its first join is answered: it cannot send heartbeats, so its session does not shelter behind a parked join."""
+    """Until its first join is answered: it cannot send heartbeats, and a parked join alone does not keep it alive."""
 
     @classmethod
     def joining(cls, member_id: str, event: Join) -> Member:
@@ -180,7 +180,7 @@ class Roster:
 
 
 def elect_protocol(members: Collection[Member]) -> str:
-    """The protocol of a generation: of those that all speak, the one that most members like best; on a tie the older member's.
+    """The protocol of a generation: of those that all speak, the one that most like best; on a tie the older member's.
 
     There is one: nobody is let in who does not share a protocol with all.
     """

@@ -1,6 +1,7 @@
 """The committed offsets of one group, by topic and partition: what OffsetFetch is answered from.
 
-Only committed records come in here (`apply`), so that what is read here survives a crash. A value is kept as it was written down.
+Only committed records come in here (`apply`), so that what is read here survives a crash. A value is kept as it was
+written down.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from .records import OffsetRecord
 
 
 class Offsets:
-    """(topic, partition) -> OffsetCommitValue: offset, leader epoch (-1 unknown), metadata, when, topic id (zeros unknown)."""
+    """(topic, partition) -> OffsetCommitValue; its leader epoch is -1 and its topic id zeros where not known."""
 
     __slots__ = ("_topics",)
 

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group lives in: Java's hash of its id, as every Kafka broker and tool reckons it."""
+"""Which partition of `__consumer_offsets` a group lives in: by Java's hash of its id, as in every Kafka broker."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """How a rebalance begins, whom it waits for and how it ends: the core that every change of membership runs through.
 
 It waits for all members, and for those that have only asked for an id. In the first round of an empty group it waits
-`group.initial.rebalance.delay.ms` instead, again and again while members keep coming, but not longer than a rebalance may take.
-When time is up, dynamic members that did not come are dropped; static ones keep their place until their session ends (KIP-345).
+`group.initial.rebalance.delay.ms` instead, again and again while members keep coming, but not longer than a rebalance
+may take. When time is up, dynamic members that did not come are dropped; static ones keep their place until their
+session ends (KIP-345).
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def joined_members(group: Group, members: Iterable[Member]) -> list[JoinedMember
 
 
 def initial_delay_passed(group: Group, event: InitialDelayPassed, outcome: Outcome, now_ms: int) -> None:
-    """The first round: another delay if members came during the last one and there is time left, else the generation begins."""
+    """The first round: another delay if members came during the last one and there is time left, else it ends."""
     if group.state is not GroupState.PREPARING_REBALANCE or not group.first_round:
         return
     if not group.grew or group.first_round_left_ms == 0:
@@ -170,9 +171,8 @@ def _begin_generation(group: Group, outcome: Outcome, now_ms: int) -> None:
         group.keep_session(member, outcome)
     roster.not_synced = set(roster.members)
     outcome.timers.append(SetTimer(SyncTimeout(), roster.rebalance_timeout_ms()))
-    outcome.notes.append(
-        f"group {group.group_id} began generation {group.generation}: {len(roster)} members, {group.protocol}, leader {group.leader}"
-    )
+    told = f"{len(roster)} members, {group.protocol}, leader {group.leader}"
+    outcome.notes.append(f"group {group.group_id} began generation {group.generation}: {told}")
 
 
 def _drop_absent(group: Group, outcome: Outcome) -> None:

@@ -1,8 +1,9 @@
 """The records of `__consumer_offsets`, in Kafka's own format.
 
-A key is its type (int16: 1 an offset, 2 a group) and the fields of that type; type 0 is an offset of old, its key laid out as that of type 1.
-A value is its version (int16) and the fields of that version; no value is a tombstone. We write what Kafka 4.3.1 writes: GroupMetadataValue at version 3, OffsetCommitValue at
-version 4, or 1 where the commit came with a retention time of its own, which only that version can tell.
+A key is its type (int16: 1 an offset, 2 a group) and the fields of that type; type 0 is an offset of old, its key laid
+out as that of type 1. A value is its version (int16) and the fields of that version; no value is a tombstone. We write
+what Kafka 4.3.1 writes: GroupMetadataValue at version 3, OffsetCommitValue at version 4, or 1 where the commit came
+with a retention time of its own, which only that version can tell.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """What members are told where records could not be appended: in terms of a coordinator, since they know nothing of its log."""
+    """What members are told where records could not be appended: they know coordinators, not logs."""
     if error in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -7,8 +7,9 @@
         +------------------+  +---------------------------------------------------------------------------------+
           nobody is left           join of a new member or with new metadata, of the leader; leave; expiry
 
-Empty, Stable and Dead are states of the log: a group enters them when the record that says so is committed, now or while the log is
-replayed. PreparingRebalance and CompletingRebalance are only in memory: a coordinator that restarts finds the last generation that was written.
+Empty, Stable and Dead are states of the log: a group enters them when the record that says so is committed, now or
+while the log is replayed. PreparingRebalance and CompletingRebalance are only in memory: a coordinator that restarts
+finds the last generation that was written.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ class GroupState(Enum):
     #   -> Stable only by replay: the record of a live group is met.
     EMPTY = "Empty"
 
-    # Joins are parked until every member has joined again or the time is up. Heartbeats are told REBALANCE_IN_PROGRESS, syncs too; commits of
-    # the running generation still pass, so that members can save their work before they let go.
+    # Joins are parked until every member has joined again or the time is up. Heartbeats are told REBALANCE_IN_PROGRESS,
+    # syncs too; commits of the running generation still pass, so that members can save their work before they let go.
     #   -> CompletingRebalance when the joins are answered, -> Empty when nobody is left, -> Dead.
     PREPARING_REBALANCE = "PreparingRebalance"
 
-    # The next generation is known; syncs are parked until the leader sends the assignment. Commits are told REBALANCE_IN_PROGRESS.
-    #   -> Stable when the assignment is committed, -> PreparingRebalance when membership or metadata change, -> Dead.
+    # The next generation is known; syncs are parked until the leader sends the assignment. Commits are told
+    # REBALANCE_IN_PROGRESS.   -> Stable when the assignment is committed, -> PreparingRebalance when membership or
+    # metadata change, -> Dead.
     COMPLETING_REBALANCE = "CompletingRebalance"
 
-    # Everyone has an assignment: heartbeats and syncs are answered at once, a follower's join with the same metadata too.
-    #   -> PreparingRebalance when membership or metadata change or the leader joins again, -> Dead.
+    # Everyone has an assignment: heartbeats and syncs are answered at once, a follower's join with the same metadata
+    # too.   -> PreparingRebalance when membership or metadata change or the leader joins again, -> Dead.
     STABLE = "Stable"
 
     # Deleted, or moved to another coordinator: every request is told to look for the coordinator again. -> nowhere.

@@ -1,6 +1,7 @@
 """SyncGroup in the group machine, and word from the coordinator and its log: created, loaded, let go, not written.
 
-The leader's sync carries the assignment: it becomes a record, and when that is committed the group is stable and every parked sync is answered.
+The leader's sync carries the assignment: it becomes a record, and when that is committed the group is stable and every
+parked sync is answered.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
 
 
 def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:
-    """Nothing of the outcome came to be. What had been tried follows from the state, since nothing was stepped since."""
+    """Nothing of the outcome came to be. What had been tried follows from the state, for nothing was stepped."""
     failed = event.outcome
     if isinstance(failed.records[0], OffsetRecord):
         outcome.replies.extend((token, event.error) for token, _ in failed.replies)
@@ -121,8 +122,8 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
         group.incoming = None
         outcome.replies.extend((token, Joined(event.error, "")) for token, _ in failed.replies)
     elif group.state is GroupState.PREPARING_REBALANCE:
-        # Nobody is left: the group is empty whether that could be written or not. A coordinator that reads the log finds
-        # the generation before, whose members will not answer.
+        # Nobody is left: the group is empty whether that could be written or not. A coordinator that reads the log
+        # finds the generation before, whose members will not answer.
         for record in failed.records:
             group.apply(record)
         outcome.replies, outcome.timers = failed.replies, failed.timers

@@ -1,4 +1,5 @@
-"""DescribeGroups, API key 15: groups with their members. Versions 0-6 (3 authorized operations, 4 static members, 6 GROUP_ID_NOT_FOUND)."""
+"""DescribeGroups, API key 15: groups with their members. Versions 0-6 (3 authorized operations, 4 static members, 6
+GROUP_ID_NOT_FOUND)."""
 
 from __future__ import annotations
 

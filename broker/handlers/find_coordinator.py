@@ -1,7 +1,8 @@
-"""FindCoordinator, API key 10: which node coordinates a group. Versions 0-6 (1 key types and error texts, 4 several keys at once).
+"""FindCoordinator, API key 10: which node coordinates a group. Versions 0-6 (1 key types and error texts, 4 several
+keys at once).
 
-Transactions and share groups have no coordinator here yet. They are refused for good (INVALID_REQUEST, with a text), because a client
-that hears COORDINATOR_NOT_AVAILABLE asks again until its own time is up.
+Transactions and share groups have no coordinator here yet. They are refused for good (INVALID_REQUEST, with a text),
+because a client that hears COORDINATOR_NOT_AVAILABLE asks again until its own time is up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""JoinGroup, API key 11: takes part in a group's next generation. Versions 0-9 (1 rebalance timeout, 4 the member id first, 5 static members, 8 a reason, 9 skip_assignment)."""
+"""JoinGroup, API key 11: takes part in a group's next generation. Versions 0-9 (1 rebalance timeout, 4 the member id
+first, 5 static members, 8 a reason, 9 skip_assignment)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""OffsetCommit, API key 8: writes down how far a group has come. Versions 0-10 (1 generation and timestamps, 2-4 a retention time, 6 leader epochs, 7 static members, 10 topic ids)."""
+"""OffsetCommit, API key 8: writes down how far a group has come. Versions 0-10 (1 generation and timestamps, 2-4 a
+retention time, 6 leader epochs, 7 static members, 10 topic ids)."""
 
 from __future__ import annotations
 

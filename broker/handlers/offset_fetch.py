@@ -1,4 +1,5 @@
-"""OffsetFetch, API key 9: how far a group has come. Versions 0-10 (2 all topics, 5 leader epochs, 7 require_stable, 8 several groups, 10 topic ids)."""
+"""OffsetFetch, API key 9: how far a group has come. Versions 0-10 (2 all topics, 5 leader epochs, 7 require_stable, 8
+several groups, 10 topic ids)."""
 
 from __future__ import annotations
 

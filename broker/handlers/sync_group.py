@@ -1,4 +1,5 @@
-"""SyncGroup, API key 14: hands out the leader's assignment. Versions 0-5 (3 static members, 5 protocol type and name are checked)."""
+"""SyncGroup, API key 14: hands out the leader's assignment. Versions 0-5 (3 static members, 5 protocol type and name
+are checked)."""
 
 from __future__ import annotations
 
