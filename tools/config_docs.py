@@ -16,8 +16,8 @@ INTRO = """\
 
 Written by `tools/config_docs.py` from the tables in `broker/config.py` and `broker/topic_config.py`: change those.
 
-Names, types and ranges are Kafka 4.3.1's. A config that is listed as acted on changes what the broker does. A Kafka name
-that is not listed is a warning at start; a value out of range is refused with its name, its range and the value given.
+Names, types and ranges are Kafka 4.3.1's. A config that is listed as acted on changes what the broker does. Another
+of Kafka's names is a warning at start; a value out of range is refused with its name, its range and the value given.
 
 ## Broker configs
 

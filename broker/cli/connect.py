@@ -1,0 +1,34 @@
+"""What the commands that talk to a broker share: which broker, how to run, and failures as one line each."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import click
+
+from . import CliError
+
+T = TypeVar("T")
+
+# A command line waits for a person: what takes longer than this is reported, not waited for.
+PATIENCE_MS = 20_000
+
+bootstrap_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--bootstrap-server", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="The broker to ask."
+)
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Runs the command's coroutine. What a broker or the way to it refuses is a CliError; Ctrl-C is status 130."""
+    from ...client.errors import KafkaError, NoBrokerReachable
+
+    try:
+        return asyncio.run(main)
+    except NoBrokerReachable as error:
+        raise CliError(
+            f"{error}; is it running? `odradek serve` starts one, --bootstrap-server names another"
+        ) from error
+    except KafkaError as error:
+        raise CliError(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None
