@@ -34,7 +34,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _VERSION = "0"
 
 
-# -- lines -------------------------------------------------------------------------------------------------------------------
+# -- lines -----------------------------------------------------------------------------------------
 
 
 def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK) -> None:
@@ -45,7 +45,10 @@ def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK) -> None
 
 
 def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:
-    """Return the entries of a text checkpoint, each split into `fields` words; [] if the file is missing. Raises DamagedFile."""
+    """Return the entries of a text checkpoint, each split into `fields` words; [] if the file is missing.
+
+    Raises DamagedFile.
+    """
     if not disk.exists(path):
         return []
     lines = _text(path, disk).splitlines()
@@ -75,7 +78,7 @@ def parse_int(path: Path, line: int, word: str) -> int:
         raise DamagedFile(path, line, f"{word!r} is not a number") from None
 
 
-# -- offsets of partitions ---------------------------------------------------------------------------------------------------
+# -- offsets of partitions -------------------------------------------------------------------------
 
 
 def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], disk: Disk = DISK) -> None:
@@ -91,7 +94,7 @@ def read_offsets(path: Path, disk: Disk = DISK) -> dict[tuple[str, int], int]:
     }
 
 
-# -- clean stop --------------------------------------------------------------------------------------------------------------
+# -- clean stop ------------------------------------------------------------------------------------
 
 
 def write_clean_shutdown(directory: Path, disk: Disk = DISK) -> None:
@@ -109,7 +112,7 @@ def take_clean_shutdown(directory: Path, disk: Disk = DISK) -> bool:
     return True
 
 
-# -- identities --------------------------------------------------------------------------------------------------------------
+# -- identities ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -153,7 +156,10 @@ def read_meta_properties(directory: Path, disk: Disk = DISK) -> MetaProperties |
 
 
 def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK) -> None:
-    """Say which topic (16 bytes) a partition's directory belongs to: a topic made again under its old name has another id."""
+    """Say which topic (16 bytes) a partition's directory belongs to.
+
+    A topic made again under its old name has another id.
+    """
     disk.write_atomically(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode())
 
 

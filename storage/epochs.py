@@ -1,7 +1,9 @@
-"""Which leader epoch began at which offset: `leader-epoch-checkpoint`, Kafka's LeaderEpochFileCache (KIP-101, KIP-320).
+"""Which leader epoch began at which offset: `leader-epoch-checkpoint`, Kafka's LeaderEpochFileCache (KIP-101,
+KIP-320).
 
-A follower or consumer whose log parted from ours asks where an epoch ended, and truncates to there. Entries ascend in both epoch and start offset.
-The file is written when the log is flushed: what it may lack after a crash stands in the headers behind the recovery point, which are replayed.
+A follower or consumer whose log parted from ours asks where an epoch ended, and truncates to there. Entries ascend in
+both epoch and start offset. The file is written when the log is flushed: what it may lack after a crash stands in the
+headers behind the recovery point, which are replayed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ class LeaderEpochs:
 
     def __init__(self, path: Path, entries: tuple[tuple[int, int], ...] = (), disk: Disk = DISK) -> None:
         self.path = path
-        # (epoch, start offset). Invariant: both ascend strictly. Replaced as a whole, so that a flush in a thread sees one state.
+        # (epoch, start offset). Invariant: both ascend strictly. Replaced as a whole, so that a flush in a thread
+        # sees one state.
         self.entries = entries
         self.latest = entries[-1][0] if entries else UNDEFINED
         self._saved: tuple[tuple[int, int], ...] = entries
@@ -52,7 +55,7 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return (epoch, end offset) of the largest known epoch at or below `epoch`, as OffsetsForLeaderEpoch does.
 
-        (-1, -1) for an epoch newer than any known or for -1; an epoch older than all ends where the first known one begins.
+        (-1, -1) for an epoch newer than any known, or for -1. One older than all ends where the first known one begins.
         """
         if epoch == UNDEFINED or epoch > self.latest:
             return UNDEFINED, UNDEFINED

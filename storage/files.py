@@ -1,8 +1,8 @@
 """The one door to the disk: every open, read, write, fsync and rename of storage goes through a Disk.
 
-Tests replace it (torn writes, lost pages, a full disk, a failing fsync). Promises: a write stores all its bytes or raises
-DiskError; a file stays open for as long as somebody holds its File, so that a reader outlives the deletion of its segment;
-`write_atomically` leaves the old content or the new one, whatever byte a crash falls on.
+Tests replace it (torn writes, lost pages, a full disk, a failing fsync). Promises: a write stores all its bytes or
+raises DiskError; a file stays open for as long as somebody holds its File, so that a reader outlives the deletion of
+its segment; `write_atomically` leaves the old content or the new one, whatever byte a crash falls on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 @contextmanager
-def _translated(operation: str, path: Path) -> Iterator[None]:
+def _translated(operation: str, path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
@@ -48,7 +48,10 @@ class File:
 
 
 class Disk:
-    """The real file system. Positions and sizes in bytes; every failure is a DiskError that names operation and path."""
+    """The real file system.
+
+    Positions and sizes in bytes; every failure is a DiskError that names operation and path.
+    """
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
@@ -127,7 +130,10 @@ class Disk:
             return os.fstat(file.fd).st_size
 
     def map(self, file: File, size: int) -> mmap.mmap:
-        """Map the first `size` bytes for reading. Touching a page past the file's end kills the process: check first."""
+        """Map the first `size` bytes for reading.
+
+        Touching a page past the file's end kills the process: check first.
+        """
         with _translated("map", file.path):
             return mmap.mmap(file.fd, size, access=mmap.ACCESS_READ)
 
@@ -206,7 +212,10 @@ class FileRange:
 
 
 class DirectoryLock:
-    """`.lock` in a data directory, held by flock until release(): the second process gets LockedError with the first one's pid."""
+    """`.lock` in a data directory, held by flock until release().
+
+    A second process gets LockedError with the pid of the first.
+    """
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self.path = directory / ".lock"

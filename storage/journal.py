@@ -1,19 +1,23 @@
-"""A small durable list of records: changes appended one after another, now and then replaced by a snapshot of what they come to.
+"""A small durable list of records: changes appended one after another, now and then replaced by a snapshot of what
+they come to.
 
-    NAME-GGGGGGGGGG.snapshot    generation G: the state that the tail of the same generation goes on from; none for generation 0
-    NAME-GGGGGGGGGG.journal     generation G: records appended since
+    NAME-GGGGGGGGGG.snapshot    generation G (10 digits): the state that its tail goes on from; none for generation 0
+    NAME-GGGGGGGGGG.journal     generation G: its tail, the records appended since
 
-    both: magic 8 bytes b"ODRJRNL1", then frames     frame = length uint32 | CRC-32C uint32 of the payload | payload: msgpack of one append
-    a snapshot's last frame is empty (length 0, CRC 0): without it the file is not whole
+    both: magic b"ODRJRNL1", then frames; a snapshot ends with an empty one (8 zero bytes) or is not whole
+    frame = length uint32 | CRC-32C uint32 of the payload | payload: msgpack of the records of one append
 
-A payload is the list of the records of one append: all of them are there after a crash, or none. `append` returns once its frame is on disk;
-`snapshot` writes the new snapshot aside, renames it into place, and only then starts the new tail and removes the old pair. So a
-crash at any byte leaves the state before or after. Opening cuts off a torn last frame; a frame that is damaged while whole ones
-follow is DamagedFile, naming file and position: nobody but the disk does that, and dropping it silently would undo topics.
+A payload is the list of the records of one append: all of them are there after a crash, or none. `append` returns
+once its frame is on disk; `snapshot` writes the new snapshot aside, renames it into place, and only then starts the
+new tail and removes the old pair. So a crash at any byte leaves the state before or after. Opening cuts off a torn
+last frame; a frame that is damaged while whole ones follow is DamagedFile, naming file and position: nobody but the
+disk does that, and dropping it silently would undo topics.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from typing import Any, cast
@@ -35,6 +39,10 @@ _END = _FRAME.pack(0, 0)
 
 Record = dict[str, Any]
 
+# msgpack comes without types.
+_pack = cast("Callable[[object], bytes]", msgpack.packb)  # pyright: ignore[reportUnknownMemberType]
+_unpack = cast("Callable[[memoryview], object]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType]
+
 
 class Journal:
     """Records on disk. `records` are those that opening found; the owner applies them and may then drop the list."""
@@ -52,52 +60,59 @@ class Journal:
 
     @classmethod
     def open(cls, directory: Path, name: str, disk: Disk = DISK) -> Journal:
-        """Read the newest snapshot and its tail; make an empty journal if there is none. Raises DamagedFile, DiskError."""
+        """Read the newest snapshot and its tail; make an empty journal if there is none.
+
+        Raises DamagedFile, DiskError.
+        """
         journal = cls(directory, name, disk)
         disk.mkdir(directory)
         generations = journal._generations(SNAPSHOT_SUFFIX)
         if generations:
             journal._generation = generations[-1]
             path = journal._path(SNAPSHOT_SUFFIX)
-            journal.records, end = _read_snapshot(disk.read_file(path), path)
+            journal.records = _read_snapshot(disk.read_file(path), path)
         elif any(generation > 0 for generation in journal._generations(TAIL_SUFFIX)):
-            raise DamagedFile(journal._path(SNAPSHOT_SUFFIX), 0, "the snapshot that the journal goes on from is missing")
+            raise DamagedFile(journal._path(SNAPSHOT_SUFFIX), 0, "missing, and the journal goes on from it")
         journal._open_tail()
         journal._remove_others()
         return journal
 
     def append(self, records: list[Record]) -> None:
-        """Add `records` together, and return when they are on disk. Raises DiskError, after which the journal takes no more."""
+        """Add `records` together, and return when they are on disk.
+
+        Raises DiskError. After a full disk the journal is as before; after a failed fsync it takes no more (LogClosed).
+        """
         tail = self._writable()
         frame = _frame(records)
         try:
             self._disk.write(tail, frame, self._size)
-            self._disk.fsync(tail)
-        except StorageError as error:
-            self._failure = error
+        except StorageError:
+            self._fatal(lambda: self._disk.truncate(tail, self._size))
             raise
+        self._fatal(lambda: self._disk.fsync(tail))
         self._size += len(frame)
 
     def snapshot(self, state: list[Record]) -> None:
         """Replace everything so far by `state`. Raises DiskError; the journal as it was is then what opening finds."""
         self._writable()
-        old = self._generation
-        data = MAGIC + (_frame(state) if state else b"") + _END
+        path = self._path(SNAPSHOT_SUFFIX, self._generation + 1)
         try:
-            self._disk.write_atomically(self._path(SNAPSHOT_SUFFIX, old + 1), data)
-            # From here on the new snapshot counts; its tail may be missing, which opening reads as empty.
-            self._generation = old + 1
-            self._open_tail()
+            self._disk.write_atomically(path, MAGIC + (_frame(state) if state else b"") + _END)
         except StorageError as error:
-            self._failure = error
+            if self._disk.exists(path):
+                # Renamed, but maybe not for good: what a crash would leave is not known any more.
+                self._failure = error
             raise
+        # From here on the new snapshot counts; its tail may be missing, which opening reads as empty.
+        self._generation += 1
+        self._fatal(self._open_tail)
         self._remove_others()
 
     def close(self) -> None:
         """Let the file go; everything is on disk already. Again is fine."""
         self._tail = None
 
-    # -- opening -----------------------------------------------------------------------------------------------
+    # -- opening -----------------------------------------------------------------------------------
 
     def _open_tail(self) -> None:
         path = self._path(TAIL_SUFFIX)
@@ -135,10 +150,9 @@ class Journal:
         return position
 
     def _generations(self, suffix: str) -> list[int]:
-        prefix = f"{self.name}-"
-        names = self._disk.sizes(self.directory)
-        numbers = [name[len(prefix) : -len(suffix)] for name in names if name.startswith(prefix) and name.endswith(suffix)]
-        return sorted(int(number) for number in numbers if number.isdecimal())
+        pattern = re.compile(re.escape(self.name) + r"-(\d{10})" + re.escape(suffix))
+        matches = [pattern.fullmatch(name) for name in self._disk.sizes(self.directory)]
+        return sorted(int(match[1]) for match in matches if match)
 
     def _path(self, suffix: str, generation: int | None = None) -> Path:
         return self.directory / f"{self.name}-{self._generation if generation is None else generation:010d}{suffix}"
@@ -151,26 +165,38 @@ class Journal:
             if ours and name not in keep:
                 self._disk.unlink(self.directory / name)
 
+    def _fatal(self, step: Callable[[], None]) -> None:
+        """Do what must not fail: if it does, the journal takes no more."""
+        try:
+            step()
+        except StorageError as error:
+            self._failure = error
+            raise
+
     def _writable(self) -> File:
         if self._failure is not None:
-            raise LogClosed(self.directory, f"journal {self.name}: no more writes after: {self._failure}") from self._failure
+            why = f"journal {self.name}: no more writes after: {self._failure.message}"
+            raise LogClosed(self.directory, why) from self._failure
         if self._tail is None:
             raise LogClosed(self.directory, f"journal {self.name} is closed")
         return self._tail
 
 
-# -- frames ------------------------------------------------------------------------------------------------------
+# -- frames ----------------------------------------------------------------------------------------
 
 
 def _frame(records: list[Record]) -> bytes:
-    payload = cast("bytes", msgpack.packb(records))
+    payload = _pack(records)
     if len(payload) > FRAME_MAX_BYTES:
         raise StorageError(f"{len(payload)} bytes of records exceed a journal frame's {FRAME_MAX_BYTES}")
     return _FRAME.pack(len(payload), crc32c(payload)) + payload
 
 
 def _frame_end(data: bytes, position: int) -> int | None:
-    """Return where the whole frame at `position` ends, None if there is none. An empty frame ends a snapshot and is not one."""
+    """Return where the whole frame at `position` ends, None if there is none.
+
+    An empty frame ends a snapshot and is not one.
+    """
     start = position + _FRAME.size
     if start > len(data):
         return None
@@ -188,7 +214,7 @@ def _is_whole_somewhere(data: bytes, position: int) -> bool:
 
 def _payload(data: bytes, position: int, end: int, path: Path) -> list[Record]:
     try:
-        records = cast("object", msgpack.unpackb(memoryview(data)[position + _FRAME.size : end]))
+        records = _unpack(memoryview(data)[position + _FRAME.size : end])
     except (ValueError, msgpack.UnpackException) as error:
         raise DamagedFile(path, position, f"not msgpack: {error}") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in cast("list[object]", records)):
@@ -196,8 +222,11 @@ def _payload(data: bytes, position: int, end: int, path: Path) -> list[Record]:
     return cast("list[Record]", records)
 
 
-def _read_snapshot(data: bytes, path: Path) -> tuple[list[Record], int]:
-    """Return the records of a snapshot, and its size. It was renamed into place when whole, so anything else is damage."""
+def _read_snapshot(data: bytes, path: Path) -> list[Record]:
+    """Return the records of a snapshot.
+
+    It was renamed into place when whole, so anything else is damage.
+    """
     if data[: len(MAGIC)] != MAGIC:
         raise DamagedFile(path, 0, f"does not begin with {MAGIC!r}")
     records: list[Record] = []
@@ -207,4 +236,4 @@ def _read_snapshot(data: bytes, path: Path) -> tuple[list[Record], int]:
         position = end
     if data[position:] != _END:
         raise DamagedFile(path, position, "a damaged frame")
-    return records, len(data)
+    return records

@@ -1,14 +1,14 @@
 """The log of one partition: its segments in order, producers and leader epochs beside them.
 
-    [log start offset, log end offset)     what there is; the recovery point between them: below it everything was fsynced
+    log start offset <= recovery point <= log end offset        everything below the recovery point was fsynced
 
-Appending writes to the newest segment and rolls a new one when that is full or old. A read gives a range of one file, from the batch that holds
-the offset; it never passes a segment's end, so the reader asks again and no gap can open. The list of segments is replaced, never changed:
-who holds one keeps it.
+Appending writes to the newest segment and rolls a new one when that is full or old. A read gives a range of one file,
+from the batch that holds the offset; it never passes a segment's end, so the reader asks again and no gap can open.
+The list of segments is replaced, never changed: who holds one keeps it.
 
 Threads: everything happens on one thread, but flush() and FileRange.read() may run in another, one flush at a time.
-Promise: an append that raises leaves the log as it was. If even cutting back fails, or an fsync does, the log takes no
-more writes (LogClosed): what the kernel dropped cannot be brought back by trying again.
+Promise: an append that raises leaves the log as it was. If even cutting back fails, or an fsync does, the log takes
+no more writes (LogClosed): what the kernel dropped cannot be brought back by trying again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .producers import ProducerStates, load_snapshot, snapshot_offsets, write_sn
 from .recovery import Contents, Recovery, RecoveryReport
 from .segment import Segment
 
-# Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a partition.
+# Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
+# partition.
 OPEN_OLD_SEGMENTS = 8
 DELETED_SUFFIX = "-delete"
 
@@ -87,12 +88,13 @@ class Log:
         """Of the log files together."""
         return sum(segment.size for segment in self._segments)
 
-    # -- writing -----------------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
-        """Write one whole v2 batch whose offsets are assigned; `header` is what `batch` begins with. Its CRC is not looked at.
+        """Write one whole v2 batch with its offsets assigned; `header` is what `batch` begins with.
 
-        Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write failed: the log is then as before.
+        Its CRC is not looked at. Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write
+        failed: the log is then as before.
         """
         if self._closed or self._failure is not None:
             raise self._refusal()
@@ -156,9 +158,9 @@ class Log:
         )
 
     def flush(self, up_to: int | None = None, now_ms: int | None = None) -> None:
-        """Force everything below offset `up_to` (all) to disk, then move the recovery point there. May run in a thread beside appends.
+        """Force everything below offset `up_to` (default: all) to disk, then move the recovery point there.
 
-        Raises DiskError, after which the log takes no more writes.
+        May run in a thread beside appends. Raises DiskError, after which the log takes no more writes.
         """
         self._writable()
         target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
@@ -178,13 +180,14 @@ class Log:
         if now_ms is not None:
             self._last_flush_ms = now_ms
 
-    # -- reading -----------------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, up_to: int, minimum_one: bool = True) -> FileRange:
-        """Return the batches from the one that holds `offset` on: at most `max_bytes`, none that reaches `up_to`, of one segment.
+        """Return the batches from the one that holds `offset` on: at most `max_bytes` of them, and of one segment.
 
-        `minimum_one`: the first batch comes whole even where it is larger (KIP-74). Else the range may end inside a batch, as Kafka's does.
-        Where compaction left no record at `offset`, the next one begins. Raises OffsetOutOfRange, CorruptBatch, DiskError.
+        None of them reaches `up_to`. `minimum_one`: the first comes whole even where it is larger than `max_bytes`
+        (KIP-74). The range may end inside a later batch, as Kafka's does. Where no batch holds `offset` (compaction,
+        a gap), it begins with the next one. Raises OffsetOutOfRange, CorruptBatch, DiskError.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -205,7 +208,7 @@ class Log:
         return FileRange(self._active.file, self._active.size, 0, self._disk)
 
     def _end_position(self, segments: tuple[Segment, ...], slot: int, up_to: int) -> int:
-        """Return where in segment `slot` the first batch begins that reaches `up_to`; the segment's end if none does."""
+        """Return where the first batch of segment `slot` begins that reaches `up_to`, or the segment's end."""
         segment = segments[slot]
         following = segments[slot + 1].base_offset if slot + 1 < len(segments) else self.log_end_offset
         if up_to >= following:
@@ -214,7 +217,10 @@ class Log:
         return segment.size if found is None else found[0]
 
     def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is at least `timestamp_ms`; None if there is none."""
+        """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier.
+
+        None if there is none.
+        """
         segments = self._segments
         for segment in segments[self._slot(segments, self.log_start_offset) :]:
             if segment.base_offset >= up_to:
@@ -235,7 +241,10 @@ class Log:
         return found[:2] if found is not None else (-1, -1)
 
     def iter_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Yield (header, bytes) of every batch from the one that holds `from_offset` to the present end: for replaying state."""
+        """Yield (header, bytes) of every batch from the one that holds `from_offset` to the present end.
+
+        That is how state is replayed.
+        """
         segments, up_to = self._segments, self.log_end_offset
         for segment in segments[self._slot(segments, from_offset) :]:
             found = segment.find(from_offset)
@@ -263,7 +272,7 @@ class Log:
         if len(warm) > OPEN_OLD_SEGMENTS:
             warm.popleft().release()
 
-    # -- taking away -------------------------------------------------------------------------------------------------------------
+    # -- taking away -------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that holds `offset` or later ones (a follower whose leader knows no better).
@@ -295,7 +304,10 @@ class Log:
                     self.producers.apply(header)
 
     def advance_log_start(self, offset: int) -> None:
-        """Let the log begin at `offset` (DeleteRecords, retention); segments wholly below it are removed. Never goes back."""
+        """Let the log begin at `offset` (DeleteRecords, retention); segments wholly below it are removed.
+
+        Never goes back.
+        """
         self._writable()
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -315,7 +327,7 @@ class Log:
         segment.unlink()
         self._names_dirty = True
 
-    # -- ending ------------------------------------------------------------------------------------------------------------------
+    # -- ending ------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Flush, complete the indexes and save the producers; then a clean start needs to check nothing. Again is fine.
@@ -338,7 +350,10 @@ class Log:
             self._release()
 
     def set_aside(self) -> None:
-        """Close without saving and move the directory out of its name's way, to NAME.N-delete: at once, whatever its size."""
+        """Close without saving and move the directory out of its name's way, to NAME.N-delete.
+
+        That takes no time, whatever its size.
+        """
         self._closed = True
         self._release()
         if self.directory.name.endswith(DELETED_SUFFIX):

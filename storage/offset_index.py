@@ -2,7 +2,8 @@
 
     entry = offset - base offset int32 | position int32            8 bytes, big-endian, both ascending
 
-The offset is the last one of the batch at `position`. A look-up gives the greatest entry at or below the offset: reading starts there.
+The offset is the last one of the batch at `position`. A look-up gives the greatest entry at or below the offset:
+reading starts there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What idempotence needs to know of each producer, and its snapshots: who wrote which sequence numbers last.
 
-The last five batches of a producer are remembered (KIP-98: a client has at most five in flight), so that a batch sent again is answered with the offset
-that it got the first time. A sequence follows the last one, 0 follows 2^31 - 1; a new epoch starts at 0; a producer nothing is known of may start
-anywhere, for its earlier batches may have been deleted. State comes from the log alone: `apply` is what appends and replays call.
+The last five batches of a producer are remembered (KIP-98: a client has at most five in flight), so that a batch sent
+again is answered with the offset that it got the first time. A sequence follows the last one, 0 follows 2^31 - 1; a
+new epoch starts at 0; a producer nothing is known of may start anywhere, for its earlier batches may have been
+deleted. State comes from the log alone: `apply` is what appends and replays call.
 
 Snapshot `OFFSET.snapshot`: the state before OFFSET (20 digits), in Kafka's layout, big-endian:
 
@@ -10,8 +11,9 @@ Snapshot `OFFSET.snapshot`: the state before OFFSET (20 digits), in Kafka's layo
     producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32 | timestamp int64
     | coordinator epoch int32 | first offset of the open transaction int64, -1 if none
 
-Kafka writes one entry a producer, its last batch. Here each remembered batch is an entry, oldest first: Kafka keeps the last one it reads of a producer, so it finds
-what it would have written, while a restart here forgets no batch that a client may still send again.
+Kafka writes one entry a producer, its last batch. Here each remembered batch is an entry, oldest first: Kafka keeps
+the last one it reads of a producer, so it finds what it would have written, while a restart here forgets no batch
+that a client may still send again.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from .errors import DamagedFile
 from .files import DISK, Disk
 
 WINDOW_BATCHES = 5
-# About 1 KiB each: one partition's producers cannot take more than some 64 MiB. Past it those silent for longest are forgotten.
+# About 1 KiB each: one partition's producers cannot take more than some 64 MiB. Past it those silent for longest are
+# forgotten.
 PRODUCERS_MAX = 65_536
 SNAPSHOT_SUFFIX = ".snapshot"
 # One at the last roll and one at a clean close would do; a third survives a damaged one.
@@ -169,7 +172,7 @@ class ProducerStates:
         return min(self._open_transactions.values(), default=None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that wrote nothing for `expiration_ms` (producer.id.expiration.ms) and have no open transaction."""
+        """Forget producers silent for `expiration_ms` (producer.id.expiration.ms), unless a transaction is open."""
         gone = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -191,7 +194,7 @@ class ProducerStates:
         for _, producer_id in sorted(idle)[: PRODUCERS_MAX // 16]:
             del self._producers[producer_id]
 
-    # -- snapshots -----------------------------------------------------------------------------------------------------------
+    # -- snapshots ---------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
         """Return the bytes of a snapshot."""

@@ -1,9 +1,10 @@
 """Opening a log's directory: taking over what a clean stop left, checking what a crash may have torn.
 
-After a clean stop nothing is read but the end of the newest segment, from its last index entry on. After any other, every segment from the one
-with the recovery point on is gone through: below the point headers only (they were fsynced; the indexes are built again from them), from
-the point on batch by batch, with length, magic, CRC and ascending offsets. At the first bad one the log is cut, later segments are removed,
-and the report says what was lost. A bad header below the recovery point is nothing that a crash explains: CorruptBatch, and nothing is cut.
+After a clean stop nothing is read but the end of the newest segment, from its last index entry on. After any other,
+every segment from the one with the recovery point on is gone through: below the point headers only (they were
+fsynced; the indexes are built again from them), from the point on batch by batch, with length, magic, CRC and
+ascending offsets. At the first bad one the log is cut, later segments are removed, and the report says what was lost.
+A bad header below the recovery point is nothing that a crash explains: CorruptBatch, and nothing is cut.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ class Recovery:
         self._epochs = LeaderEpochs.load(directory, disk)
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
-        """Return segments (at least one, the last ready to be appended to), producers and epochs. Raises CorruptBatch, DiskError, DamagedFile."""
+        """Return segments (at least one, the last ready to be appended to), producers and epochs.
+
+        Raises CorruptBatch, DiskError, DamagedFile.
+        """
         self._segments = self._find_segments()
         self._report.clean = clean and self._trust()
         if not self._report.clean:
@@ -89,7 +93,7 @@ class Recovery:
         self._producers.expire(self._now_ms, self._config.producer_id_expiration_ms)
         return Contents(self._segments, self._producers, self._epochs, self._report)
 
-    # -- files -----------------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def _find_segments(self) -> list[Segment]:
         sizes = self._disk.sizes(self._directory)
@@ -123,7 +127,7 @@ class Recovery:
         segment.unlink()
         self._report.removed.append(segment.path(LOG_SUFFIX))
 
-    # -- after a clean stop ------------------------------------------------------------------------------------------------------
+    # -- after a clean stop ------------------------------------------------------------------------
 
     def _trust(self) -> bool:
         """Take the log as it is; False if the end of its newest segment is not as a clean stop leaves it."""
@@ -156,7 +160,7 @@ class Recovery:
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 
-    # -- after a crash -----------------------------------------------------------------------------------------------------------
+    # -- after a crash -----------------------------------------------------------------------------
 
     def _check(self, recovery_point: int) -> None:
         first = max((slot for slot, each in enumerate(self._segments) if each.base_offset <= recovery_point), default=0)
@@ -176,7 +180,10 @@ class Recovery:
                 return
 
     def _check_segment(self, segment: Segment, recovery_point: int) -> bool:
-        """Go through one segment, building its indexes again; cut it at the first bad batch and return False if there is one."""
+        """Go through one segment and build its indexes again; return whether it was whole.
+
+        It is cut at the first bad batch.
+        """
         segment.reset()
         self._report.rebuilt.append(segment.path(LOG_SUFFIX))
         start = self._skip_checked(segment, recovery_point)
@@ -198,7 +205,7 @@ class Recovery:
         return True
 
     def _skip_checked(self, segment: Segment, recovery_point: int) -> int:
-        """Note the batches below the recovery point by their headers; return the position of the first one at or past it."""
+        """Note the batches below the recovery point by their headers; return where the first other one begins."""
         if segment.base_offset >= recovery_point:
             return 0
         end = 0

@@ -1,8 +1,8 @@
 """One segment of a log: `BASE.log` with `BASE.index` and `BASE.timeindex`, BASE its base offset in 20 digits.
 
-The log file is whole v2 batches, end to end, nothing else. `note` is the one place that turns a batch into index entries, for
-appends and for rebuilding alike, by Kafka's rule: an entry for the batch that begins more than index.interval.bytes after the last entry's batch, and
-with it one for the largest timestamp so far.
+The log file is whole v2 batches, end to end, nothing else. `note` is the one place that turns a batch into index
+entries, for appends and for rebuilding alike, by Kafka's rule: an entry for the batch that begins more than
+index.interval.bytes after the last entry's batch, and with it one for the largest timestamp so far.
 
 Promise: after an append that raises, the file ends with the last whole batch, or the segment says that it is broken.
 """
@@ -87,7 +87,7 @@ class Segment:
     def is_open(self) -> bool:
         return self._file is not None
 
-    # -- writing -----------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     def append(self, batch: Buffer, header: BatchHeader, index_interval_bytes: int) -> None:
         """Write one batch at the end. On failure the file is cut back to the last whole batch, and the error raised."""
@@ -133,7 +133,7 @@ class Segment:
         )
 
     def age_ms(self, batch_timestamp_ms: int, now_ms: int) -> int:
-        """How old segment.ms finds it: from the first batch's timestamp to this batch's, by the clock where it has none."""
+        """How old segment.ms finds it: from the first batch's timestamp to this one's; without one, by the clock."""
         if self._first_timestamp is None and self.size:
             for _, header in walk.headers(self._disk, self.file, 0, self.size):
                 self._first_timestamp = header.max_timestamp
@@ -165,7 +165,7 @@ class Segment:
             self.offsets.sync()
             self.times.sync()
 
-    # -- looking up ----------------------------------------------------------------------------------------------------------
+    # -- looking up --------------------------------------------------------------------------------
 
     @property
     def offsets(self) -> OffsetIndex:
@@ -183,13 +183,16 @@ class Segment:
 
     @property
     def max_timestamp(self) -> tuple[int, int]:
-        """(largest timestamp, last offset of its batch), (-1, base offset) if there is none; of a closed segment from its time index."""
+        """(largest timestamp, last offset of its batch); (-1, base offset) if there is none.
+
+        That of a closed segment comes from its time index.
+        """
         if self._max_timestamp is None:
             self._max_timestamp, self._max_offset = self.times.last_entry()
         return self._max_timestamp, self._max_offset
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """Return position and header of the first batch whose last offset is at or above `offset`; None if there is none."""
+        """Return position and header of the first batch that reaches `offset`, None if there is none."""
         last = self._last
         if last is not None and offset >= last[1].base_offset:
             return last if offset < self.next_offset else None
@@ -207,7 +210,7 @@ class Segment:
         return walk.batches(self._disk, self.file, start, self.size)
 
     def find_time(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the first record at or after `timestamp_ms` in [from_offset, up_to)."""
+        """Return (timestamp, offset, leader epoch) of the first record not earlier, in [from_offset, up_to)."""
         start = self.offsets.lookup(max(self.times.lookup(timestamp_ms)[1], from_offset))[1]
         for position, header in self.headers(start):
             if header.base_offset >= up_to:
@@ -224,7 +227,7 @@ class Segment:
                 raise CorruptBatch(self.file.path, position, str(error)) from error
         return None
 
-    # -- (re)building --------------------------------------------------------------------------------------------------------
+    # -- (re)building ------------------------------------------------------------------------------
 
     def _load_indexes(self) -> None:
         """Take the index files over; where one is missing or does not fit, both are built again from the log."""
@@ -252,7 +255,10 @@ class Segment:
         self.rebuilt = True
 
     def scan_tail(self, index_interval_bytes: int) -> None:
-        """Find the end by walking from the last index entry: makes a closed segment one to append to. Raises CorruptBatch."""
+        """Find the end by walking from the last index entry: makes a closed segment one to append to.
+
+        Raises CorruptBatch.
+        """
         self._max_timestamp = None
         self._last = None
         self._sealed = False
@@ -278,7 +284,7 @@ class Segment:
             self._first_timestamp = None
         self.scan_tail(index_interval_bytes)
 
-    # -- letting go ----------------------------------------------------------------------------------------------------------
+    # -- letting go --------------------------------------------------------------------------------
 
     def mark_unsynced(self, position: int) -> None:
         """After a crash nothing past `position` is known to be on disk for good."""
@@ -292,7 +298,10 @@ class Segment:
             self._times.release()
 
     def unlink(self) -> None:
-        """Remove the files, the log first: what a crash leaves behind is an index without a log, which opening removes."""
+        """Remove the files, the log first.
+
+        What a crash leaves behind is an index without a log, which opening removes.
+        """
         self.release()
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             self._disk.unlink(self.path(suffix))

@@ -1,10 +1,13 @@
-"""A sparse index: fixed-size entries in ascending order, searched over a memory map. Parent of offset_index and time_index.
+"""A sparse index: fixed-size entries in ascending order, searched over a memory map. Parent of offset_index and
+time_index.
 
-New entries gather in memory and reach the file in chunks (at 4 KiB, at roll, flush and close): an entry a few KiB of log would cost a system call
-each, and a preallocated writable map, as Kafka's, kills the process when the disk is full. So the file holds whole entries only, as
-long as it needs to be; the zero tail of a file that a crashed Kafka left is understood, too.
+New entries gather in memory and reach the file in chunks (at 4 KiB, at roll, flush and close): an entry a few KiB of
+log would cost a system call each, and a preallocated writable map, as Kafka's, kills the process when the disk is
+full. So the file holds whole entries only, as long as it needs to be; the zero tail of a file that a crashed Kafka
+left is understood, too.
 
-Losing an index loses nothing: the segment can always build it again. Looking up never touches bytes past the size that was checked.
+Losing an index loses nothing: the segment can always build it again. Looking up never touches bytes past the size
+that was checked.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class SparseIndex:
     def __len__(self) -> int:
         return self._written + len(self._pending) // self.ENTRY.size
 
-    # -- for the subclasses ------------------------------------------------------------------------------------------------
+    # -- for the subclasses ------------------------------------------------------------------------
 
     def _add(self, key: int, value: int) -> None:
         self._pending += self.ENTRY.pack(key, value)
@@ -115,7 +118,7 @@ class SparseIndex:
         """Raise DamagedFile where the last entry is impossible."""
         raise NotImplementedError
 
-    # -- file ----------------------------------------------------------------------------------------------------------------
+    # -- file --------------------------------------------------------------------------------------
 
     def write(self) -> None:
         """Bring the file up to date."""
@@ -165,7 +168,10 @@ class SparseIndex:
         return self._map
 
     def _skip_zero_tail(self) -> None:
-        """A crashed Kafka leaves its preallocated file: entries, then zeros. No real entry but the first can be all zero."""
+        """A crashed Kafka leaves its preallocated file: entries, then zeros.
+
+        No real entry but the first can be all zero.
+        """
         if self._written <= 1 or self._entry(self._written - 1) != (0, 0):
             return
         low, high = 0, self._written

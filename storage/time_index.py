@@ -2,8 +2,9 @@
 
     entry = timestamp int64 (ms) | offset - base offset int32       12 bytes, big-endian, timestamps strictly ascending
 
-An entry (t, o) says: up to the batch that ends with offset o no record is later than t. A roll or close appends the largest timestamp of the segment,
-so that the last entry of a closed segment tells whether a search has to look into it at all.
+An entry (t, o) says: up to the batch that ends with offset o no record is later than t. A roll or close appends the
+largest timestamp of the segment, so that the last entry of a closed segment tells whether a search has to look into
+it at all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ class TimeIndex(SparseIndex):
     __slots__ = ()
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Note the largest timestamp so far and the last offset of its batch; does nothing unless it is larger than the last one."""
+        """Note the largest timestamp so far and the last offset of its batch.
+
+        That of the last entry again is not noted.
+        """
         if timestamp_ms > self.last_entry()[0]:
             self._add(timestamp_ms, offset - self.base_offset)
 

@@ -1,8 +1,9 @@
 """Walking a segment's file batch by batch, through a window of bounded size.
 
-`headers` looks at headers alone (it skips what lies between them where batches are large), `batches` hands over whole batches. Both stop at the given end
-and raise CorruptBatch, with the position, at the first thing that is not a whole v2 batch. Files are read with pread, not mapped:
-a bad sector is then an error and not a dead process, and a copy through the CPU's cache costs less than a page fault.
+`headers` looks at headers alone (it skips what lies between them where batches are large), `batches` hands over whole
+batches. Both stop at the given end and raise CorruptBatch, with the position, at the first thing that is not a whole
+v2 batch. Files are read with pread, not mapped: a bad sector is then an error and not a dead process, and a copy
+through the CPU's cache costs less than a page fault.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def headers(
 
 
 def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Yield (position, header, bytes) of every batch in [start, end) of `file`. The bytes are valid until the next step."""
+    """Yield (position, header, bytes) of every batch in [start, end) of `file`.
+
+    The bytes are valid until the next step.
+    """
     buffer = memoryview(bytearray(min(BATCH_WINDOW_BYTES, max(end - start, 1))))
     position, held_from, held = start, start, 0
     while position < end:
