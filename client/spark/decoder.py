@@ -1,0 +1,347 @@
+"""From fetched batches to Arrow batches: the typed door to the kernels.
+
+    scan(bytes) -> (bytes as an array, table of batch headers, why it ended)
+    readable(table, ...) -> the table without what no reader is handed
+    ArrowDecoder(columns, topic, partition, ...).feed(source, table) -> Arrow batches, .rest() -> the last one
+
+An Arrow batch is bounded in rows and in bytes of keys, values and headers (one row alone may have more). It is copied out of
+the source, so that the source can be used again at once. CRCs are checked here, before a record is looked at; a compressed batch is
+decompressed by `protocol.records.compression`, within its bounds, and goes through the same kernels.
+
+This module imports numba, numpy and pyarrow: only a running task imports it.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportPrivateUsage=false
+# pyarrow and numba have no types.
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...protocol.records.compression import Compression, decompress
+from ...protocol.records.crc import crc32c
+from ...protocol.records.errors import CorruptBatch, CorruptCrc, InvalidRecord, UnsupportedCodec, UnsupportedMagic
+from . import kernels
+from .columns import Column
+from .errors import SchemaError
+
+Bytes = NDArray[np.uint8]
+BatchTable = NDArray[np.int64]
+
+# Larger Arrow batches gain nothing (the JVM's side is as fast) and cost memory in every task: seen in benchmarks/spark_read.py.
+MAX_ROWS = 32_768
+MAX_BYTES = 4 * 1024 * 1024
+
+_CODEC_MASK, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_CRC_FROM = 21
+_SMALLEST_BATCH = 61
+
+_WANTED = {
+    "key": kernels.WANT_KEY,
+    "value": kernels.WANT_VALUE,
+    "offset": kernels.WANT_OFFSET,
+    "timestamp": kernels.WANT_TIMESTAMP,
+    "timestampType": kernels.WANT_TIMESTAMP_TYPE,
+    "headers": kernels.WANT_HEADERS,
+}
+
+
+class ScanEnd(Enum):
+    """Why a scan ended."""
+
+    END = kernels.SCAN_END  # the bytes end where a batch ends
+    TORN = kernels.SCAN_TORN  # the last batch is cut off
+    OLD_MAGIC = kernels.SCAN_OLD_MAGIC  # a message of magic 0 or 1 follows
+
+
+def scan(records: memoryview) -> tuple[Bytes, BatchTable, ScanEnd]:
+    """Find the whole batches in `records`. Raises CorruptBatch, UnsupportedMagic."""
+    source = np.frombuffer(records, np.uint8)
+    source.flags.writeable = False  # kernels are compiled once, for sources that are
+    table = np.empty((len(source) // _SMALLEST_BATCH + 1, kernels.TABLE_WIDTH), np.int64)
+    rows, at, status = kernels.scan_batches(source, 0, table)
+    if status == kernels.SCAN_BAD_SIZE:
+        raise CorruptBatch(f"a batch at byte {at} of {len(source)} has a length that cannot be")
+    if status == kernels.SCAN_BAD_MAGIC:
+        raise UnsupportedMagic(f"a batch at byte {at} of {len(source)} has magic {source[at + 16]}")
+    return source, table[:rows], ScanEnd(status)
+
+
+def next_offset(table: BatchTable) -> int:
+    """Where the log goes on behind the batches of `table`, of which there is one at least."""
+    return int(table[-1, kernels.LAST_OFFSET]) + 1
+
+
+def readable(table: BatchTable, start: int, end: int, aborted: Sequence[tuple[int, int]]) -> BatchTable:
+    """The batches that a reader of [start, end) is handed: no control batches, none of an aborted transaction.
+
+    `aborted` holds (first offset, producer id) of the transactions that the broker says were aborted; empty for
+    read_uncommitted.
+    """
+    keep = (table[:, kernels.LAST_OFFSET] >= start) & (table[:, kernels.BASE_OFFSET] < end)
+    attributes = table[:, kernels.ATTRIBUTES]
+    control = attributes & _CONTROL != 0
+    if aborted:
+        keep &= ~_in_aborted(table, control, aborted)
+    keep &= ~control
+    return table if keep.all() else table[keep]
+
+
+def _in_aborted(table: BatchTable, control: NDArray[np.bool_], aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Which batches lie in an aborted transaction: from its first offset to the marker of its producer (KIP-98)."""
+    coming = sorted(aborted)
+    heapq.heapify(coming)
+    open_producers: set[int] = set()
+    hidden = np.zeros(len(table), np.bool_)
+    for row, batch in enumerate(table):
+        while coming and coming[0][0] <= batch[kernels.LAST_OFFSET]:
+            open_producers.add(heapq.heappop(coming)[1])
+        producer = int(batch[kernels.PRODUCER_ID])
+        if control[row]:
+            # A commit marker of this producer would end a later transaction, which is not in `aborted`, so it may end this too.
+            open_producers.discard(producer)
+        elif batch[kernels.ATTRIBUTES] & _TRANSACTIONAL and producer in open_producers:
+            hidden[row] = True
+    return hidden
+
+
+class ArrowDecoder:
+    """Fills Arrow batches with the records of one partition. Not for several threads."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_rows: int = MAX_ROWS,
+        max_bytes: int = MAX_BYTES,
+        check_crcs: bool = True,
+    ) -> None:
+        """Take the records whose offsets are in [start, end)."""
+        self._columns = columns
+        self._start, self._end = start, end
+        self._max_rows, self._max_bytes = max_rows, max_bytes
+        self._check_crcs = check_crcs
+        self._wanted = sum(_WANTED.get(column.name, 0) for column in columns)
+        self._schema = arrow_schema(columns)
+        # The same in every row: made once, a batch gets a slice.
+        self._constant = {
+            "topic": pa.repeat(pa.scalar(topic, pa.string()), max_rows),
+            "partition": pa.repeat(pa.scalar(partition, pa.int32()), max_rows),
+        }
+        self._cursor = np.zeros(kernels.CURSOR_WIDTH, np.int64)
+        self._open: kernels.Columns = self._new_columns(max_bytes)
+        self._headers: _Headers | None = self._new_headers()
+
+    def feed(self, source: Bytes, table: BatchTable) -> Iterator[pa.RecordBatch]:
+        """Take these batches in; yield the Arrow batches that are full. Raises RecordError, SchemaError."""
+        if self._check_crcs:
+            _check_crcs(source, table)
+        codecs = table[:, kernels.ATTRIBUTES] & _CODEC_MASK
+        if not codecs.any():
+            yield from self._decode(source, table)
+            return
+        for row, codec in enumerate(codecs.tolist()):
+            one = table[row : row + 1]
+            yield from self._decode(*(_decompressed(source, one, codec) if codec else (source, one)))
+
+    def rest(self) -> pa.RecordBatch | None:
+        """What was taken in and not yielded; None where nothing is left."""
+        return self._finish() if self._cursor[kernels.ROWS] else None
+
+    def _decode(self, source: Bytes, table: BatchTable) -> Iterator[pa.RecordBatch]:
+        cursor = self._cursor
+        cursor[kernels.BATCH] = cursor[kernels.RECORD] = 0
+        while True:
+            first = int(cursor[kernels.ROWS])
+            status = kernels.decode_rows(
+                source, table, cursor, self._wanted, self._start, self._end, self._max_bytes, self._open
+            )
+            if self._headers is not None:
+                self._headers.append(source, self._open.headers_at, first, cursor)
+            if status == kernels.DONE:
+                return
+            if status == kernels.FULL:
+                yield self._finish()
+            elif status == kernels.TOO_LARGE:
+                self._open = self._new_columns(int(cursor[kernels.NEEDED_BYTES]))
+            else:
+                batch = table[cursor[kernels.BATCH]]
+                raise InvalidRecord(
+                    f"batch at offset {batch[kernels.BASE_OFFSET]}, record {cursor[kernels.RECORD]}: {kernels.REASONS[status]}"
+                )
+
+    # -- buffers --
+
+    def _new_columns(self, size: int) -> kernels.Columns:
+        """Empty columns; those that nobody asked for are as small as may be. Memory is only touched where it is filled."""
+        rows = self._max_rows
+
+        def room(flag: int, count: int, kind: Any) -> NDArray[Any]:
+            return np.empty(count if self._wanted & flag else 1, kind)
+
+        def valid(flag: int) -> Bytes:
+            return np.full(rows // 8 + 1 if self._wanted & flag else 1, 0xFF, np.uint8)
+
+        def binary(flag: int) -> tuple[NDArray[np.int32], Bytes, Bytes]:
+            ends = room(flag, rows + 1, np.int32)
+            ends[0] = 0
+            return ends, np.empty(size, np.uint8), valid(flag)
+
+        return kernels.Columns(
+            *binary(kernels.WANT_KEY),
+            *binary(kernels.WANT_VALUE),
+            np.empty(rows, np.int64),
+            room(kernels.WANT_TIMESTAMP, rows, np.int64),
+            room(kernels.WANT_TIMESTAMP_TYPE, rows, np.int32),
+            room(kernels.WANT_HEADERS, rows, np.int64),
+        )
+
+    def _new_headers(self) -> _Headers | None:
+        return _Headers(self._max_rows) if self._wanted & kernels.WANT_HEADERS else None
+
+    def _finish(self) -> pa.RecordBatch:
+        """Close the open columns as an Arrow batch and open new ones."""
+        rows = int(self._cursor[kernels.ROWS])
+        arrays = [self._array(column, rows) for column in self._columns]
+        for column, array in zip(self._columns, arrays, strict=True):
+            if array.null_count and not column.nullable:
+                raise SchemaError(
+                    f"column '{column.name}' is NOT NULL in the schema, but there are records without one"
+                )
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self._cursor[kernels.ROWS :] = 0
+        self._open = self._new_columns(self._max_bytes)
+        self._headers = self._new_headers()
+        return batch
+
+    def _array(self, column: Column, rows: int) -> Any:
+        cursor, opened, name = self._cursor, self._open, column.name
+        if name in self._constant:
+            return self._constant[name].slice(0, rows)
+        if name == "key":
+            used, nulls = cursor[kernels.KEY_BYTES], cursor[kernels.KEY_NULLS]
+            return _binary(rows, opened.key_ends, opened.key_data, opened.key_valid, used, nulls)
+        if name == "value":
+            used, nulls = cursor[kernels.VALUE_BYTES], cursor[kernels.VALUE_NULLS]
+            return _binary(rows, opened.value_ends, opened.value_data, opened.value_valid, used, nulls)
+        if name == "headers":
+            assert self._headers is not None
+            return self._headers.array(rows, self._schema.field("headers").type)
+        numbers = {"offset": opened.offsets, "timestamp": opened.timestamps, "timestampType": opened.timestamp_types}
+        return pa.Array.from_buffers(_TYPES[name], rows, [None, pa.py_buffer(numbers[name][:rows])], 0)
+
+
+class _Headers:
+    """The open headers column. Its parts grow as `decode_rows` counts, by doubling."""
+
+    def __init__(self, max_rows: int) -> None:
+        self._nulls = 0
+        self._parts = kernels.HeaderColumns(
+            np.zeros(max_rows + 1, np.int32), np.full(max_rows // 8 + 1, 0xFF, np.uint8),
+            np.zeros(1, np.int32), np.empty(0, np.uint8),
+            np.zeros(1, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8),
+        )  # fmt: skip
+
+    def append(self, source: Bytes, headers_at: NDArray[np.int64], first: int, cursor: NDArray[np.int64]) -> None:
+        """Take the headers of the rows from `first` on, which have just been walked in `source`."""
+        count, parts = int(cursor[kernels.HEADERS]), self._parts
+        self._parts = parts = parts._replace(
+            key_ends=_grown(parts.key_ends, count + 1),
+            key_data=_grown(parts.key_data, int(cursor[kernels.HEADER_KEY_BYTES])),
+            value_ends=_grown(parts.value_ends, count + 1),
+            value_data=_grown(parts.value_data, int(cursor[kernels.HEADER_VALUE_BYTES])),
+            value_valid=_grown(parts.value_valid, count // 8 + 1, 0xFF),
+        )
+        status, nulls = kernels.decode_headers(source, headers_at, first, int(cursor[kernels.ROWS]), parts)
+        if status != kernels.DONE:
+            raise InvalidRecord(kernels.REASONS[status])
+        self._nulls += nulls
+
+    def array(self, rows: int, kind: Any) -> Any:
+        """The column of its first `rows` rows."""
+        parts = self._parts
+        count = int(parts.list_ends[rows])
+        keys = _binary(count, parts.key_ends, parts.key_data, parts.value_valid, parts.key_ends[count], 0, pa.string())
+        values = _binary(
+            count, parts.value_ends, parts.value_data, parts.value_valid, parts.value_ends[count], self._nulls
+        )
+        entries = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
+        ends = pa.py_buffer(parts.list_ends[: rows + 1])
+        return pa.Array.from_buffers(kind, rows, [pa.py_buffer(parts.list_valid), ends], -1, children=[entries])
+
+
+def _grown(array: NDArray[Any], size: int, fill: int | None = None) -> NDArray[Any]:
+    """`array` with room for `size`: itself where it has that."""
+    if size <= len(array):
+        return array
+    grown = np.empty(max(size, 2 * len(array)), array.dtype)
+    grown[: len(array)] = array
+    if fill is not None:
+        grown[len(array) :] = fill
+    return grown
+
+
+def _binary(rows: int, ends: Any, data: Any, valid: Any, used: Any, nulls: Any, kind: Any = None) -> Any:
+    buffers = [
+        pa.py_buffer(valid) if nulls else None,
+        pa.py_buffer(ends[: rows + 1]),
+        pa.py_buffer(data[: int(used)]),
+    ]
+    return pa.Array.from_buffers(kind or pa.binary(), rows, buffers, int(nulls))
+
+
+def _check_crcs(source: Bytes, table: BatchTable) -> None:
+    view = memoryview(source)
+    columns = [kernels.POSITION, kernels.SIZE, kernels.CRC]
+    for position, size, crc in table[:, columns].tolist():
+        computed = crc32c(view[position + _CRC_FROM : position + size])
+        if computed != crc:
+            raise CorruptCrc(f"batch at byte {position} of a fetch: CRC {crc:#010x}, computed {computed:#010x}")
+
+
+def _decompressed(source: Bytes, table: BatchTable, codec: int) -> tuple[Bytes, BatchTable]:
+    """The records of the one batch in `table` as a source of their own. Raises RecordError."""
+    if codec > Compression.ZSTD:
+        raise UnsupportedCodec(f"compression codec {codec} does not exist")
+    start, end = int(table[0, kernels.RECORDS_START]), int(table[0, kernels.RECORDS_END])
+    data = np.frombuffer(decompress(codec, memoryview(source)[start:end]), np.uint8)
+    table = table.copy()
+    table[0, kernels.RECORDS_START], table[0, kernels.RECORDS_END] = 0, len(data)
+    return data, table
+
+
+_TYPES: dict[str, Any] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+}
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    """What Spark expects of the batches: its own translation of the schema, nullability included."""
+    return pa.schema([pa.field(column.name, _arrow_type(column), nullable=column.nullable) for column in columns])
+
+
+def _arrow_type(column: Column) -> Any:
+    if column.name != "headers":
+        return _TYPES[column.name]
+    nulls = column.headers
+    entry = pa.struct(
+        [pa.field("key", pa.string(), nullable=nulls.key), pa.field("value", pa.binary(), nullable=nulls.value)]
+    )
+    return pa.list_(pa.field("element", entry, nullable=nulls.element))

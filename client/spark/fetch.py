@@ -1,0 +1,223 @@
+"""One range of a partition, off the wire: what a task reads, as sections of whole batches with a table of their headers.
+
+    ask -> receive -> scan headers -> ask for what follows -> hand the section out -> (decoded) -> receive ...
+
+The next fetch is under way while the last one is decoded. Batches that no reader is handed (control batches; with
+read_committed those of aborted transactions) are left out of the table, and offsets may have gaps, so the position is
+carried on by the batches' last offsets alone.
+
+Promise: `sections` ends. It ends at the range's end; with DataLoss (or a warning) where the offsets are gone, with the broker's error
+where that will not pass, and after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
+from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
+from ..exchange import MAX_FRAME_BYTES
+from ..record import TopicPartition
+from .brokers import Brokers
+from .errors import DataLoss
+from .offsets import EARLIEST, OffsetRange
+from .options import IsolationLevel, SourceOptions
+from .wire import Wire
+
+if TYPE_CHECKING:
+    from .decoder import BatchTable, Bytes
+
+log = logging.getLogger(__name__)
+
+# The largest batch that is asked for again when it did not fit into a fetch. Half of what a frame may have.
+MAX_FETCH_BYTES = MAX_FRAME_BYTES // 2
+
+
+class Section(NamedTuple):
+    """Batches as they arrived. Valid until the next one is asked for: the buffer is used again."""
+
+    source: Bytes
+    table: BatchTable
+
+
+class RangeFetch:
+    """Fetches one range. Used once: iterate over `sections()`."""
+
+    def __init__(self, wanted: OffsetRange, options: SourceOptions, brokers: Brokers) -> None:
+        self._range = wanted
+        self._options = options
+        self._brokers = brokers
+        self._wire: Wire | None = None
+        self._under_way = False
+        self._position = wanted.start
+        numbers = options.client.numbers
+        self._max_bytes = min(numbers["max.partition.fetch.bytes"], numbers["fetch.max.bytes"])
+        self._failures = 0
+        self._deadline = 0.0
+
+    def sections(self) -> Iterator[Section]:
+        """What lies in the range, in order. Raises DataLoss, KafkaError, DecodeError."""
+        self._progressed()
+        try:
+            while self._position < self._range.end:
+                section = self._next()
+                if section is not None:
+                    yield section
+        finally:
+            self._hang_up()
+
+    def ask_ahead(self) -> None:
+        """Send the next fetch, so that it is under way while the caller is busy. What fails is tried again in `sections`."""
+        try:
+            if self._position < self._range.end and not self._under_way:
+                self._ask()
+        except KafkaError as error:
+            log.info("%s at %d: %s", self._range, self._position, error)
+            self._hang_up()
+
+    def _next(self) -> Section | None:
+        """The next section; None where there is none yet and it should be asked for again."""
+        try:
+            if not self._under_way:
+                self._ask()
+            return self._take(self._receive())
+        except UnknownTopic as error:
+            self._lost(f"{self._range}: {error.message}", self._range.end)
+        except DataLoss:
+            raise
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            self._hang_up()
+            self._failures += 1
+            if not self._brokers.pause(self._failures, self._deadline):
+                raise
+        return None
+
+    # -- the wire --
+
+    def _ask(self) -> None:
+        if self._wire is None:
+            partition = TopicPartition(self._range.topic, self._range.partition)
+            self._wire = Wire(self._brokers.leader_of(partition, self._range.topic_id), self._options.client)
+        self._wire.send(self._request(), FetchResponse)
+        self._under_way = True
+
+    def _receive(self) -> PartitionData:
+        assert self._wire is not None
+        answer = self._wire.receive(FetchResponse)
+        self._under_way = False
+        code = ErrorCode.of(answer.error_code)
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"fetch of {self._range}: {code.text}")
+        if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
+            raise BadResponse(f"fetch of {self._range}: the answer is not of the one partition asked for")
+        return answer.responses[0].partitions[0]
+
+    def _request(self) -> FetchRequest:
+        numbers = self._options.client.numbers
+        partition = FetchPartition(
+            partition=self._range.partition, fetch_offset=self._position, partition_max_bytes=self._max_bytes
+        )
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=min(numbers["fetch.max.wait.ms"], numbers["request.timeout.ms"] // 2),
+            min_bytes=numbers["fetch.min.bytes"],
+            max_bytes=max(self._max_bytes, 1),
+            isolation_level=self._options.client.isolation_level,
+            session_epoch=-1,
+            topics=[FetchTopic(topic=self._range.topic, topic_id=self._range.topic_id, partitions=[partition])],
+        )
+
+    def _hang_up(self) -> None:
+        self._under_way = False
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    # -- the answer --
+
+    def _take(self, data: PartitionData) -> Section | None:
+        code = ErrorCode.of(data.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range()
+            return None
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"fetch of {self._range} at {self._position}: {code.text}")
+        records = memoryview(b"" if data.records is None else data.records)
+        if not len(records):
+            self._nothing(data)
+            return None
+        section = self._scan(records, data.aborted_transactions or [])
+        self.ask_ahead()
+        return section
+
+    def _scan(self, records: memoryview, aborted: list[AbortedTransaction]) -> Section | None:
+        from . import decoder
+
+        source, table, end = decoder.scan(records)
+        if not len(table):
+            if end is decoder.ScanEnd.OLD_MAGIC:
+                raise UnsupportedMagic(
+                    f"{self._range} at {self._position}: message formats 0 and 1 are not supported yet"
+                )
+            self._ask_for_more(len(records))
+            return None
+        position = decoder.next_offset(table)
+        if position <= self._position:
+            raise CorruptBatch(f"{self._range}: the batches at {self._position} end at {position}")
+        committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
+        hidden = [(each.first_offset, each.producer_id) for each in aborted] if committed else []
+        table = decoder.readable(table, self._position, self._range.end, hidden)
+        self._position = position
+        self._progressed()
+        return Section(source, table)
+
+    def _ask_for_more(self, received: int) -> None:
+        """Not one whole batch came: brokers before KIP-74 cut it at the limit."""
+        if self._max_bytes >= MAX_FETCH_BYTES:
+            raise RecordTooLarge(f"{self._range}: the batch at {self._position} has more than {received} bytes")
+        self._max_bytes = min(self._max_bytes * 2, MAX_FETCH_BYTES)
+
+    def _progressed(self) -> None:
+        self._failures = 0
+        self._deadline = self._brokers.clock() + self._options.poll_timeout_ms / 1000
+
+    # -- what is not there --
+
+    def _nothing(self, data: PartitionData) -> None:
+        """An empty answer, which the broker held back for `fetch.max.wait.ms`: ask again while there is time."""
+        if self._brokers.clock() <= self._deadline:
+            return
+        committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
+        last = data.last_stable_offset if committed else data.high_watermark
+        if last > self._position:
+            raise RequestTimedOut(f"{self._range}: nothing came at {self._position}, though the log goes on to {last}")
+        self._lost(f"{self._range}: the log ends at {self._position}", self._range.end)
+
+    def _out_of_range(self) -> None:
+        of = TopicPartition(self._range.topic, self._range.partition)
+        earliest = self._brokers.offsets([of], EARLIEST)[of]
+        if earliest > self._position:
+            self._lost(f"{self._range}: the log begins at {earliest} now, {self._position} is gone", earliest)
+        else:
+            self._lost(f"{self._range}: the log ends before {self._position}", self._range.end)
+
+    def _lost(self, what: str, go_on_at: int) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLoss(what)
+        log.warning("%s: reading what is there", what)
+        self._hang_up()
+        self._position = go_on_at
+        self._progressed()

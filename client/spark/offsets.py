@@ -1,0 +1,143 @@
+"""Offsets as users write them and as tasks read them: JSON, sentinels, ranges and their division. All of it is pure.
+
+    {"topic": {"0": 23, "1": -2}}     offsets: -2 is the earliest, -1 the latest
+    {"topic": [0, 1]}                 partitions (`assign`)
+
+A range is [start, end): what a task reads. Dividing ranges loses no offset and repeats none.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from itertools import pairwise
+from typing import cast
+
+from ..record import TopicPartition
+from .errors import OptionError
+
+EARLIEST = -2
+LATEST = -1
+_SENTINELS = {"earliest": EARLIEST, "latest": LATEST}
+
+MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """One end of what is to be read: one sentinel for all partitions, or an offset or sentinel for each."""
+
+    everywhere: int | None
+    specific: dict[TopicPartition, int]
+
+    def of(self, partition: TopicPartition) -> int:
+        """The offset or sentinel of `partition`, which `specific` must have where it is what counts."""
+        return self.specific[partition] if self.everywhere is None else self.everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """What one task reads: the offsets [start, end) of a partition. Made on the driver, pickled to the task."""
+
+    topic: str
+    topic_id: bytes
+    """16 bytes; zeros where the cluster tells none. A topic made anew under its old name has another."""
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets it spans: with compaction there are fewer records."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+def parse_limit(option: str, text: str) -> OffsetLimit:
+    """`earliest`, `latest` or JSON -> OffsetLimit. Raises OptionError."""
+    sentinel = _SENTINELS.get(text.strip().lower())
+    if sentinel is not None:
+        return OffsetLimit(sentinel, {})
+    found: dict[TopicPartition, int] = {}
+    for topic, partitions in _json_object(option, text).items():
+        if not isinstance(partitions, dict):
+            raise OptionError(option, f"topic '{topic}' needs its partitions and offsets, as {_OFFSETS_EXAMPLE}")
+        for number, offset in cast("dict[str, object]", partitions).items():
+            partition = TopicPartition(topic, _partition(option, topic, number))
+            if not isinstance(offset, int) or isinstance(offset, bool) or not EARLIEST <= offset <= MAX_OFFSET:
+                raise OptionError(
+                    option, f"{topic}-{number}: {offset!r} is no offset (-2 earliest, -1 latest, 0 and up)"
+                )
+            found[partition] = offset
+    return OffsetLimit(None, found)
+
+
+def parse_assign(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """JSON -> the partitions, sorted and each once. Raises OptionError."""
+    found: set[TopicPartition] = set()
+    for topic, numbers in _json_object(option, text).items():
+        if not isinstance(numbers, list):
+            raise OptionError(option, f"topic '{topic}' needs a list of partitions, as {_ASSIGN_EXAMPLE}")
+        for number in cast("list[object]", numbers):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise OptionError(option, f"topic '{topic}': {number!r} is no partition")
+            found.add(TopicPartition(topic, _partition(option, topic, number)))
+    if not found:
+        raise OptionError(option, f"no partitions to read; write them as {_ASSIGN_EXAMPLE}")
+    return tuple(sorted(found))
+
+
+_OFFSETS_EXAMPLE = '{"topic": {"0": 23, "1": -2}}'
+_ASSIGN_EXAMPLE = '{"topic": [0, 1]}'
+
+
+def _json_object(option: str, text: str) -> dict[str, object]:
+    example = _ASSIGN_EXAMPLE if option == "assign" else f"'earliest', 'latest' or JSON like {_OFFSETS_EXAMPLE}"
+    try:
+        value: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise OptionError(option, f"'{text}' is not {example}: {error}") from None
+    if not isinstance(value, dict):
+        raise OptionError(option, f"'{text}' is not {example}")
+    return cast("dict[str, object]", value)
+
+
+def _partition(option: str, topic: str, number: str | int) -> int:
+    try:
+        partition = int(number)
+    except ValueError:
+        partition = -1
+    if not 0 <= partition <= MAX_PARTITION:
+        raise OptionError(option, f"topic '{topic}': {number!r} is no partition")
+    return partition
+
+
+def divide(ranges: list[OffsetRange], min_pieces: int | None = None, max_size: int | None = None) -> list[OffsetRange]:
+    """Return `ranges` without the empty ones, cut so that none spans more than `max_size` and there are `min_pieces`.
+
+    Cuts for `min_pieces` go where a piece is longest. There may be fewer where there are fewer offsets.
+    """
+    ranges = [found for found in ranges if found.size > 0]
+    counts = [1 if max_size is None else -(-found.size // max_size) for found in ranges]
+    if min_pieces is not None:
+        _raise_to(min_pieces, [found.size for found in ranges], counts)
+    return [piece for found, count in zip(ranges, counts, strict=True) for piece in _cut(found, count)]
+
+
+def _raise_to(wanted: int, sizes: list[int], counts: list[int]) -> None:
+    """Grow the numbers of pieces until their sum is `wanted`, always cutting where a piece is longest."""
+    heap = [(-size / count, number) for number, (size, count) in enumerate(zip(sizes, counts, strict=True))]
+    heapify(heap)
+    for _ in range(min(wanted, sum(sizes)) - sum(counts)):
+        _, number = heap[0]
+        counts[number] += 1
+        heapreplace(heap, (-sizes[number] / counts[number], number))
+
+
+def _cut(found: OffsetRange, count: int) -> list[OffsetRange]:
+    edges = [found.start + found.size * number // count for number in range(count + 1)]
+    return [OffsetRange(found.topic, found.topic_id, found.partition, start, end) for start, end in pairwise(edges)]

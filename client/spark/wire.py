@@ -1,0 +1,137 @@
+"""A blocking connection to one broker, and the answers that driver and tasks ask of a cluster. No event loop.
+
+A `Wire` receives every frame into one buffer that it keeps and grows: what an answer's `records` point to lies in that buffer and
+is valid until the next `receive`. Requests may be sent ahead: answers come in the order of sending.
+
+Trouble is the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion. After any of them the wire is of no
+use and closed.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import TypeVar
+
+from ... import __version__
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.schema import Message
+from ..addresses import Address
+from ..errors import BadResponse, ConnectionLost, RequestTimedOut
+from ..exchange import MAX_FRAME_BYTES, Exchange, opening_version
+from .options import ClientOptions
+
+M = TypeVar("M", bound=Message)
+
+_FIRST_BUFFER_BYTES = 64 * 1024
+
+
+class Wire:
+    """One connection, with versions agreed on. `with Wire(...) as wire:` closes it."""
+
+    def __init__(self, address: Address, options: ClientOptions) -> None:
+        """Connect. Raises ConnectionLost, RequestTimedOut, BadResponse, KafkaError."""
+        self.address = f"{address[0]}:{address[1]}"
+        self._timeout_ms = options.numbers["request.timeout.ms"]
+        self._exchange: Exchange[None] = Exchange(options.client_id)
+        self._buffer = memoryview(bytearray(_FIRST_BUFFER_BYTES))
+        self._socket = self._connect(address, options)
+        try:
+            self._agree_on_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket; may be called again."""
+        self._socket.close()
+
+    def request(self, message: Message, response: type[M]) -> M:
+        """Ask and wait. Nothing may be under way."""
+        self.send(message, response)
+        return self.receive(response)
+
+    def send(self, message: Message, response: type[Message], version: int | None = None) -> None:
+        """Send a request, whose answer a later `receive` gets."""
+        chosen = self._exchange.version_for(type(message)) if version is None else version
+        pieces = self._exchange.ask(message, chosen, response, None)
+        try:
+            self._socket.sendall(b"".join(pieces))
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self, response: type[M]) -> M:
+        """The answer to the oldest request under way, which must be a `response`. It makes earlier `records` invalid."""
+        size = int.from_bytes(self._fill(4), "big", signed=True)
+        if not 4 <= size <= MAX_FRAME_BYTES:
+            self.close()
+            raise BadResponse(f"{self.address} announces a frame of {size} bytes: not a Kafka broker?")
+        try:
+            _, message = self._exchange.answer(self._fill(size))
+        except BadResponse:
+            self.close()
+            raise
+        assert isinstance(message, response)
+        return message
+
+    def _fill(self, size: int) -> memoryview:
+        """Receive exactly `size` bytes to the front of the buffer."""
+        filled = 0
+        while filled < size:
+            if filled == len(self._buffer):
+                self._grow(size)
+            try:
+                count = self._socket.recv_into(self._buffer[filled:size])
+            except OSError as error:
+                raise self._lost(error) from error
+            if count == 0:
+                self.close()
+                raise ConnectionLost(f"{self.address} closed the connection")
+            filled += count
+        return self._buffer[:size]
+
+    def _grow(self, size: int) -> None:
+        """Make room, at most for as much again as has arrived: an announced length alone costs no memory."""
+        grown = bytearray(min(size, 4 * len(self._buffer)))
+        grown[: len(self._buffer)] = self._buffer
+        self._buffer = memoryview(grown)
+
+    def _lost(self, error: OSError) -> KafkaError:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return RequestTimedOut(f"{self.address} did not answer within {self._timeout_ms} ms")
+        return ConnectionLost(f"connection to {self.address}: {error.strerror or error}")
+
+    def _connect(self, address: Address, options: ClientOptions) -> socket.socket:
+        timeout_ms = options.numbers["socket.connection.setup.timeout.ms"]
+        try:
+            connected = socket.create_connection(address, timeout_ms / 1000)
+        except TimeoutError as error:
+            raise ConnectionLost(f"{self.address} takes no connection within {timeout_ms} ms") from error
+        except OSError as error:
+            raise ConnectionLost(f"cannot connect to {self.address}: {error.strerror or error}") from error
+        connected.settimeout(self._timeout_ms / 1000)
+        with suppress(OSError):  # not a TCP socket, or a system without it
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for name, option in (("receive.buffer.bytes", socket.SO_RCVBUF), ("send.buffer.bytes", socket.SO_SNDBUF)):
+            if options.numbers[name] >= 0:
+                connected.setsockopt(socket.SOL_SOCKET, option, options.numbers[name])
+        return connected
+
+    def _agree_on_versions(self) -> None:
+        question = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+        self.send(question, ApiVersionsResponse, opening_version())
+        answer = self.receive(ApiVersionsResponse)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            self.send(question, ApiVersionsResponse, opening_version(answer))
+            answer = self.receive(ApiVersionsResponse)
+        if answer.error_code:
+            raise KafkaError(ErrorCode.of(answer.error_code), f"{self.address} answers ApiVersions with an error")
+        self._exchange.learn_versions(answer)
