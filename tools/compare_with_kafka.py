@@ -38,6 +38,10 @@ NUMBERS = {"SessionId", "ProducerId", "LogAppendTimeMs", "FinalizedFeaturesEpoch
 WORDS = {"ErrorMessage", "Documentation"}
 # Whose order means nothing: compared by the first of these names that they have.
 SORTED_BY = ("Name", "GroupId", "ResourceName", "ApiKey", "MemberId", "PartitionIndex")
+MOST_LINES = 20
+
+# Case, API, version, how often the same was asked before.
+Key = tuple[str, str, int, int]
 
 
 def main() -> None:
@@ -57,9 +61,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def ask(address: str, subjects: list[str], prefix: str) -> dict[tuple[str, str, int, int], Exchange]:
-    """Every exchange by (case, API, version, how often before)."""
-    run: dict[tuple[str, str, int, int], Exchange] = {}
+def ask(address: str, subjects: list[str], prefix: str) -> dict[Key, Exchange]:
+    run: dict[Key, Exchange] = {}
     for subject in subjects:
         wire = Wire(address, prefix)
         try:
@@ -75,24 +78,28 @@ def ask(address: str, subjects: list[str], prefix: str) -> dict[tuple[str, str, 
     return run
 
 
-def differences(ours: dict[Any, Exchange], theirs: dict[Any, Exchange], prefix: str, messages: bool) -> int:
-    found = 0
-    for key, real in ours.items():
-        other = theirs.get(key)
+def differences(ours: dict[Key, Exchange], theirs: dict[Key, Exchange], prefix: str, messages: bool) -> int:
+    """Prints what differs, the same difference in several versions once; how many exchanges differ."""
+    found: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
+    not_asked = [key for key in ours if key not in theirs]
+    for (case, api, version, times), real in ours.items():
+        other = theirs.get((case, api, version, times))
         if other is None:
-            lines = ["not asked of B"]
-        elif real.outcome != other.outcome:
-            lines = [f"A {real.outcome} {brief(real.body)}, B {other.outcome} {brief(other.body)}"]
+            continue
+        if real.outcome != other.outcome:
+            lines = (f"A {real.outcome} {brief(real.body)}, B {other.outcome} {brief(other.body)}",)
         else:
-            lines = list(compare("", settle(real.body, prefix, messages), settle(other.body, prefix, messages)))
+            lines = tuple(compare("", settle(real.body, prefix, messages), settle(other.body, prefix, messages)))
         if lines:
-            found += 1
-            print(f"{key[1]} v{key[2]}: {key[0]}")
-            print("".join(f"    {line}\n" for line in lines[:20]), end="")
-            if len(lines) > 20:
-                print(f"    ... and {len(lines) - 20} more")
-    print(f"{found} of {len(ours)} exchanges differ")
-    return found
+            found.setdefault((api, case, lines), []).append(version)
+    for (api, case, lines), versions in found.items():
+        print(f"{api} v{','.join(map(str, sorted(set(versions))))}: {case}")
+        print("".join(f"    {line}\n" for line in lines[:MOST_LINES]), end="")
+        if len(lines) > MOST_LINES:
+            print(f"    ... and {len(lines) - MOST_LINES} more")
+    count = sum(len(versions) for versions in found.values())
+    print(f"{count} of {len(ours)} exchanges differ, {len(not_asked)} were not asked of B")
+    return count + len(not_asked)
 
 
 def compare(path: str, real: Any, other: Any) -> Any:

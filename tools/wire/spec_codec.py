@@ -1,9 +1,9 @@
 """Messages read and written by walking Kafka's own specifications: slow, plain, no line shared with `odradek.protocol`.
 
-A message is a dict of the specification's field names (``{"Topics": [{"Name": "t"}]}``). Encoding fills what is left out
-with the specification's default and drops what the version does not have; decoding gives every field of the version,
-tagged ones included. It is the second opinion: the wire captures, the comparison with a real broker and the golden tests
-are built on it.
+A message is a dict of the field names of the specification (``{"Topics": [{"Name": "t"}]}``). Encoding fills what is
+left out with the default given there and drops what the version does not have; decoding gives every field of the
+version, tagged ones included. It is the second opinion: the wire captures, the comparison with a real broker and the
+golden tests are built on it.
 
 The specifications are `tests/golden/kafka-4.3.1/requests-and-responses.json`.
 """

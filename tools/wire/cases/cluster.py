@@ -99,7 +99,7 @@ def describe_cluster(wire: Wire) -> None:
 
 
 def describe_configs(wire: Wire) -> None:
-    topic = create(wire, "configs", configs={"retention.ms": "1000", "cleanup.policy": "compact,delete"})
+    topic = create(wire, "configs", configs={"max.message.bytes": "1000", "message.timestamp.type": "LogAppendTime"})
     for version in range(1, 5):
         for synonyms in (False, True):
             some = [{"ResourceType": TOPIC, "ResourceName": topic, "ConfigurationKeys": SOME_CONFIGS}]
