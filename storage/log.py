@@ -55,7 +55,7 @@ class Log:
         self._last_flush_ms = now_ms
         self._failure: StorageError | None = None
         self._closed = False
-        self._names_dirty = True  # files were made or removed since the directory's last fsync
+        self._names_dirty = contents.names_changed  # since the directory's last fsync
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
 
     @classmethod
@@ -166,9 +166,12 @@ class Log:
         target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         segments = self._segments
         try:
-            for segment in segments:
-                if segment.base_offset < target and segment.is_dirty:
+            for segment in reversed(segments):
+                if segment.is_dirty and segment.base_offset < target:
                     segment.sync()
+                elif segment is not segments[-1]:
+                    # Those before it were synced when it was.
+                    break
             self.epochs.save()
             if self._names_dirty:
                 self._names_dirty = False
@@ -270,7 +273,11 @@ class Log:
             warm.remove(segment)
         warm.append(segment)
         if len(warm) > OPEN_OLD_SEGMENTS:
-            warm.popleft().release()
+            # One that waits for its fsync keeps its descriptor: a new one may not be told of a failed write.
+            oldest = next((each for each in warm if not each.is_dirty), None)
+            if oldest is not None:
+                warm.remove(oldest)
+                oldest.release()
 
     # -- taking away -------------------------------------------------------------------------------
 
@@ -332,19 +339,17 @@ class Log:
     def close(self) -> None:
         """Flush, complete the indexes and save the producers; then a clean start needs to check nothing. Again is fine.
 
-        Raises DiskError: then the stop was not clean.
+        Raises DiskError, and LogClosed after an earlier failure: then the stop was not clean.
         """
         if self._closed:
             return
-        self._closed = True
         try:
-            if self._failure is None:
-                self._active.seal()
-                self._closed = False
-                self.flush()
+            self._writable()
+            self._active.seal()
+            self.flush()
+            if self.log_end_offset not in snapshot_offsets(self.directory, self._disk):
                 end = self.log_end_offset
-                if end not in snapshot_offsets(self.directory, self._disk):
-                    write_snapshot(self.producers, self.directory, end, durable=True, disk=self._disk)
+                write_snapshot(self.producers, self.directory, end, durable=True, disk=self._disk)
         finally:
             self._closed = True
             self._release()

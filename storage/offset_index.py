@@ -37,11 +37,12 @@ class OffsetIndex(SparseIndex):
 
     def last_entry(self) -> tuple[int, int]:
         """Return (offset, position) of the last entry, or the segment's start."""
-        return self.entry(len(self) - 1) if len(self) else (self.base_offset, 0)
+        last = self._last_entry()
+        return (self.base_offset + last[0], last[1]) if last is not None else (self.base_offset, 0)
 
-    def is_full(self, index_bytes: int) -> bool:
-        """Whether segment.index.bytes has no room for one more."""
-        return len(self) >= index_bytes // self.ENTRY.size
+    def room_for_one_more(self) -> int:
+        """Return what segment.index.bytes must be at least for another entry."""
+        return (len(self) + 1) * self.ENTRY.size
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""

@@ -44,12 +44,11 @@ class RecoveryReport:
     checked_bytes: int = 0
     cuts: list[Cut] = field(default_factory=list[Cut])
     rebuilt: list[Path] = field(default_factory=list[Path])  # log files whose indexes were built again
-    removed: list[Path] = field(default_factory=list[Path])  # leftovers, and segments behind a cut
+    removed: list[Path] = field(default_factory=list[Path])  # leftovers, empty segments, segments behind a cut
 
     def lines(self) -> list[str]:
         """What an operator should know: nothing after a clean start, or one that found all whole."""
-        lines = [f"{cut.path.name} cut at {cut.position}, {cut.size} bytes lost: {cut.why}" for cut in self.cuts]
-        return lines + [f"{path.name} removed" for path in self.removed]
+        return [f"{cut.path.name} cut at {cut.position}, {cut.size} bytes lost: {cut.why}" for cut in self.cuts]
 
 
 @dataclass(slots=True)
@@ -60,6 +59,7 @@ class Contents:
     producers: ProducerStates
     epochs: LeaderEpochs
     report: RecoveryReport
+    names_changed: bool  # files were made or removed
 
 
 class Recovery:
@@ -73,6 +73,7 @@ class Recovery:
         self._disk = disk
         self._report = RecoveryReport(clean=False)
         self._segments: list[Segment] = []
+        self._created = False
         self._producers = ProducerStates()
         self._producers_from = 0  # batches below are in the snapshot
         self._epochs = LeaderEpochs.load(directory, disk)
@@ -91,7 +92,8 @@ class Recovery:
             self._start_over()
         self._epochs.truncate_from_end(self._segments[-1].next_offset)
         self._producers.expire(self._now_ms, self._config.producer_id_expiration_ms)
-        return Contents(self._segments, self._producers, self._epochs, self._report)
+        names_changed = not self._report.clean or self._created or bool(self._report.removed)
+        return Contents(self._segments, self._producers, self._epochs, self._report, names_changed)
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -108,9 +110,13 @@ class Recovery:
         ]
         while len(segments) > 1 and segments[1].base_offset <= self._log_start_offset:
             self._remove_segment(segments.pop(0))
+        while len(segments) > 1 and segments[-1].size == 0:
+            # A roll that nothing followed, or one that failed half way while the segment before it grew on.
+            self._remove_segment(segments.pop())
         return segments or [self._create(self._log_start_offset)]
 
     def _create(self, base_offset: int) -> Segment:
+        self._created = True
         return Segment.create(self._directory, base_offset, self._now_ms, self._disk)
 
     def _start_over(self) -> None:
@@ -138,6 +144,7 @@ class Recovery:
             return False
         self._load_producers(active.next_offset)
         self._replay_headers(active.next_offset)
+        active.release()
         return True
 
     def _load_producers(self, up_to: int) -> None:

@@ -28,6 +28,8 @@ TIME_INDEX_SUFFIX = ".timeindex"
 MAX_INT32 = 2**31 - 1
 # How dense an index is built again when a look-up finds it damaged: Kafka's default, whatever it was before.
 REBUILD_INTERVAL_BYTES = 4096
+# A largest timestamp that was not looked up yet; none is below -1.
+UNKNOWN = -2
 
 
 def segment_name(base_offset: int) -> str:
@@ -38,8 +40,9 @@ class Segment:
     """The files of one segment. Only the newest of a log is appended to."""
 
     __slots__ = (
-        "_disk", "_entry_position", "_file", "_first_timestamp", "_last", "_max_offset", "_max_timestamp", "_offsets",
-        "_sealed", "_synced", "_times", "base_offset", "created_ms", "directory", "next_offset", "rebuilt", "size",
+        "_disk", "_entry_position", "_file", "_first_timestamp", "_index_need_bytes", "_index_write_due", "_last",
+        "_max_offset", "_max_timestamp", "_offsets", "_sealed", "_synced", "_times", "base_offset", "created_ms",
+        "directory", "next_offset", "size",
     )  # fmt: skip
 
     def __init__(self, directory: Path, base_offset: int, size: int, now_ms: int, disk: Disk = DISK) -> None:
@@ -47,7 +50,6 @@ class Segment:
         self.base_offset = base_offset
         self.size = size  # Invariant: where the last whole batch ends
         self.created_ms = now_ms
-        self.rebuilt = False  # its indexes were built again
         # Known for the active segment only, which is opened with `scan_tail`.
         self.next_offset = base_offset
         self._last: tuple[int, BatchHeader] | None = None  # position and header of the last batch noted
@@ -58,7 +60,9 @@ class Segment:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._entry_position = 0  # where the batch of the last index entry begins
-        self._max_timestamp: int | None = None  # None: not looked up yet
+        self._index_need_bytes = 0  # how large segment.index.bytes must be for one more entry
+        self._index_write_due = False
+        self._max_timestamp = UNKNOWN
         self._max_offset = base_offset  # last offset of the batch with the largest timestamp
         self._first_timestamp: int | None = None
 
@@ -66,11 +70,13 @@ class Segment:
     def create(cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK) -> Segment:
         """Start an empty segment, over whatever a crash may have left of one."""
         segment = cls(directory, base_offset, 0, now_ms, disk)
-        segment._file = disk.open(segment.path(LOG_SUFFIX), create=True)
-        disk.truncate(segment._file, 0)
-        segment._offsets = OffsetIndex.create(segment.path(INDEX_SUFFIX), base_offset, disk)
-        segment._times = TimeIndex.create(segment.path(TIME_INDEX_SUFFIX), base_offset, disk)
-        segment._max_timestamp = NO_TIMESTAMP
+        try:
+            segment._file = disk.open(segment.path(LOG_SUFFIX), create=True)
+            disk.truncate(segment._file, 0)
+            segment.reset()
+        except StorageError:
+            segment.unlink()
+            raise
         return segment
 
     def path(self, suffix: str) -> Path:
@@ -83,14 +89,13 @@ class Segment:
             self._file = self._disk.open(self.path(LOG_SUFFIX))
         return self._file
 
-    @property
-    def is_open(self) -> bool:
-        return self._file is not None
-
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, batch: Buffer, header: BatchHeader, index_interval_bytes: int) -> None:
         """Write one batch at the end. On failure the file is cut back to the last whole batch, and the error raised."""
+        if self._index_write_due:
+            # Before the batch, so that a failure leaves nothing half done.
+            self._write_indexes()
         position = self.size
         try:
             self._disk.write(self.file, batch, position)
@@ -108,7 +113,7 @@ class Segment:
         last_offset = header.base_offset + header.last_offset_delta
         self.next_offset = last_offset + 1
         self._last = position, header
-        if header.max_timestamp > self.max_timestamp[0]:
+        if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_offset = last_offset
         if position - self._entry_position > index_interval_bytes:
@@ -117,19 +122,21 @@ class Segment:
     def _add_entries(self, last_offset: int, position: int) -> None:
         self._entry_position = position
         self.offsets.append(last_offset, position)
-        timestamp_ms, offset = self.max_timestamp
-        self.times.maybe_append(timestamp_ms, offset)
-        if self.offsets.wants_write or self.times.wants_write:
-            self.times.write()
-            self.offsets.write()
+        self.times.maybe_append(self._max_timestamp, self._max_offset)
+        self._index_write_due = self.offsets.wants_write or self.times.wants_write
+        self._index_need_bytes = max(self.offsets.room_for_one_more(), self.times.room_for_one_more())
+
+    def _write_indexes(self) -> None:
+        self.times.write()
+        self.offsets.write()
+        self._index_write_due = False
 
     def has_room(self, header: BatchHeader, segment_bytes: int, segment_index_bytes: int) -> bool:
         """Whether the batch fits by size, offset and indexes."""
         return (
             self.size + header.batch_length + 12 <= segment_bytes
             and header.base_offset + header.last_offset_delta - self.base_offset <= MAX_INT32
-            and not self.offsets.is_full(segment_index_bytes)
-            and not self.times.is_full(segment_index_bytes)
+            and self._index_need_bytes <= segment_index_bytes
         )
 
     def age_ms(self, batch_timestamp_ms: int, now_ms: int) -> int:
@@ -147,8 +154,7 @@ class Segment:
         if self.size:
             timestamp_ms, offset = self.max_timestamp
             self.times.maybe_append(timestamp_ms, offset)
-        self.times.write()
-        self.offsets.write()
+        self._write_indexes()
         self._sealed = True
 
     @property
@@ -187,7 +193,7 @@ class Segment:
 
         That of a closed segment comes from its time index.
         """
-        if self._max_timestamp is None:
+        if self._max_timestamp == UNKNOWN:
             self._max_timestamp, self._max_offset = self.times.last_entry()
         return self._max_timestamp, self._max_offset
 
@@ -196,7 +202,8 @@ class Segment:
         last = self._last
         if last is not None and offset >= last[1].base_offset:
             return last if offset < self.next_offset else None
-        for position, header in self.headers(self.offsets.lookup(offset)[1]):
+        start = self.offsets.lookup(offset)[1]
+        for position, header in walk.headers(self._disk, self.file, start, self.size, walk.LOOKUP_WINDOW_BYTES):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
@@ -241,9 +248,11 @@ class Segment:
                 for position, header in self.headers():
                     self.note(header, position, REBUILD_INTERVAL_BYTES)
             self.seal()
+            self.offsets.sync()
+            self.times.sync()
 
     def reset(self) -> None:
-        """Empty both indexes and forget what was noted: every batch is about to be noted again."""
+        """Empty both indexes and forget what was noted: every batch is about to be noted, maybe again."""
         self._offsets = OffsetIndex.create(self.path(INDEX_SUFFIX), self.base_offset, self._disk)
         self._times = TimeIndex.create(self.path(TIME_INDEX_SUFFIX), self.base_offset, self._disk)
         self._max_timestamp, self._max_offset = NO_TIMESTAMP, self.base_offset
@@ -251,15 +260,16 @@ class Segment:
         self._entry_position = 0
         self.next_offset = self.base_offset
         self._last = None
-        self._sealed = False
-        self.rebuilt = True
+        self._sealed = self._index_write_due = False
+        self._index_need_bytes = max(self._offsets.room_for_one_more(), self._times.room_for_one_more())
 
     def scan_tail(self, index_interval_bytes: int) -> None:
         """Find the end by walking from the last index entry: makes a closed segment one to append to.
 
         Raises CorruptBatch.
         """
-        self._max_timestamp = None
+        self._max_timestamp, self._max_offset = self.times.last_entry()
+        self._index_need_bytes = max(self.offsets.room_for_one_more(), self.times.room_for_one_more())
         self._last = None
         self._sealed = False
         self.next_offset = self.base_offset

@@ -29,7 +29,7 @@ class SparseIndex:
 
     ENTRY: Struct
 
-    __slots__ = ("_disk", "_file_dirty", "_map", "_mapped", "_pending", "_written", "base_offset", "path")
+    __slots__ = ("_disk", "_file_dirty", "_last", "_map", "_mapped", "_pending", "_written", "base_offset", "path")
 
     def __init__(self, path: Path, base_offset: int, written: int = 0, disk: Disk = DISK) -> None:
         self.path = path
@@ -37,6 +37,7 @@ class SparseIndex:
         self._disk = disk
         self._written = written  # entries in the file
         self._pending = bytearray()  # entries after those, not yet in the file
+        self._last: tuple[int, int] | None = None  # the last entry, once somebody has asked for it
         self._map: mmap | None = None
         self._mapped = 0  # Invariant: <= _written
         self._file_dirty = False  # written to since the last fsync
@@ -68,14 +69,31 @@ class SparseIndex:
 
     def _add(self, key: int, value: int) -> None:
         self._pending += self.ENTRY.pack(key, value)
+        self._last = key, value
+
+    def _last_entry(self) -> tuple[int, int] | None:
+        count = len(self)
+        if self._last is None and count:
+            self._last = self._entry(count - 1)
+        return self._last
 
     def _entry(self, slot: int) -> tuple[int, int]:
         """Return entry number `slot`, 0 <= slot < len(self)."""
         if slot >= self._written:
             key, value = self.ENTRY.unpack_from(self._pending, (slot - self._written) * self.ENTRY.size)
-        else:
+        elif slot < self._mapped:
             key, value = self.ENTRY.unpack_from(self._mapping(slot), slot * self.ENTRY.size)
+        else:
+            # One entry is not worth a map: a broker that starts asks each of its indexes for the last one.
+            key, value = self.ENTRY.unpack(self._read(slot))
         return key, value
+
+    def _read(self, slot: int) -> bytes:
+        file = self._disk.open(self.path, writable=False)
+        data = self._disk.read(file, self.ENTRY.size, slot * self.ENTRY.size)
+        if len(data) != self.ENTRY.size:
+            raise DamagedFile(self.path, slot * self.ENTRY.size, f"shorter than its {self._written} entries")
+        return data
 
     def _floor(self, key: int) -> int:
         """Return the number of the last entry whose key is at most `key`, or -1."""
@@ -104,6 +122,7 @@ class SparseIndex:
         """Drop all entries from number `count` on."""
         if count >= len(self):
             return
+        self._last = None
         if count < self._written:
             self._pending.clear()
             self.release()

@@ -45,11 +45,12 @@ class TimeIndex(SparseIndex):
 
     def last_entry(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the last entry, or (-1, base offset)."""
-        return self.entry(len(self) - 1) if len(self) else (NO_TIMESTAMP, self.base_offset)
+        last = self._last_entry()
+        return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
 
-    def is_full(self, index_bytes: int) -> bool:
-        """Whether segment.index.bytes has room for none but the entry that a roll appends."""
-        return len(self) >= index_bytes // self.ENTRY.size - 1
+    def room_for_one_more(self) -> int:
+        """Return what segment.index.bytes must be at least for another entry and the one that a roll appends."""
+        return (len(self) + 2) * self.ENTRY.size
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is at or above `offset`; offsets ascend with the timestamps."""
@@ -64,6 +65,8 @@ class TimeIndex(SparseIndex):
 
     def _check(self, log_size: int) -> None:
         if not len(self):
+            if log_size:
+                raise DamagedFile(self.path, 0, f"empty, beside a log of {log_size} bytes")
             return
         first, last = self._entry(0), self._entry(len(self) - 1)
         if last[1] < 0 or last[0] < 0 or first[0] > last[0] or first[1] > last[1] or log_size == 0:

@@ -15,7 +15,9 @@ from ..protocol.records.errors import RecordError
 from .errors import CorruptBatch
 from .files import Disk, File
 
-# A look-up starts at most one index interval away; a run over headers gains nothing from more.
+# A look-up starts about one index interval away from what it looks for.
+LOOKUP_WINDOW_BYTES = 4096
+# A run over many small batches; where batches are larger than this, most of it is read for nothing.
 HEADER_WINDOW_BYTES = 16 * 1024
 # Fits the CPU's cache. A larger batch makes the window grow to its size.
 BATCH_WINDOW_BYTES = 1024 * 1024
