@@ -1,6 +1,4 @@
-import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Base64;
@@ -16,10 +14,10 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
- * Writes filled messages as Java's own classes encode them: a line each of name, version, hex and JSON.
+ * Writes filled messages as Java's own classes encode them: a line each of name, version, hex and the JSON behind it.
  *
  * <p>java -cp "$KAFKA_LIB/*" tools/JavaMessages.java SPECIFICATIONS NAME[:FIRST-LAST]... &gt; java-messages.txt
  *
@@ -63,14 +61,14 @@ public class JavaMessages {
         String type = specification.get("type").asText();
         String java = (type.startsWith("coordinator") ? "org.apache.kafka.coordinator.group.generated."
             : "org.apache.kafka.common.message.") + name + (type.startsWith("re") ? "Data" : "");
-        Class<?> converter = Class.forName(java + "JsonConverter");
-        Message message = (Message) converter.getMethod("read", JsonNode.class, short.class)
-            .invoke(null, struct(specification.get("fields")), version);
-        ByteBuffer bytes = MessageUtil.toByteBufferAccessor(message, version).buffer();
-        byte[] raw = new byte[bytes.remaining()];
-        bytes.get(raw);
-        Method write = converter.getMethod("write", Class.forName(java), short.class, boolean.class);
-        return name + " " + version + " " + HexFormat.of().formatHex(raw) + " " + write.invoke(null, message, version, true);
+        ObjectNode json = struct(specification.get("fields"));
+        Message message = (Message) Class.forName(java + "JsonConverter")
+            .getMethod("read", JsonNode.class, short.class)
+            .invoke(null, json, version);
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        byte[] raw = new byte[message.size(cache, version)];
+        message.write(new ByteBufferAccessor(ByteBuffer.wrap(raw)), cache, version);
+        return name + " " + version + " " + HexFormat.of().formatHex(raw) + " " + json;
     }
 
     private ObjectNode struct(JsonNode fields) {
@@ -114,7 +112,7 @@ public class JavaMessages {
 
     /** Each text is another; some are longer than a varint of one byte can say, and none is plain ASCII. */
     private String text() {
-        return "t\u00e9xt-" + counter + (counter % 5 == 0 ? "-long".repeat(30) : "");
+        return "t\u00e9xt-" + counter + (counter % 11 == 0 ? "-long".repeat(30) : "");
     }
 
     private byte[] octets(int size) {

@@ -1,0 +1,141 @@
+"""For the protocol's tests: every declared message at every version, strategies that fill one, and what Kafka says."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from odradek.protocol import apis
+from odradek.protocol.messages import consumer_protocol, group_records
+from odradek.protocol.schema import FIXED_FORMATS, Field, Message, Struct, span
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+@cache
+def declared_messages() -> list[type[Message]]:
+    found = [apis.message(key, kind) for key in apis.APIS for kind in ("request", "response")]
+    for module in (consumer_protocol, group_records):
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Message) and value is not Message:
+                found.append(value)
+    return found
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `cls` gets every message; one that asks for `version` too, every version of each."""
+    if {"cls", "version"} <= set(metafunc.fixturenames):
+        pairs = [(cls, version) for cls in declared_messages() for version in cls.VERSIONS]
+        metafunc.parametrize(("cls", "version"), pairs, ids=[f"{cls.__name__}-{version}" for cls, version in pairs])
+    elif "cls" in metafunc.fixturenames:
+        metafunc.parametrize("cls", declared_messages(), ids=lambda cls: cls.__name__)
+
+
+@cache
+def _specifications() -> tuple[dict[str, Any], dict[str, Any]]:
+    return (
+        json.loads((GOLDEN / "kafka-4.3.1" / "requests-and-responses.json").read_text()),
+        json.loads((GOLDEN / "kafka-3.9.1" / "older-versions.json").read_text()),
+    )
+
+
+@pytest.fixture
+def specification() -> Callable[[str, int], dict[str, Any]]:
+    """Apache's specification of a message at a version: that of 4.3.1, or of 3.9.1 where 4.3.1 lists it no longer."""
+
+    def find(name: str, version: int) -> dict[str, Any]:
+        current, older = _specifications()
+        found = current[name]
+        return found if version in span(found["validVersions"]) else older[name]
+
+    return find
+
+
+@pytest.fixture
+def current_specifications() -> dict[str, Any]:
+    return _specifications()[0]
+
+
+def _leaf(kind: str) -> st.SearchStrategy[Any]:
+    if kind in INTEGER_BITS:
+        limit = 1 << (INTEGER_BITS[kind] - 1)
+        return st.integers(-limit, limit - 1)
+    return {
+        "uint16": st.integers(0, 0xFFFF),
+        "uint32": st.integers(0, 0xFFFFFFFF),
+        "bool": st.booleans(),
+        "float64": st.floats(allow_nan=False),
+        "uuid": st.binary(min_size=16, max_size=16),
+        "string": st.text(max_size=140),
+        "bytes": st.binary(max_size=140),
+        "records": st.binary(max_size=200),
+    }[kind]
+
+
+def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
+    if field.kind == "array":
+        element = _leaf(field.of) if field.of else _struct(field.struct(), version)
+        # Few elements: a count beyond a byte is tested by itself.
+        made: st.SearchStrategy[Any] = st.lists(element, max_size=3)
+    elif field.kind == "struct":
+        made = _struct(field.struct(), version)
+    else:
+        made = _leaf(field.kind)
+    return st.none() | made if version in span(field.nullable) else made
+
+
+@cache
+def _struct(cls: type[Struct], version: int) -> st.SearchStrategy[Any]:
+    return st.builds(
+        cls, **{field.name: _value(field, version) for field in cls.FIELDS if version in span(field.versions)}
+    )
+
+
+@pytest.fixture
+def filled() -> Callable[[type[Struct], int], st.SearchStrategy[Any]]:
+    """A strategy for values of a message in which every field of the version may be anything."""
+    return _struct
+
+
+@pytest.fixture
+def sample() -> Callable[..., Any]:
+    """A value of a message with every field of the version set to small distinct numbers and texts, without chance."""
+
+    def make(cls: type[Struct], version: int, start: int = 1) -> Any:
+        counter = iter(range(start, 1_000_000))
+
+        def value(kind: str) -> Any:
+            number = next(counter)
+            if kind == "bool":
+                return True
+            if kind in FIXED_FORMATS and kind != "uuid":
+                return number % 100 + 1
+            return {
+                "uuid": bytes([number % 255 + 1]) * 16,
+                "string": f"text-{number}",
+                "bytes": b"bytes-%d" % number,
+                "records": b"records-%d" % number,
+            }[kind]
+
+        def build(cls: type[Struct]) -> Any:
+            values: dict[str, Any] = {}
+            for field in cls.FIELDS:
+                if version not in span(field.versions):
+                    continue
+                if field.kind == "array":
+                    values[field.name] = [value(field.of) if field.of else build(field.struct()) for _ in range(2)]
+                elif field.kind == "struct":
+                    values[field.name] = build(field.struct())
+                else:
+                    values[field.name] = value(field.kind)
+            return cls(**values)
+
+        return build(cls)
+
+    return make

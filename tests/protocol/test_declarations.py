@@ -1,0 +1,190 @@
+"""Our declarations are Apache's: field by field, version by version."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from odradek.protocol import apis
+from odradek.protocol.messages import group_records
+from odradek.protocol.schema import Field, Message, Struct, span
+
+# What Kafka 4.3.1's files no longer list and we still speak.
+OLDER_VERSIONS = {
+    "Produce": range(0, 3),
+    "Fetch": range(0, 4),
+    "ListOffsets": range(0, 1),
+    "OffsetCommit": range(0, 2),
+    "OffsetFetch": range(0, 1),
+}
+
+PYTHON_TYPES = {"bool": "bool", "float64": "float", "string": "str", "bytes": "bytes", "records": "Records"}
+PYTHON_TYPES |= {"uuid": "bytes"}
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def python_type(kind: str, nullable: bool) -> str:
+    element = kind.removeprefix("[]")
+    if element[0].islower():
+        element = PYTHON_TYPES.get(element, "int")
+    annotation = f"list[{element}]" if kind.startswith("[]") else element
+    return annotation + " | None" if nullable else annotation
+
+
+def specified_default(field: dict[str, Any]) -> Any:
+    """The default that a specification means, where a struct's own default stands for itself."""
+    kind, default = field["type"], field.get("default")
+    if default == "null":
+        return None
+    if kind.startswith("[]"):
+        return []
+    if kind == "bool":
+        return default in (True, "true")
+    if kind == "string":
+        return default or ""
+    if kind == "bytes":
+        return b""
+    if kind == "uuid":
+        return bytes(16)
+    if kind == "records":
+        return None
+    return int(str(default or 0), 0)
+
+
+def specified_layout(specification: dict[str, Any], fields: list[dict[str, Any]], version: int) -> list[Any]:
+    """What a version's fields are by the specification, as plain values in wire order."""
+    common = {struct["name"]: struct["fields"] for struct in specification.get("commonStructs", [])}
+    layout: list[Any] = []
+    for field in fields:
+        if version not in span(field["versions"]):
+            continue
+        kind = field["type"]
+        element = kind.removeprefix("[]")
+        is_struct = element[0].isupper()
+        nested = field.get("fields") or common.get(element)
+        tag = field.get("tag") if version in span(field.get("taggedVersions", "none")) else None
+        layout.append(
+            {
+                "name": snake_case(field["name"]),
+                "type": kind,
+                "python": python_type(kind, "nullableVersions" in field),
+                "nullable": version in span(field.get("nullableVersions", "none")),
+                "default": None if is_struct and element == kind else specified_default(field),
+                "ignorable": field.get("ignorable", False) in (True, "true"),
+                "tag": tag,
+                "fields": specified_layout(specification, nested, version) if is_struct else None,
+            }
+        )
+    return layout
+
+
+def declared_kind(field: Field) -> str:
+    if field.kind == "array":
+        return "[]" + (field.of or field.struct().__name__)
+    return field.struct().__name__ if field.kind == "struct" else field.kind
+
+
+def declared_layout(cls: type[Struct], version: int) -> list[Any]:
+    """The same, of a class."""
+    layout: list[Any] = []
+    for field in cls.FIELDS:
+        if version not in span(field.versions):
+            continue
+        has_struct = field.kind == "struct" or (field.kind == "array" and field.of is None)
+        layout.append(
+            {
+                "name": field.name,
+                "type": declared_kind(field),
+                "python": field.annotation,
+                "nullable": version in span(field.nullable),
+                "default": None if field.kind == "struct" else field.default(),
+                "ignorable": field.ignorable,
+                "tag": field.tag,
+                "fields": declared_layout(field.struct(), version) if has_struct else None,
+            }
+        )
+    return layout
+
+
+def without_ignorable(layout: list[Any]) -> list[Any]:
+    return [
+        {**field, "ignorable": None, "fields": field["fields"] and without_ignorable(field["fields"])} for field in layout
+    ]
+
+
+def test_each_version_has_exactly_the_specified_fields(
+    cls: type[Message],
+    version: int,
+    specification: Callable[[str, int], dict[str, Any]],
+    current_specifications: dict[str, Any],
+) -> None:
+    specified = specification(cls.__name__, version)
+    expected = specified_layout(specified, specified["fields"], version)
+    declared = declared_layout(cls, version)
+    if version not in span(current_specifications[cls.__name__]["validVersions"]):
+        # What may be dropped is Apache's newest word: fields became ignorable when later versions did away with them.
+        expected, declared = without_ignorable(expected), without_ignorable(declared)
+    assert declared == expected
+
+
+def test_each_version_is_flexible_where_specified(
+    cls: type[Message], version: int, specification: Callable[[str, int], dict[str, Any]]
+) -> None:
+    specified = specification(cls.__name__, version)
+    assert (version in cls.FLEXIBLE) == (version in span(specified["flexibleVersions"]))
+
+
+def test_the_versions_are_all_of_them(cls: type[Message], current_specifications: dict[str, Any]) -> None:
+    specified = current_specifications[cls.__name__]
+    current = span(specified["validVersions"])
+    api = re.sub("(Request|Response)$", "", cls.__name__)
+    older = OLDER_VERSIONS.get(api, range(0)) if specified["type"] in ("request", "response") else range(0)
+    assert set(cls.VERSIONS) == set(current) | set(older)
+    assert list(cls.VERSIONS) == list(range(cls.VERSIONS[0], cls.VERSIONS[-1] + 1))
+
+
+def test_the_key_is_the_specified_one(cls: type[Message], current_specifications: dict[str, Any]) -> None:
+    assert cls.KEY == current_specifications[cls.__name__].get("apiKey")
+
+
+def test_no_field_is_declared_that_no_version_has(cls: type[Message]) -> None:
+    def check(struct: type[Struct], versions: range) -> None:
+        for field in struct.FIELDS:
+            present = [version for version in versions if version in span(field.versions)]
+            assert present, f"{struct.__name__}.{field.name} is in no version"
+            if field.kind == "struct" or (field.kind == "array" and field.of is None):
+                check(field.struct(), range(present[0], present[-1] + 1))
+
+    check(cls, cls.VERSIONS)
+
+
+def test_the_table_of_apis_agrees_with_the_classes() -> None:
+    for key, api in apis.APIS.items():
+        for kind in ("request", "response"):
+            cls = apis.message(key, kind)
+            assert (cls.KEY, cls.VERSIONS, cls.FLEXIBLE) == (key, span(api.versions), span(api.flexible))
+
+
+def test_every_api_key_has_kafkas_number_and_name(current_specifications: dict[str, Any]) -> None:
+    specified = {
+        one["apiKey"]: snake_case(one["name"].removesuffix("Request")).upper()
+        for one in current_specifications.values()
+        if one["type"] == "request"
+    }
+    declared = {int(key): key.name for key in apis.ApiKey}
+    assert specified.items() <= declared.items()
+    # Keys of APIs that 4.x has removed keep their number and have no specification any more.
+    assert {declared[key] for key in declared.keys() - specified.keys()} <= {
+        "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN",
+    }  # fmt: skip
+
+
+def test_the_group_records_are_all_of_the_classic_protocol(current_specifications: dict[str, Any]) -> None:
+    classic = {
+        name
+        for name, one in current_specifications.items()
+        if one["type"].startswith("coordinator") and one["apiKey"] in (0, 1, 2)
+    }
+    assert classic == {name for name in group_records.__all__ if name in current_specifications}
