@@ -1,10 +1,11 @@
 """A stage for one group: commands as lines of text go in, and what comes of them comes out as lines of text.
 
-It plays the coordinator's part around the machine (log, timers, clock), at once and without chance. Member ids are m1, m2, ...
-in the order in which they are given out; answers are named after the first word of their command.
+It plays the coordinator's part around the machine (log, timers, clock), at once and without chance. Member ids are m1,
+m2, ... in the order in which they are given out; answers are named after the first word of their command.
 
     group [hold] [delay=MS] [max=N]                   a new group on an empty log
-    join LABEL [member=ID] [instance=ID] [protocols=range:meta,...] [session=MS] [rebalance=MS] [version=N] [type=T] [reason=R]
+    join LABEL [member=ID] [instance=ID] [protocols=range:meta,...] [type=T]
+               [session=MS] [rebalance=MS] [version=N] [reason=R]
     sync LABEL member=ID gen=N [instance=ID] [assign=m1:x,m2:y] [type=T] [protocol=P]
     heartbeat LABEL member=ID gen=N [instance=ID]     leave LABEL [member=ID|instance=ID|member=ID/instance],...
     commit LABEL [member=ID] [gen=N] [instance=ID] offsets=topic/0:5,...

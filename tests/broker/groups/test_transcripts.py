@@ -1,14 +1,13 @@
 """The group machine by transcript: commands and what came of them, as text that can be read like a play.
 
-A line that begins with `> ` is a command (stage.py explains them); the lines below it are what it must bring. `ODRADEK_RENEW_TRANSCRIPTS=1`
-writes what it does bring, to be read in the diff.
+A line that begins with `> ` is a command (stage.py explains them); the lines below it are what it must bring.
+`ODRADEK_RENEW_TRANSCRIPTS=1` writes what it does bring, to be read in the diff.
 """
 
 import os
 from pathlib import Path
 
 import pytest
-
 from odradek.tests.broker.groups.stage import Stage
 
 FOLDER = Path(__file__).parents[2] / "transcripts" / "groups"
