@@ -149,7 +149,7 @@ class Dispatcher:
         return handler
 
 
-def _skip_body(data: memoryview, offset: int) -> tuple[Message, int]:
+def _skip_body(data: Buffer, offset: int) -> tuple[Message, int]:
     """An ApiVersions request of a version that we do not know: its body does not matter, only that it is answered."""
     return message(ApiKey.API_VERSIONS, "request")(), len(data)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import batch
-from ..protocol.records.batch import BatchHeader
+from ..protocol.records.batch import BatchHeader, TimestampType
 from ..protocol.records.compression import Compression
 from ..protocol.records.errors import RecordError
 from ..storage.files import FileRange
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .flushing import Flusher
 
 READ_COMMITTED = 1
-# The timestamp type of a topic with message.timestamp.type=LogAppendTime, as in a batch's attributes.
-LOG_APPEND_TIME = 1
 # flush.ms where nobody asked for it.
 NEVER_MS = 2**63 - 1
 
@@ -101,7 +99,7 @@ class Partition:
         log_append_time_ms = -1
         if self.log_append_time:
             log_append_time_ms = now_ms
-            batch.set_max_timestamp(records, 0, LOG_APPEND_TIME, now_ms)
+            batch.set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, now_ms)
             header = batch.read_header(records)
         else:
             header = header._replace(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)

@@ -93,7 +93,7 @@ class Processor:
             connection.close_when_answered()
         if self.connections:
             empty = asyncio.get_running_loop().create_future()
-            self._on_empty = lambda: empty.done() or empty.set_result(None)
+            self._on_empty = lambda: None if empty.done() else empty.set_result(None)
             await asyncio.wait([empty], timeout=deadline_s)
         for connection in list(self.connections):
             connection.abort()

@@ -6,8 +6,10 @@ and never takes longer than `STOP_DEADLINE_S` for clients that do not read their
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
+import threading
 from collections.abc import Callable
 
 from ..storage.errors import StorageError
@@ -26,8 +28,10 @@ from .purgatory import Purgatory
 from .timers import Timers
 from .topics import OFFSETS_TOPIC, Topic, Topics
 
-# Answers under way get this long to be written when the broker stops; well under the 10 s that an operator is promised.
+# Answers under way get this long to be written when the broker stops.
 STOP_DEADLINE_S = 3.0
+# What is not on disk yet gets this long to get there. Both together stay under the 10 s that an operator is promised.
+CLOSE_DEADLINE_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -189,18 +193,24 @@ class Broker:
         if self._deleting:
             await asyncio.wait(self._deleting)
         if hasattr(self, "topics"):
-            self._close_data(data_dir)
+            await self._close_data(data_dir)
         data_dir.close()
         for _, server in self._servers:
             await server.wait_closed()
 
-    def _close_data(self, data_dir: DataDir) -> None:
-        try:
-            self.topics.close()
+    async def _close_data(self, data_dir: DataDir) -> None:
+        """Closes logs and metadata; the clean-stop marker is written only if all of it went well and in time."""
+        closing = _in_thread(self.topics.close)
+        done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
+        if not done:
+            _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
+            closing.cancel()
+        elif (error := closing.exception()) is not None:
+            _log.error("not all logs could be closed (%s): the next start will check their tails", error)
+        else:
             self.topics.write_checkpoints()
             data_dir.mark_clean()
-        finally:
-            self.metadata.close()
+        self.metadata.close()
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
@@ -217,6 +227,32 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
         announce(broker.address)
         await stop.wait()
         _log.info("stopping")
+
+
+def _in_thread(work: Callable[[], None]) -> "asyncio.Future[None]":
+    """Runs `work` in a thread that does not keep the process from ending, as one of the loop's own executor would."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:  # noqa: BLE001 - handed to the loop, not swallowed
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, error)
+
+    threading.Thread(target=run, name="odradek-close", daemon=True).start()
+    return future
 
 
 def _address(server: asyncio.Server) -> str:

@@ -15,6 +15,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import ZERO_UUID
 from ..storage import checkpoints
 from ..storage.config import LogConfig
+from ..storage.errors import StorageError
 from ..storage.log import Log
 from .clock import Clock
 from .config import BrokerConfig
@@ -166,9 +167,15 @@ class Topics:
         checkpoints.write_offsets(self._directory / checkpoints.LOG_START, starts)
 
     def close(self) -> None:
-        """Flushes and closes every log."""
+        """Flushes and closes every log. Raises the first failure after all have been tried."""
+        failure: StorageError | None = None
         for partition in self.partitions():
-            partition.log.close()
+            try:
+                partition.log.close()
+            except StorageError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     # Parts.
 

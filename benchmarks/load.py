@@ -1,0 +1,201 @@
+"""One load, by raw requests over one blocking socket: the client costs as little as it can, so that the figure is the broker's.
+
+    python benchmarks/load.py 127.0.0.1:9092 produce-one --in-flight 64 --seconds 3
+
+prints a line of JSON: requests a second, MB/s where it applies, and the median and 99th percentile of the time to answer in microseconds
+(with one request in flight). Works against any Kafka broker.
+"""
+
+import argparse
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+
+TOPIC = "bench"
+_LENGTH = struct.Struct(">i")
+
+
+class Wire:
+    """A blocking connection that sends ready-made frames and counts answers."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray(4 * 1024 * 1024)
+        self._view = memoryview(self._buffer)
+        self._start = self._end = 0
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> memoryview:
+        """The next answer without its length; valid until the next call."""
+        self._need(4)
+        size = _LENGTH.unpack_from(self._buffer, self._start)[0]
+        self._need(4 + size)
+        start = self._start + 4
+        self._start = start + size
+        return self._view[start : self._start]
+
+    def _need(self, size: int) -> None:
+        while self._end - self._start < size:
+            if self._start and (len(self._buffer) - self._start < size or self._start == self._end):
+                rest = self._end - self._start
+                self._view[:rest] = bytes(self._view[self._start : self._end])
+                self._start, self._end = 0, rest
+            if size > len(self._buffer):
+                self._view.release()
+                self._buffer.extend(bytes(size))
+                self._view = memoryview(self._buffer)
+            got = self.socket.recv_into(self._view[self._end :])
+            if not got:
+                raise SystemExit("the broker closed the connection")
+            self._end += got
+
+    def ask(self, key: ApiKey, version: int, message: Any, response: Any) -> Any:
+        self.send(request(key, version, message))
+        return frame.decode_response(bytes(self.receive()), response, version)[1]
+
+
+def request(key: ApiKey, version: int, message: Any) -> bytes:
+    return b"".join(bytes(piece) for piece in frame.encode_request(key, version, 7, "bench", message))
+
+
+def create_topic(wire: Wire, name: str) -> None:
+    asked = CreateTopicsRequest(topics=[CreatableTopic(name, 1, 1)])
+    code = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0].error_code
+    if code not in (0, 36):
+        raise SystemExit(f"topic {name} could not be created: error {code}")
+    time.sleep(0.5)  # a real Kafka tells its own parts of a new topic a moment later
+
+
+def produce(name: str, records: int, size: int) -> bytes:
+    batch = encode_batch([Record(at, int(time.time() * 1000), None, b"x" * size) for at in range(records)])
+    data = TopicProduceData(name, partition_data=[PartitionProduceData(0, batch)])
+    return request(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[data]))
+
+
+def fetch(name: str, offset: int, max_bytes: int) -> bytes:
+    partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topic = FetchTopic(name, partitions=[partition])
+    asked = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=max_bytes, topics=[topic])
+    return request(ApiKey.FETCH, 11, asked)
+
+
+def run(wire: Wire, data: bytes, in_flight: int, seconds: float) -> dict[str, float]:
+    """Sends the same frame again and again with so many unanswered."""
+    times: list[float] = []
+    deadline = time.perf_counter() + seconds
+    done = answered_bytes = 0
+    started = time.perf_counter()
+    burst = max(1, in_flight // 2)
+    bursts = in_flight // burst
+    for _ in range(bursts):
+        wire.send(data * burst)
+    while True:
+        before = time.perf_counter()
+        for _ in range(burst):
+            answered_bytes += len(wire.receive())
+        done += burst
+        now = time.perf_counter()
+        if now > deadline:
+            break
+        if in_flight == 1:
+            times.append(now - before)
+        wire.send(data * burst)
+    elapsed = now - started
+    for _ in range((bursts - 1) * burst):
+        wire.receive()
+    result = {"requests_per_s": done / elapsed, "answered_mb_per_s": answered_bytes / elapsed / 1e6}
+    result["sent_mb_per_s"] = done * len(data) / elapsed / 1e6
+    if times:
+        times.sort()
+        result["p50_us"] = times[len(times) // 2] * 1e6
+        result["p99_us"] = times[len(times) * 99 // 100] * 1e6
+    return result
+
+
+def check_produced(wire: Wire, data: bytes) -> int:
+    """One produce, to see that it is accepted: the offset it got."""
+    wire.send(data)
+    answer = frame.decode_response(bytes(wire.receive()), ProduceResponse, 9)[1]
+    partition = answer.responses[0].partition_responses[0]
+    if partition.error_code:
+        raise SystemExit(f"produce failed: error {partition.error_code} {partition.error_message}")
+    return partition.base_offset
+
+
+def produce_one(wire: Wire, topic: str) -> bytes:
+    create_topic(wire, topic)
+    data = produce(topic, 1, 100)
+    check_produced(wire, data)
+    return data
+
+
+def produce_1mb(wire: Wire, topic: str) -> bytes:
+    create_topic(wire, topic)
+    data = produce(topic, 1000, 1000)
+    check_produced(wire, data)
+    return data
+
+
+def fetch_1mb(wire: Wire, topic: str) -> bytes:
+    create_topic(wire, topic)
+    data = produce(topic, 1000, 1000)
+    offset = check_produced(wire, data)
+    return fetch(topic, offset, 1024 * 1024)
+
+
+def fetch_one(wire: Wire, topic: str) -> bytes:
+    create_topic(wire, topic)
+    return fetch(topic, check_produced(wire, produce(topic, 1, 100)), 1024 * 1024)
+
+
+def metadata(wire: Wire, topic: str) -> bytes:
+    create_topic(wire, topic)
+    return request(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
+
+
+def heartbeat(wire: Wire, topic: str) -> bytes:
+    return request(ApiKey.HEARTBEAT, 4, HeartbeatRequest("no-such-group", 1, "nobody"))
+
+
+LOADS: dict[str, Callable[[Wire, str], bytes]] = {
+    "produce-one": produce_one,
+    "produce-1mb": produce_1mb,
+    "fetch-1mb": fetch_1mb,
+    "fetch-one": fetch_one,
+    "metadata": metadata,
+    "heartbeat": heartbeat,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("address")
+    parser.add_argument("load", choices=sorted(LOADS))
+    parser.add_argument("--in-flight", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    arguments = parser.parse_args()
+    wire = Wire(arguments.address)
+    data = LOADS[arguments.load](wire, f"{TOPIC}-{arguments.load}-{time.time_ns()}")
+    run(wire, data, arguments.in_flight, min(0.5, arguments.seconds))
+    print(json.dumps(run(wire, data, arguments.in_flight, arguments.seconds)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""A client that speaks in messages and in bytes: one request, one response, nothing hidden."""
+
+import asyncio
+from struct import unpack
+from typing import Any
+
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+
+WAIT_S = 20
+
+
+class Raw:
+    """One connection. `ask` is send and receive; `send` and `receive` may be used apart."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._correlation_id = 0
+
+    @classmethod
+    async def connect(cls, address: str) -> "Raw":
+        host, _, port = address.rpartition(":")
+        return cls(*await asyncio.open_connection(host.strip("[]"), int(port)))
+
+    async def __aenter__(self) -> "Raw":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes without a word."""
+        self._writer.transport.abort()
+
+    def send(self, key: ApiKey, version: int, request: Any, client_id: str | None = "raw") -> None:
+        """Writes a request."""
+        self._correlation_id += 1
+        pieces = frame.encode_request(key, version, self._correlation_id, client_id, request)
+        self._writer.write(b"".join(bytes(piece) for piece in pieces))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Writes anything."""
+        self._writer.write(data)
+
+    async def receive_bytes(self) -> bytes:
+        """The next frame without its length."""
+        async with asyncio.timeout(WAIT_S):
+            size = unpack(">i", await self._reader.readexactly(4))[0]
+            return await self._reader.readexactly(size)
+
+    async def receive(self, key: ApiKey, version: int) -> Any:
+        """The next response, which must be of this API and version."""
+        return frame.decode_response(await self.receive_bytes(), message(key, "response"), version)[1]
+
+    async def ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        """A request and its response."""
+        self.send(key, version, request)
+        return await self.receive(key, version)
+
+    async def is_closed(self) -> bool:
+        """Waits until the broker closes the connection; False if it sends something instead."""
+        async with asyncio.timeout(WAIT_S):
+            try:
+                return await self._reader.read(1) == b""
+            except ConnectionResetError:
+                return True
+
+    # What tests do all the time.
+
+    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
+        """The result for the one topic; configs by Kafka's names with `_` for `.`."""
+        pairs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+        request = CreateTopicsRequest(topics=[CreatableTopic(name, partitions, 1, configs=pairs)])
+        return (await self.ask(ApiKey.CREATE_TOPICS, 7, request)).topics[0]
+
+    async def produce(
+        self, topic: str, records: bytes | None, partition: int = 0, version: int = 9, **rest: Any
+    ) -> Any:
+        """The partition's answer."""
+        data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, records)])
+        request = ProduceRequest(**{"acks": -1, "timeout_ms": 1000, **rest}, topic_data=[data])
+        response = await self.ask(ApiKey.PRODUCE, version, request)
+        return response.responses[0].partition_responses[0]
+
+    async def fetch(self, topic: str, offset: int, partition: int = 0, version: int = 11, **rest: Any) -> Any:
+        """The partition's answer."""
+        wanted = FetchPartition(
+            partition, fetch_offset=offset, partition_max_bytes=rest.pop("partition_max_bytes", 1 << 20)
+        )
+        options = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **rest}
+        request = FetchRequest(**options, topics=[FetchTopic(topic, partitions=[wanted])])
+        response = await self.ask(ApiKey.FETCH, version, request)
+        return response.responses[0].partitions[0]
+
+
+def batch_of(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **rest: Any) -> bytes:
+    """A batch of records without keys, a millisecond apart."""
+    records = [Record(at, timestamp_ms + at, None, value) for at, value in enumerate(values)]
+    return encode_batch(records, **rest)
