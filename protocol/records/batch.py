@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from .crc import crc32c
-from .errors import CorruptBatch, CorruptCrc, InvalidRecord, TruncatedBatch, UnsupportedCodec, UnsupportedMagic
+from .errors import (
+    CorruptBatch,
+    CorruptCrc,
+    InvalidRecord,
+    TruncatedBatch,
+    UnknownMagic,
+    UnsupportedCodec,
+    UnsupportedMagic,
+)
 from .record import Record, decode_records, encode_records
 
 if TYPE_CHECKING:
@@ -158,7 +166,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     except StructError:
         raise TruncatedBatch(f"no room for the {HEADER_SIZE} bytes of a batch header at {position}") from None
     if fields[3] != MAGIC:
-        raise UnsupportedMagic(f"batch at {position} (offset {fields[0]}) has magic {fields[3]}, not {MAGIC}")
+        error = UnsupportedMagic if 0 <= fields[3] < MAGIC else UnknownMagic
+        raise error(f"batch at {position} (offset {fields[0]}) has magic {fields[3]}, not {MAGIC}")
     if fields[1] < HEADER_SIZE - LOG_OVERHEAD:
         raise CorruptBatch(f"batch at {position} (offset {fields[0]}) says that it has {fields[1]} bytes")
     return _new_header(BatchHeader, fields)
@@ -168,7 +177,7 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     """Return (base offset, size in bytes with its first 12, magic) of the batch or legacy message at `position`.
 
     For a legacy message "base offset" is its own. Raises TruncatedBatch (fewer than 17 bytes), CorruptBatch
-    (an impossible length), UnsupportedMagic (not 0, 1 or 2).
+    (an impossible length), UnknownMagic.
     """
     try:
         offset, length, _, magic = _PEEK.unpack_from(buffer, position)
@@ -177,7 +186,7 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     if length < MIN_MESSAGE_BYTES:
         raise CorruptBatch(f"batch at {position} (offset {offset}) says that it has {length} bytes")
     if not 0 <= magic <= MAGIC:
-        raise UnsupportedMagic(f"batch at {position} (offset {offset}) has magic {magic}")
+        raise UnknownMagic(f"batch at {position} (offset {offset}) has magic {magic}")
     return offset, length + LOG_OVERHEAD, magic
 
 

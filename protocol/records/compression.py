@@ -11,6 +11,7 @@ import struct
 import zlib
 from enum import IntEnum
 from functools import lru_cache
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 from .errors import CorruptCompression, DecompressionLimit, UnsupportedCodec
@@ -28,6 +29,10 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 # How much the streaming zstd decoder is fed at a time: four bytes can repeat one byte over a block of 128 KiB, so this
 # many can overshoot `limit` by 32 MiB at worst before it is looked at.
 ZSTD_FEED_BYTES = 1024
+
+# zstd's own default level, and how many compression contexts a thread keeps: nobody mixes more levels than that.
+ZSTD_LEVEL = 3
+MAX_KEPT_COMPRESSORS = 8
 
 # Java's SnappyOutputStream starts each stream with this magic, version 1 and compatible version 1, then blocks of
 # (int32 length, raw snappy). librdkafka and Go clients send either this or one raw block.
@@ -225,24 +230,35 @@ def _zstd() -> Any:
     return zstandard
 
 
-@lru_cache(maxsize=32)  # zstd's levels in use at one time: a handful
-def _zstd_compressor(level: int) -> Any:
-    return _zstd().ZstdCompressor(level=level)
+class _Contexts(local):
+    """zstd's kept contexts, of each thread its own: two threads in one context corrupt memory (the lock is let go)."""
+
+    def __init__(self) -> None:
+        self.decompressor: Any = _zstd().ZstdDecompressor()
+        # Invariant: by level, at most MAX_KEPT_COMPRESSORS.
+        self.compressors: dict[int, Any] = {}
 
 
 @lru_cache(maxsize=1)
-def _zstd_decompressor() -> Any:
-    return _zstd().ZstdDecompressor()
+def _contexts() -> _Contexts:
+    return _Contexts()
 
 
 def _zstd_compress(data: Buffer, level: int | None) -> bytes:
-    return _zstd_compressor(3 if level is None else level).compress(data)
+    level = ZSTD_LEVEL if level is None else level
+    compressors = _contexts().compressors
+    if level not in compressors:
+        if len(compressors) == MAX_KEPT_COMPRESSORS:
+            compressors.clear()
+        compressors[level] = _zstd().ZstdCompressor(level=level)
+    return compressors[level].compress(data)
 
 
 def _zstd_decompress(data: Buffer, limit: int) -> bytes:
     """Decompress one or more frames, as streams: producers leave the content size out, and it is never trusted."""
     view = memoryview(data)
-    stream = _zstd_decompressor().decompressobj()
+    decompressor = _contexts().decompressor
+    stream = decompressor.decompressobj()
     pieces: list[bytes] = []
     total, position = 0, 0
     try:
@@ -255,7 +271,7 @@ def _zstd_decompress(data: Buffer, limit: int) -> bytes:
             if stream.eof:
                 position = min(position, len(view)) - len(stream.unused_data)
                 if position < len(view):
-                    stream = _zstd_decompressor().decompressobj()
+                    stream = decompressor.decompressobj()
     except _zstd().ZstdError as error:
         raise CorruptCompression(f"zstd: {error}") from error
     if not stream.eof:

@@ -1,14 +1,18 @@
 """What can be wrong with records. Each error carries the wire code that Kafka answers a producer with.
 
-RecordError                  CORRUPT_MESSAGE
-  TruncatedBatch             the buffer ends inside a batch or message: wait for more, or a torn tail
-  CorruptBatch               a length that cannot be
+RecordError
+  TruncatedBatch             INVALID_RECORD: the buffer ends inside a batch or message; in a log, a torn tail
+  CorruptBatch               CORRUPT_MESSAGE: a length that cannot be
     CorruptCrc               the checksum does not match
     CorruptCompression       the codec cannot read its data
     DecompressionLimit       it would grow beyond the bound that the caller set
-  UnsupportedMagic           UNSUPPORTED_FOR_MESSAGE_FORMAT: not a version of the format that is asked for
-  UnsupportedCodec           UNSUPPORTED_COMPRESSION_TYPE
+  UnsupportedMagic           INVALID_RECORD: a version of the format, but not the one that is asked for
+    UnknownMagic             CORRUPT_MESSAGE: no version of the format
+  UnsupportedCodec           UNSUPPORTED_COMPRESSION_TYPE (Kafka stumbles here and says UNKNOWN_SERVER_ERROR)
   InvalidRecord              INVALID_RECORD: intact bytes that say something impossible or forbidden
+
+CORRUPT_MESSAGE is the one that clients send again: the wire may have done it. The codes are those of a real Kafka
+4.3.1 (tests/golden/records/refusals.jsonl).
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ class RecordError(DecodeError):
 
 class TruncatedBatch(RecordError):
     """The buffer ends before the batch or message does."""
+
+    code = ErrorCode.INVALID_RECORD
 
 
 class CorruptBatch(RecordError):
@@ -45,9 +51,15 @@ class DecompressionLimit(CorruptBatch):
 
 
 class UnsupportedMagic(RecordError):
-    """The magic byte is not one that this reader knows."""
+    """The magic byte is not the one that this reader reads."""
 
-    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    code = ErrorCode.INVALID_RECORD
+
+
+class UnknownMagic(UnsupportedMagic):
+    """The magic byte is none that Kafka ever had."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
 
 
 class UnsupportedCodec(RecordError):

@@ -19,10 +19,18 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple
 
-from .batch import LOG_OVERHEAD, MIN_MESSAGE_BYTES, TimestampType
+from .batch import LOG_OVERHEAD, MAGIC, MIN_MESSAGE_BYTES, TimestampType
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress, lz4_header_checksum
 from .crc import crc32
-from .errors import CorruptBatch, CorruptCrc, InvalidRecord, TruncatedBatch, UnsupportedCodec, UnsupportedMagic
+from .errors import (
+    CorruptBatch,
+    CorruptCrc,
+    InvalidRecord,
+    TruncatedBatch,
+    UnknownMagic,
+    UnsupportedCodec,
+    UnsupportedMagic,
+)
 from .record import NO_TIMESTAMP, Record
 
 if TYPE_CHECKING:
@@ -112,7 +120,8 @@ def read_message(buffer: Buffer, position: int = 0) -> Message:
     if size < MIN_MESSAGE_BYTES:
         raise CorruptBatch(f"message at {position} (offset {offset}) says that it has {size} bytes")
     if not 0 <= magic <= 1:
-        raise UnsupportedMagic(f"message at {position} (offset {offset}) has magic {magic}, not 0 or 1")
+        error = UnsupportedMagic if magic == MAGIC else UnknownMagic
+        raise error(f"message at {position} (offset {offset}) has magic {magic}, not 0 or 1")
     end = position + LOG_OVERHEAD + size
     if end > len(view):
         raise TruncatedBatch(f"message at {position} ends at {end}, the buffer at {len(view)}")

@@ -151,35 +151,32 @@ def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:
 
 
 def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    count, position = _decode_varint(data, position)
+    number, position = _long_varint(data, position)
+    count = (number >> 1) ^ -(number & 1)
     # Each takes two bytes or more, so a count that the data cannot hold is refused before the loop.
     if not 0 <= count <= (len(data) - position) // 2:
         raise InvalidRecord(f"a record says that it has {count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        length, position = _decode_varint(data, position)
-        if length < 0:
+        if (number := data[position]) < 0x80:
+            position += 1
+        else:
+            number, position = _long_varint(data, position)
+        if number & 1:
             raise InvalidRecord("a record's header has no key")
-        start, position = position, position + length
         # surrogateescape keeps keys that are not UTF-8: they come out as they went in when a batch is written again.
-        name = data[start:position].decode("utf-8", "surrogateescape")
-        length, position = _decode_varint(data, position)
-        if length < 0:
+        name = data[position : (position := position + (number >> 1))].decode("utf-8", "surrogateescape")
+        if (number := data[position]) < 0x80:
+            position += 1
+        else:
+            number, position = _long_varint(data, position)
+        if number & 1:
             headers.append((name, None))
         else:
-            start, position = position, position + length
-            headers.append((name, data[start:position]))
+            headers.append((name, data[position : (position := position + (number >> 1))]))
     if position > len(data):
         raise InvalidRecord(f"a record goes beyond the {len(data)} bytes of its batch")
     return tuple(headers), position
-
-
-def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
-    if (number := data[position]) < 0x80:
-        position += 1
-    else:
-        number, position = _long_varint(data, position)
-    return (number >> 1) ^ -(number & 1), position
 
 
 def _encode_varint(number: int) -> bytes:

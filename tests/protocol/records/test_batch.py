@@ -16,6 +16,7 @@ from odradek.protocol.records.errors import (
     InvalidRecord,
     RecordError,
     TruncatedBatch,
+    UnknownMagic,
     UnsupportedCodec,
     UnsupportedMagic,
 )
@@ -75,12 +76,16 @@ def test_a_header_can_be_read_without_its_records_but_not_from_less() -> None:
             batch.read_header(data[:size])
 
 
-@pytest.mark.parametrize("magic", [-1, 0, 1, 3, 127])
-def test_other_magics_are_refused(magic: int) -> None:
+@pytest.mark.parametrize(
+    ("magic", "error"),
+    [(-1, UnknownMagic), (0, UnsupportedMagic), (1, UnsupportedMagic), (3, UnknownMagic), (127, UnknownMagic)],
+)
+def test_other_magics_are_refused(magic: int, error: type[RecordError]) -> None:
     data = bytearray(batch.encode_batch(RECORDS))
     data[16] = magic & 0xFF
-    with pytest.raises(UnsupportedMagic):
+    with pytest.raises(UnsupportedMagic) as caught:
         batch.read_header(data)
+    assert type(caught.value) is error
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48])
@@ -187,10 +192,9 @@ def test_what_a_broker_takes_from_no_client(changes: dict[str, int], error: type
 
 
 def test_errors_carry_the_code_for_the_wire() -> None:
-    assert InvalidRecord.code is ErrorCode.INVALID_RECORD
-    assert CorruptCrc.code is TruncatedBatch.code is DecompressionLimit.code is ErrorCode.CORRUPT_MESSAGE
+    assert InvalidRecord.code is TruncatedBatch.code is UnsupportedMagic.code is ErrorCode.INVALID_RECORD
+    assert CorruptCrc.code is UnknownMagic.code is DecompressionLimit.code is ErrorCode.CORRUPT_MESSAGE
     assert UnsupportedCodec.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert UnsupportedMagic.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 # -- changing in place

@@ -6,6 +6,7 @@ import random
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
 import lz4.frame
@@ -81,6 +82,17 @@ def test_broken_data_raises_nothing_but_a_record_error(codec: Compression, data:
     for broken in (bytes(damaged), data):
         with contextlib.suppress(RecordError):
             decompress(codec, broken, limit=10_000)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_threads_do_not_share_a_codecs_state(codec: Compression) -> None:
+    samples = [bytes([n]) * 50_000 + random.Random(n).randbytes(50_000) for n in range(8)]
+
+    def there_and_back(data: bytes) -> bool:
+        return all(decompress(codec, compress(codec, data, level)) == data for level in (1, 2, 3, 4, 5))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(there_and_back, samples))
 
 
 @pytest.mark.parametrize("codec", [-1, 5, 6, 7])
