@@ -196,7 +196,7 @@ class GroupCoordinator:
         error = self._absent(request.group_id)
         if error is not ErrorCode.UNKNOWN_MEMBER_ID:
             return LeaveGroupResponse(error_code=error)
-        return respond(Left([error] * max(1, len(request.members))))
+        return respond(Left([error] * requests.leavers(request, version)))
 
     # Offsets.
 
@@ -214,7 +214,8 @@ class GroupCoordinator:
         if actor is None:
             error = self._admission(request.group_id)
             if error is ErrorCode.NONE and generation >= 0:
-                error = ErrorCode.ILLEGAL_GENERATION
+                known = context.api_version >= requests.GROUP_NOT_FOUND_VERSION
+                error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
             if error is not ErrorCode.NONE:
                 return commit.answer(error)
             actor = self._new_actor(request.group_id)

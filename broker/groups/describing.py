@@ -41,9 +41,9 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
                 member.instance_id,
                 member.client_id,
                 member.client_host,
-                # While the group rebalances neither would mean anything.
+                # While the group rebalances nobody knows under which protocol it will be read.
                 member.metadata(group.protocol) if stable else b"",
-                member.assignment if stable else b"",
+                member.assignment,
             )
             for member in group.roster.members.values()
         ],

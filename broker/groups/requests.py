@@ -16,6 +16,8 @@ NULL_PROTOCOL_VERSION = 7
 MEMBER_ID_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
 LEAVE_BATCH_VERSION = 3
+GROUP_NOT_FOUND_VERSION = 9
+"""From here on OffsetCommit can say that there is no such group (KIP-848); before it speaks of the generation."""
 
 
 def join_event(
@@ -94,6 +96,11 @@ def leave_event(token: Token, request: LeaveGroupRequest, version: int) -> Leave
     if version < LEAVE_BATCH_VERSION:
         return Leave(token, [Leaver(request.member_id)])
     return Leave(token, [Leaver(m.member_id, m.group_instance_id, m.reason) for m in request.members])
+
+
+def leavers(request: LeaveGroupRequest, version: int) -> int:
+    """How many members a LeaveGroup names."""
+    return 1 if version < LEAVE_BATCH_VERSION else len(request.members)
 
 
 def leave_response(request: LeaveGroupRequest, version: int) -> Callable[[Left], LeaveGroupResponse]:

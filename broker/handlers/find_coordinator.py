@@ -37,6 +37,9 @@ def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequ
     if several:
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found
+    if not only.error_code:
+        # Kafka's own word here, in these versions.
+        only.error_message = "NONE"
     return FindCoordinatorResponse(
         error_code=only.error_code,
         error_message=only.error_message,
