@@ -127,7 +127,8 @@ def settle(value: Any, prefix: str, messages: bool, name: str = "") -> Any:
         inner = [settle(item, prefix, messages, name) for item in value if not is_foreign(item, prefix)]
         return sorted(inner, key=sort_key)
     if name in NUMBERS:
-        return "some" if value not in (-1, 0) else value
+        is_none = value == -1 or (value == 0 and name == "SessionId")
+        return value if is_none else "some"
     if name in MADE_UP or (name in WORDS and not messages):
         return "some" if value else value
     return value.hex() if isinstance(value, bytes) else value

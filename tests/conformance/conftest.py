@@ -1,0 +1,26 @@
+"""The broker under test, as a process: one for the tests of a module, or one for a test that kills it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import BrokerProcess, broker_process
+
+SETTINGS = {"group_initial_rebalance_delay_ms": 0, "num_partitions": 3}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of a broker that the module's tests share. It must end cleanly behind them."""
+    process = broker_process(tmp_path_factory.mktemp("broker"), **SETTINGS).start()
+    yield process.address
+    process.close()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker for one test alone, which may stop, kill and start it."""
+    process = broker_process(tmp_path, **SETTINGS).start()
+    yield process
+    process.close()

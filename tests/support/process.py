@@ -1,0 +1,181 @@
+"""A broker as a process of its own, as users run it: start, stop, kill, start again on the same port and data.
+
+`ODRADEK_TEST_REAL_KAFKA=1` with `KAFKA_LIB` puts a real Kafka in its place: a test that fails there is wrong itself.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+READY_WITHIN_S = 20.0
+KAFKA_READY_WITHIN_S = 60.0
+STOPPED_WITHIN_S = 10.0
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+
+
+class BrokerProcess:
+    """`odradek serve`. The first start takes a free port, which later starts keep."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.address = "127.0.0.1:0"
+        self.log = folder / "stderr.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    def start(self) -> BrokerProcess:
+        """Returns when a client can connect."""
+        with self.log.open("a") as errors:
+            self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.address = self.wait_until_ready(self._process)
+        return self
+
+    def command(self) -> list[str]:
+        command = [sys.executable, "-m", "odradek.broker", "serve"]
+        command += ["--listen", self.address, "--data-dir", str(self.data_dir)]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name.replace('_', '.')}={value}"]
+        return command
+
+    def wait_until_ready(self, process: subprocess.Popen[str]) -> str:
+        """The address in the `ready` line, which is the first on standard output."""
+        assert process.stdout
+        line = read_line(process.stdout, READY_WITHIN_S)
+        word, _, address = line.strip().partition(" ")
+        assert word == "ready", f"the first line is {line!r}; {self.last_words()}"
+        return address
+
+    def stop(self) -> None:
+        """SIGTERM: it must end by itself, with status 0, in time."""
+        status = self.signal(signal.SIGTERM)
+        assert status == 0, f"ended with status {status}; {self.last_words()}"
+
+    def kill(self) -> None:
+        """SIGKILL: as a crash of the process; what was written stays with the system."""
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number: signal.Signals) -> int:
+        process = self._process
+        assert process, "not started"
+        self._process = None
+        process.send_signal(number)
+        try:
+            return process.wait(STOPPED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"{number.name} did not end it in {STOPPED_WITHIN_S} s; {self.last_words()}") from None
+        finally:
+            if process.stdout:
+                process.stdout.close()
+
+    def close(self) -> None:
+        """For fixtures: stops what still runs."""
+        if self._process is not None:
+            self.stop()
+
+    def last_words(self) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return f"its log ends: {text[-2000:]}"
+
+
+class KafkaProcess(BrokerProcess):
+    """Apache Kafka, one node, from the jars in `KAFKA_LIB`."""
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "kafka-data"
+
+    def start(self) -> BrokerProcess:
+        if self.address.endswith(":0"):
+            self.address = f"127.0.0.1:{free_port()}"
+            self.format()
+        return super().start()
+
+    def format(self) -> None:
+        controller = f"127.0.0.1:{free_port()}"
+        lines = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": self.data_dir,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "broker.session.timeout.ms": 3000,
+        } | {name.replace("_", "."): value for name, value in self.settings.items()}
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        tool = [
+            *java(),
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            "MkU3OEVBNTcwNTJENDM2Qk",
+            "-c",
+            str(self.properties),
+        ]
+        subprocess.run(tool, check=True, capture_output=True)
+
+    @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def command(self) -> list[str]:
+        return [*java(), "kafka.Kafka", str(self.properties)]
+
+    def wait_until_ready(self, process: subprocess.Popen[str]) -> str:
+        import confluent_kafka.admin
+
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        deadline = time.monotonic() + KAFKA_READY_WITHIN_S
+        while True:
+            try:
+                topics = admin.list_topics(timeout=1).topics.values()
+                if all(p.leader >= 0 for topic in topics for p in topic.partitions.values()):
+                    return self.address
+            except confluent_kafka.KafkaException:
+                assert process.poll() is None, "Kafka ended"
+            assert time.monotonic() < deadline, "Kafka is not ready"
+
+    def stop(self) -> None:
+        assert self.signal(signal.SIGTERM) in (0, 143)
+
+
+def broker_process(folder: Path, **settings: object) -> BrokerProcess:
+    """The broker under test, not started. Settings are Kafka's names with underscores: `num_partitions=3`."""
+    kind = KafkaProcess if os.environ.get("ODRADEK_TEST_REAL_KAFKA") else BrokerProcess
+    return kind(folder, **settings)
+
+
+def java() -> list[str]:
+    """The command that runs a class of Kafka's jars; KAFKA_LIB must be set."""
+    return ["java", "-Xmx512m", "-cp", f"{os.environ['KAFKA_LIB']}/*"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def read_line(stream: IO[str], within_s: float) -> str:
+    """A line, or what there is of it at the stream's end; AssertionError where nothing comes in time."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        assert selector.select(within_s), f"no line within {within_s} s"
+    return stream.readline()
