@@ -128,6 +128,9 @@ class Partition:
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
             batch.check_crc(records, 0, header)
             batch.check_shape(header)
+            if header.is_transactional:
+                why = "a transactional batch outside of a transaction: transactions are not served yet"
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
         except RecordError as error:
             raise KafkaError(error.code, str(error)) from error
         return header

@@ -1,0 +1,203 @@
+"""Produce: what is accepted, what is refused and how, acks, idempotence."""
+
+import logging
+from struct import pack_into
+
+import pytest
+from odradek.broker import Broker
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records import batch
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.crc import crc32c
+from odradek.tests.support.raw import Raw, batch_of
+
+
+@pytest.fixture(autouse=True)
+async def topic(raw: Raw) -> None:
+    assert (await raw.create_topic("t", 2, max_message_bytes="10000")).error_code == 0
+
+
+async def test_batches_get_offsets_one_after_the_other(raw: Raw) -> None:
+    assert (await raw.produce("t", batch_of(b"a", b"b"))).base_offset == 0
+    assert (await raw.produce("t", batch_of(b"c"))).base_offset == 2
+    assert (await raw.produce("t", batch_of(b"d"), partition=1)).base_offset == 0
+
+
+@pytest.mark.parametrize("version", [3, 7, 9, 12])
+async def test_what_is_produced_is_fetched(raw: Raw, version: int) -> None:
+    await raw.produce("t", batch_of(b"hello", b"world"), version=version)
+    answer = await raw.fetch("t", 0)
+    assert [record.value for record in batch.decode_batch(bytes(answer.records))] == [b"hello", b"world"]
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+async def test_compressed_batches_stay_as_they_are(raw: Raw, codec: Compression) -> None:
+    sent = batch_of(b"x" * 1000, b"y" * 1000, compression=codec)
+    assert (await raw.produce("t", sent)).error_code == 0
+    got = bytes((await raw.fetch("t", 0)).records)
+    assert got[16:] == sent[16:]
+
+
+async def test_by_topic_id_and_an_id_that_is_nobodys(broker: Broker, raw: Raw) -> None:
+    topic = broker.topics.get("t")
+    assert topic is not None
+    for topic_id, code in ((topic.id, 0), (b"\x07" * 16, ErrorCode.UNKNOWN_TOPIC_ID)):
+        data = TopicProduceData(topic_id=topic_id, partition_data=[PartitionProduceData(0, batch_of(b"v"))])
+        response = await raw.ask(ApiKey.PRODUCE, 13, ProduceRequest(acks=1, topic_data=[data]))
+        assert response.responses[0].topic_id == topic_id
+        assert response.responses[0].partition_responses[0].error_code == code
+
+
+def corrupted(position: int) -> bytes:
+    data = bytearray(batch_of(b"some value", b"another"))
+    data[position] ^= 0x40
+    return bytes(data)
+
+
+def with_field(layout: str, position: int, value: int) -> bytes:
+    """A batch with one header field changed and the CRC made right again."""
+    data = bytearray(batch_of(b"one", b"two"))
+    pack_into(layout, data, position, value)
+    pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (b"\0" * 60, ErrorCode.INVALID_RECORD),
+        (batch_of(b"a") + batch_of(b"b"), ErrorCode.INVALID_RECORD),
+        (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
+        (batch_of(b"a") + b"tail", ErrorCode.INVALID_RECORD),
+        (corrupted(70), ErrorCode.CORRUPT_MESSAGE),
+        (corrupted(18), ErrorCode.CORRUPT_MESSAGE),
+        (corrupted(30), ErrorCode.CORRUPT_MESSAGE),
+        (with_field(">b", 16, 1), ErrorCode.INVALID_RECORD),
+        (with_field(">b", 16, 9), ErrorCode.CORRUPT_MESSAGE),
+        (with_field(">i", 57, 7), ErrorCode.INVALID_RECORD),
+        (with_field(">i", 57, -1), ErrorCode.INVALID_RECORD),
+        (with_field(">i", 23, 40), ErrorCode.INVALID_RECORD),
+        (with_field(">h", 21, 1 << 5), ErrorCode.INVALID_RECORD),
+        (with_field(">h", 21, 6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (with_field(">h", 21, 1 << 4), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (batch_of(b"z" * 20_000), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+)
+async def test_a_bad_batch_is_refused_with_its_error_and_writes_nothing(
+    raw: Raw, records: bytes | None, code: ErrorCode
+) -> None:
+    answer = await raw.produce("t", records)
+    assert answer.error_code == code
+    assert answer.base_offset == -1
+    assert answer.error_message
+    assert (await raw.produce("t", batch_of(b"fine"))).base_offset == 0
+
+
+async def test_unknown_topic_and_partition(raw: Raw) -> None:
+    assert (await raw.produce("nowhere", batch_of(b"v"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await raw.produce("t", batch_of(b"v"), partition=2)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await raw.produce("t", batch_of(b"v"), partition=-1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_the_broker_own_topics_are_not_written_by_clients(broker: Broker, raw: Raw) -> None:
+    broker.create_internal_topic("__consumer_offsets")
+    answer = await raw.produce("__consumer_offsets", batch_of(b"v"))
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 100])
+async def test_acks_out_of_rule(raw: Raw, acks: int) -> None:
+    assert (await raw.produce("t", batch_of(b"v"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+async def test_zstd_needs_version_7(raw: Raw) -> None:
+    sent = batch_of(b"x" * 100, compression=Compression.ZSTD)
+    assert (await raw.produce("t", sent, version=6)).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert (await raw.produce("t", sent, version=7)).error_code == 0
+
+
+async def test_acks_0_is_not_answered_and_does_not_wedge_what_follows(raw: Raw) -> None:
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"quiet"))])
+    for _ in range(3):
+        raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, topic_data=[data]))
+    assert (await raw.produce("t", batch_of(b"loud"))).base_offset == 3
+
+
+async def test_a_failed_produce_with_acks_0_closes_the_connection(raw: Raw, caplog: pytest.LogCaptureFixture) -> None:
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(9, batch_of(b"quiet"))])
+    with caplog.at_level(logging.WARNING):
+        raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, topic_data=[data]))
+        assert await raw.is_closed()
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in caplog.text
+
+
+async def test_one_partitions_error_is_no_others(raw: Raw) -> None:
+    parts = [PartitionProduceData(0, batch_of(b"good")), PartitionProduceData(1, corrupted(70))]
+    request = ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=parts)])
+    response = await raw.ask(ApiKey.PRODUCE, 9, request)
+    codes = [each.error_code for each in response.responses[0].partition_responses]
+    assert codes == [0, ErrorCode.CORRUPT_MESSAGE]
+
+
+async def test_transactions_are_refused_not_ignored(raw: Raw) -> None:
+    answer = await raw.produce("t", batch_of(b"v"), transactional_id="tx")
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+async def test_log_append_time_is_the_brokers(raw: Raw) -> None:
+    await raw.create_topic("appended", message_timestamp_type="LogAppendTime")
+    answer = await raw.produce("appended", batch_of(b"a", b"b", timestamp_ms=5))
+    assert answer.log_append_time_ms > 1_700_000_000_000
+    got = bytes((await raw.fetch("appended", 0)).records)
+    assert {record.timestamp_ms for record in batch.decode_batch(got)} == {answer.log_append_time_ms}
+
+
+# Idempotence.
+
+
+async def new_producer(raw: Raw) -> int:
+    return (await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None))).producer_id
+
+
+async def send(raw: Raw, producer_id: int, sequence: int, count: int = 1, epoch: int = 0) -> tuple[int, int]:
+    values = [b"v%d" % at for at in range(sequence, sequence + count)]
+    records = batch_of(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    answer = await raw.produce("t", records)
+    return answer.error_code, answer.base_offset
+
+
+async def test_a_batch_sent_again_is_answered_with_its_first_offset_and_written_once(raw: Raw) -> None:
+    producer = await new_producer(raw)
+    for sequence in range(0, 10, 2):
+        assert await send(raw, producer, sequence, 2) == (0, sequence)
+    for sequence in range(0, 10, 2):
+        assert await send(raw, producer, sequence, 2) == (0, sequence)
+    assert await send(raw, producer, 10) == (0, 10)
+
+
+async def test_a_batch_older_than_the_window_of_five_is_out_of_order(raw: Raw) -> None:
+    producer = await new_producer(raw)
+    for sequence in range(7):
+        await send(raw, producer, sequence)
+    assert (await send(raw, producer, 1))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await send(raw, producer, 2) == (0, 2)
+
+
+async def test_a_gap_is_refused(raw: Raw) -> None:
+    producer = await new_producer(raw)
+    assert await send(raw, producer, 0) == (0, 0)
+    assert (await send(raw, producer, 5))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await send(raw, producer, 1) == (0, 1)
+
+
+async def test_an_older_epoch_is_refused_and_a_newer_one_begins_at_0(raw: Raw) -> None:
+    producer = await new_producer(raw)
+    assert await send(raw, producer, 0, epoch=1) == (0, 0)
+    assert (await send(raw, producer, 1, epoch=0))[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (await send(raw, producer, 3, epoch=2))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await send(raw, producer, 0, epoch=2) == (0, 1)
