@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Literal, NamedTuple
 
 from .errors import UnknownVersion
-from .schema import LAST_VERSION, Message, span
+from .schema import Message, span
 
 
 class ApiKey(IntEnum):
@@ -117,57 +117,58 @@ class ApiKey(IntEnum):
 class Api(NamedTuple):
     """One API as it is declared here."""
 
-    versions: str
+    versions: range
     """What can be encoded and decoded: Kafka 4.3.1's versions and, of five APIs, the older ones it no longer lists."""
-    flexible: str
-    """The versions with compact lengths and tagged fields."""
+    flexible: range
+    """Those of them with compact lengths and tagged fields: always the last ones."""
+
+
+def _api(versions: str, flexible: str) -> Api:
+    all_of_them = span(versions)
+    return Api(all_of_them, range(span(flexible).start, all_of_them.stop))
 
 
 APIS: dict[ApiKey, Api] = {
-    ApiKey.PRODUCE: Api("0-13", "9+"),
-    ApiKey.FETCH: Api("0-18", "12+"),
-    ApiKey.LIST_OFFSETS: Api("0-11", "6+"),
-    ApiKey.METADATA: Api("0-13", "9+"),
-    ApiKey.OFFSET_COMMIT: Api("0-10", "8+"),
-    ApiKey.OFFSET_FETCH: Api("0-10", "6+"),
-    ApiKey.FIND_COORDINATOR: Api("0-6", "3+"),
-    ApiKey.JOIN_GROUP: Api("0-9", "6+"),
-    ApiKey.HEARTBEAT: Api("0-4", "4+"),
-    ApiKey.LEAVE_GROUP: Api("0-5", "4+"),
-    ApiKey.SYNC_GROUP: Api("0-5", "4+"),
-    ApiKey.DESCRIBE_GROUPS: Api("0-6", "5+"),
-    ApiKey.LIST_GROUPS: Api("0-5", "3+"),
-    ApiKey.API_VERSIONS: Api("0-4", "3+"),
-    ApiKey.CREATE_TOPICS: Api("2-7", "5+"),
-    ApiKey.DELETE_TOPICS: Api("1-6", "4+"),
-    ApiKey.INIT_PRODUCER_ID: Api("0-6", "2+"),
-    ApiKey.DESCRIBE_CONFIGS: Api("1-4", "4+"),
-    ApiKey.DESCRIBE_CLUSTER: Api("0-2", "0+"),
+    ApiKey.PRODUCE: _api("0-13", "9+"),
+    ApiKey.FETCH: _api("0-18", "12+"),
+    ApiKey.LIST_OFFSETS: _api("0-11", "6+"),
+    ApiKey.METADATA: _api("0-13", "9+"),
+    ApiKey.OFFSET_COMMIT: _api("0-10", "8+"),
+    ApiKey.OFFSET_FETCH: _api("0-10", "6+"),
+    ApiKey.FIND_COORDINATOR: _api("0-6", "3+"),
+    ApiKey.JOIN_GROUP: _api("0-9", "6+"),
+    ApiKey.HEARTBEAT: _api("0-4", "4+"),
+    ApiKey.LEAVE_GROUP: _api("0-5", "4+"),
+    ApiKey.SYNC_GROUP: _api("0-5", "4+"),
+    ApiKey.DESCRIBE_GROUPS: _api("0-6", "5+"),
+    ApiKey.LIST_GROUPS: _api("0-5", "3+"),
+    ApiKey.API_VERSIONS: _api("0-4", "3+"),
+    ApiKey.CREATE_TOPICS: _api("2-7", "5+"),
+    ApiKey.DELETE_TOPICS: _api("1-6", "4+"),
+    ApiKey.INIT_PRODUCER_ID: _api("0-6", "2+"),
+    ApiKey.DESCRIBE_CONFIGS: _api("1-4", "4+"),
+    ApiKey.DESCRIBE_CLUSTER: _api("0-2", "0+"),
 }
-"""The APIs that have a module of their name in messages/."""
-
-NOT_FLEXIBLE = LAST_VERSION + 1
-
-FLEXIBLE_FROM: dict[int, int] = {int(key): min(span(api.flexible), default=NOT_FLEXIBLE) for key, api in APIS.items()}
-"""API key -> its first flexible version. All later ones are flexible too."""
+"""The APIs that have a module of their name in messages/. InitProducerId 6 is one that Kafka 4.3.1 does not offer."""
 
 
 def is_declared(key: int, version: int) -> bool:
     """Whether there is a codec for this version of the API."""
-    api = APIS.get(key)  # type: ignore[call-overload]
-    return api is not None and version in span(api.versions)
+    return version in _declared(key).versions
 
 
 def request_header_version(key: int, version: int) -> int:
     """1, or 2 where the header ends in tagged fields. Raises UnknownVersion for what is not declared here."""
-    if not is_declared(key, version):
+    api = _declared(key)
+    if version not in api.versions:
         raise UnknownVersion(f"API key {key} version {version} is not known")
-    return 2 if version >= FLEXIBLE_FROM[key] else 1
+    return 2 if version in api.flexible else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """0, or 1 where the header ends in tagged fields."""
-    return 0 if key == ApiKey.API_VERSIONS else request_header_version(key, version) - 1
+    """0, or 1 where the header ends in tagged fields. Raises UnknownVersion as above."""
+    plain = request_header_version(key, version) - 1
+    return 0 if key == ApiKey.API_VERSIONS else plain
 
 
 @cache
@@ -176,3 +177,11 @@ def message(key: ApiKey, kind: Literal["request", "response"]) -> type[Message]:
     module = import_module(f".messages.{key.name.lower()}", __package__)
     name = "".join(word.capitalize() for word in key.name.split("_")) + kind.capitalize()
     return getattr(module, name)
+
+
+def _declared(key: int) -> Api:
+    return _BY_NUMBER.get(key, _UNKNOWN)
+
+
+_BY_NUMBER: dict[int, Api] = {int(key): api for key, api in APIS.items()}
+_UNKNOWN = Api(range(0), range(0))

@@ -115,9 +115,9 @@ class _DecoderSource(Source):
         elif field.kind == "struct":
             self.single_struct(target, field.struct(), nullable)
         else:
-            self.leaf(target, field.kind, nullable)
+            self.leaf(target, field.name, field.kind, nullable)
 
-    def leaf(self, target: str, kind: str, nullable: bool) -> None:
+    def leaf(self, target: str, name: str, kind: str, nullable: bool) -> None:
         """A field that is no array and no struct."""
         letter = FIXED_FORMATS.get(kind)
         if letter is not None:
@@ -129,9 +129,9 @@ class _DecoderSource(Source):
             with self.block(f"if {null}:"):
                 self.line(f"{target} = None")
             with self.block("else:"):
-                self.slice(target, kind, n)
+                self.slice(target, name, kind, n)
         else:
-            self.slice(target, kind, n)
+            self.slice(target, name, kind, n)
 
     def length(self, letter: str) -> str:
         """Read a length or count into a fresh name: as it stands on the wire, so one too large where it is compact."""
@@ -143,12 +143,12 @@ class _DecoderSource(Source):
                 self.line(f"{n}, p = uvarint_tail(buffer, p, {n})")
         return n
 
-    def slice(self, target: str, kind: str, n: str) -> None:
+    def slice(self, target: str, name: str, kind: str, n: str) -> None:
         """Take n bytes, after looking whether they are there."""
         q = self.fresh("q")
         self.line(f"{q} = p + {n}{' - 1' if self.flexible else ''}")
         with self.block(f"if not p <= {q} <= end:"):
-            self.line(f"bad_length({target.partition('.')[2]!r}, {q} - p, p, end)")
+            self.line(f"bad_length({name!r}, {q} - p, p, end)")
         if kind == "string":
             self.line(f'{target} = str(buffer[p:{q}], "utf-8")')
         elif kind == "bytes":
@@ -185,7 +185,7 @@ class _DecoderSource(Source):
             if field.of is None:
                 self.struct(e, field.struct())
             else:
-                self.leaf(e, field.of, nullable=False)
+                self.leaf(e, field.name, field.of, nullable=False)
             self.flush()
             self.line(f"{items}.append({e})")
 
@@ -232,7 +232,7 @@ class _DecoderSource(Source):
 
 
 def _min_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that an element of the array field can take. Never zero: a count is bounded by the bytes left."""
+    """The fewest bytes that an element of the array can take. Never zero: the bytes left bound a count."""
     if field.of is not None:
         return _leaf_min_size(field.of, flexible)
     size = _struct_min_size(field.struct(), version, flexible)
@@ -298,7 +298,7 @@ def _tagged_head(buffer: Buffer, position: int, end: int) -> tuple[int, int, int
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, first: int, end: int) -> int:
-    """The position behind the tagged fields of a struct that knows none; first is their count's first byte, just read."""
+    """The position behind tagged fields of which none is known; first is their count's first byte, just read."""
     count, position = _tagged_count(buffer, position, first, end)
     for _ in range(count):
         _, _, position = _tagged_head(buffer, position, end)

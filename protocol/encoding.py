@@ -10,8 +10,8 @@ What it writes looks like this (Heartbeat response, version 4, which is flexible
         except ...: an EncodeError
         return [join(parts)]
 
-The bytes of a message are collected in parts and joined once; what stands in a records field is not copied but becomes a
-piece of its own between them, unless it is so small that a copy is cheaper than a piece.
+The bytes of a message are collected in parts and joined once; what stands in a records field is not copied but becomes
+a piece of its own between them, unless it is so small that a copy is cheaper than a piece.
 
 A value other than the default in a field that the version lacks is an EncodeError, except where the schema calls the
 field ignorable: then it is dropped (as Apache's own classes do). Tagged fields at their default are left out.

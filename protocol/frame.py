@@ -11,9 +11,9 @@ takes the size off before it hands a frame in; the encoders here put it in front
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
-from .apis import FLEXIBLE_FROM, NOT_FLEXIBLE, ApiKey, is_declared
+from .apis import APIS, ApiKey
 from .codec import Piece, decoder, encoder
 from .decoding import skip_tagged_fields
 from .errors import EncodeError, InvalidField, TrailingBytes, TruncatedMessage
@@ -26,9 +26,12 @@ MAX_FRAME_BYTES = 0x7FFFFFFF
 """What the size in front of a frame can say."""
 
 _request_head = struct.Struct(">hhih")
-_size = struct.Struct(">i")
 _correlation_id = struct.Struct(">i")
 _flexible_head = struct.Struct(">ix")
+_sized_head = struct.Struct(">ii")
+_sized_flexible_head = struct.Struct(">iix")
+
+_flexible_requests: dict[int, range] = {int(key): api.flexible for key, api in APIS.items()}
 
 
 class RequestHeader(NamedTuple):
@@ -65,7 +68,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
         client_id = None
     else:
         raise InvalidField(f"the client id has the length {length}")
-    if version >= FLEXIBLE_FROM.get(key, NOT_FLEXIBLE) and is_declared(key, version):
+    if version in _flexible_requests.get(key, ()):
         position = _skip_tags(buffer, position)
     return RequestHeader(key, version, correlation_id, client_id), position
 
@@ -75,23 +78,28 @@ def encode_request(
 ) -> list[Piece]:
     """A whole frame, its size in front. Raises EncodeError."""
     pieces = encoder(message.__class__, api_version)(message)
-    text = b"" if client_id is None else client_id.encode()
-    length = -1 if client_id is None else len(text)
-    if length > 0x7FFF:
-        raise EncodeError(f"a client id of {length} bytes: 32767 is the most")
-    head = _request_head.pack(api_key, api_version, correlation_id, length) + text
+    try:
+        text = b"" if client_id is None else client_id.encode()
+        length = -1 if client_id is None else len(text)
+        head = _request_head.pack(api_key, api_version, correlation_id, length) + text
+    except (struct.error, UnicodeEncodeError) as error:
+        raise EncodeError(f"a request header cannot hold the client id {client_id!r:.40}: {error}") from error
     if api_version in message.__class__.FLEXIBLE:
         head += b"\0"
-    return _framed(head, pieces)
+    size = len(head) + sum(map(len, pieces))
+    return _put_in_front(_correlation_id.pack(_checked(size)) + head, pieces)
 
 
 def encode_response(correlation_id: int, message: Message, version: int) -> list[Piece]:
-    """A whole frame, its size in front. The first piece is bytes, records are pieces of their own. Raises EncodeError."""
+    """A whole frame, its size in front. The first piece is bytes; records are pieces too. Raises EncodeError."""
     cls = message.__class__
     pieces = encoder(cls, version)(message)
-    flexible = version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS
-    head = _flexible_head if flexible else _correlation_id
-    return _framed(head.pack(correlation_id), pieces)
+    if version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS:
+        head, size = _sized_flexible_head, 5
+    else:
+        head, size = _sized_head, 4
+    size += len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+    return _put_in_front(head.pack(_checked(size), correlation_id), pieces)
 
 
 def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]:
@@ -108,16 +116,15 @@ def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]
     return correlation_id, message
 
 
-def _framed(head: bytes, pieces: list[Piece]) -> list[Piece]:
-    """The pieces behind their size and head, which go into the first piece where that is bytes."""
-    size = len(head) + sum(map(len, pieces))
+def _checked(size: int) -> int:
     if size > MAX_FRAME_BYTES:
         raise EncodeError(f"a frame of {size} bytes: {MAX_FRAME_BYTES} is the most")
-    first = pieces[0]
-    if isinstance(first, bytes):
-        pieces[0] = b"".join((_size.pack(size), head, first))
-    else:
-        pieces.insert(0, _size.pack(size) + head)
+    return size
+
+
+def _put_in_front(head: bytes, pieces: list[Piece]) -> list[Piece]:
+    """The pieces with head in front of the first, which is bytes in every message: a length precedes any records."""
+    pieces[0] = head + cast("bytes", pieces[0])
     return pieces
 
 

@@ -1,8 +1,8 @@
 """The leaves of every message: unsigned varints, compact lengths and UUIDs.
 
 Big-endian throughout. An unsigned varint carries seven bits a byte, lowest first, and is at most five bytes long (32
-bits). A compact length is a varint of the length plus one, so that zero can say null. A UUID is its 16 bytes; its text is
-Kafka's own: base64 with the URL alphabet and no padding.
+bits). A compact length is a varint of the length plus one, so that zero can say null. A UUID is its 16 bytes; its text
+is Kafka's own: base64 with the URL alphabet and no padding.
 """
 
 import base64

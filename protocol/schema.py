@@ -277,7 +277,10 @@ def shared_default(cls: type[Struct]) -> Struct:
     def refuse(self: Struct, name: str, value: object) -> None:
         raise EncodeError(f"{cls.__name__}.{name} is set on the shared default: give its owner a new {cls.__name__}")
 
-    namespace = {"__slots__": (), "__setattr__": refuse, "__module__": cls.__module__}
+    def reduce(self: Struct) -> tuple[Any, ...]:
+        return shared_default, (cls,)  # copied or pickled, it stays the shared one
+
+    namespace = {"__slots__": (), "__setattr__": refuse, "__reduce__": reduce, "__module__": cls.__module__}
     frozen: Any = type.__new__(StructType, cls.__name__, (cls,), namespace)
     default = cls()
     default.__class__ = frozen

@@ -18,7 +18,7 @@ from typing import Any
 
 FOLDER = "common/message/"
 
-# The kinds of message that clients and group coordinators exchange or store; brokers' and controllers' own are not ours.
+# The kinds of message that clients and group coordinators exchange or store. Those among brokers are not ours.
 TYPES = {"request", "response", "header", "data", "coordinator-key", "coordinator-value"}
 
 MESSAGE_FACTS = ("apiKey", "type", "name", "validVersions", "flexibleVersions", "fields", "commonStructs")

@@ -1,4 +1,9 @@
-"""ApiVersions, API key 18."""
+"""ApiVersions, API key 18: what a broker speaks, asked before anything else.
+
+Versions: 1 throttle time; 3 flexible, the client's name, and features; 4 allows features whose lowest version is 0.
+The response's header stays that of version 0 for ever, and a request above our highest version is answered with a body
+of version 0: the client cannot know better yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""CreateTopics, API key 19."""
+"""CreateTopics, API key 19.
+
+Versions: 1 validation only, and error messages; 2 throttle time; 4 partitions and replicas of -1 stand for the broker's
+defaults; 5 flexible, and says what was made with which configs; 6 may say THROTTLING_QUOTA_EXCEEDED; 7 topic id. 0-1
+are gone since Kafka 4.
+"""
 
 from __future__ import annotations
 

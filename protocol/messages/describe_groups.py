@@ -1,4 +1,8 @@
-"""DescribeGroups, API key 15."""
+"""DescribeGroups, API key 15: state and members of groups.
+
+Versions: 1 throttle time; 3 authorized operations; 4 instance id; 5 flexible; 6 error message, and GROUP_ID_NOT_FOUND
+for a group that does not exist, which older versions call Dead.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A key begins with its type as int16 (encode_key, decode_key), a value with its version as int16 (encode_versioned,
 decode_versioned). A key without a value deletes.
 
-Types: 0 and 1 are a committed offset, of which Kafka writes 1 and still reads 0 (Legacy...); 2 is a group of the classic
-protocol. Higher ones are newer kinds of group and are not declared here.
+Types: 0 and 1 are a committed offset, of which Kafka writes 1 and still reads 0 (Legacy...); 2 is a group of the
+classic protocol. Higher ones are newer kinds of group and are not declared here.
 """
 
 from __future__ import annotations

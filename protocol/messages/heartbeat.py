@@ -1,4 +1,7 @@
-"""Heartbeat, API key 12."""
+"""Heartbeat, API key 12: a member is alive, and hears whether to join again.
+
+Versions: 1 throttle time; 3 instance id; 4 flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""OffsetFetch, API key 9."""
+"""OffsetFetch, API key 9: what groups have committed.
+
+Versions: 0 is 1 asked of ZooKeeper; 2 takes null for all topics, and adds an error for the whole group; 3 throttle
+time; 5 leader epoch; 6 flexible; 7 may wait for open transactions (require_stable); 8 several groups at once; 9 member
+id and epoch; 10 topic ids in place of names. 0 is no longer in Kafka 4's files.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-
 from odradek.protocol import apis
 from odradek.protocol.messages import consumer_protocol, group_records
 from odradek.protocol.schema import FIXED_FORMATS, Field, Message, Struct, span

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from odradek.protocol import apis
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import UnknownVersion
@@ -24,7 +23,7 @@ def test_what_a_real_broker_offers_of_our_apis_is_declared() -> None:
             assert apis.is_declared(int(key), int(first)) and apis.is_declared(int(key), int(last))
             # InitProducerId 6 is specified, but Kafka 4.3.1 keeps it back as unstable.
             assert apis.is_declared(int(key), int(last) + 1) == (int(key) == ApiKey.INIT_PRODUCER_ID)
-            assert apis.FLEXIBLE_FROM[int(key)] == int(flexible_from)
+            assert apis.APIS[ApiKey(int(key))].flexible.start == int(flexible_from)
 
 
 @pytest.mark.parametrize(

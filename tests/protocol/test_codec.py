@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from odradek.protocol import codec
 from odradek.protocol.errors import DecodeError, EncodeError, InvalidField, TrailingBytes, UnknownVersion
 from odradek.protocol.messages.fetch import (
@@ -62,13 +63,14 @@ def test_any_kind_of_buffer_is_read(buffer_type: Callable[[bytes], Any]) -> None
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
 @given(data=st.data())
 def test_every_message_comes_back_at_every_version(
-    cls: type[Message], version: int, filled: Callable[..., st.SearchStrategy[Any]], data: st.DataObject
+    cls: type[Message], filled: Callable[..., st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:
-    message = data.draw(filled(cls, version))
-    buffer = encoded(message, version)
-    assert codec.decode(cls, version, buffer) == message
-    shifted, end = codec.decoder(cls, version)(b"front" + buffer + b"behind", 5)
-    assert (shifted, end) == (message, 5 + len(buffer))
+    for version in cls.VERSIONS:
+        message = data.draw(filled(cls, version), label=f"version {version}")
+        buffer = encoded(message, version)
+        assert codec.decode(cls, version, buffer) == message
+        shifted, end = codec.decoder(cls, version)(b"front" + buffer + b"behind", 5)
+        assert (shifted, end) == (message, 5 + len(buffer))
 
 
 def test_every_message_has_a_codec_for_its_defaults(cls: type[Message], version: int) -> None:
@@ -118,6 +120,12 @@ class TestDefaults:
         with pytest.raises(EncodeError, match="shared default"):
             first.current_leader.leader_id = 7
         assert second.current_leader.leader_id == -1
+
+    def test_a_message_can_be_copied_and_pickled(self) -> None:
+        message = ProduceResponse([TopicProduceResponse("t", partition_responses=[PartitionProduceResponse(1)])])
+        for other in (copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+            assert other == message
+            assert other.responses[0].partition_responses is not message.responses[0].partition_responses
 
     def test_lists_are_never_shared(self) -> None:
         ProduceRequest().topic_data.append(TopicProduceData())
@@ -307,7 +315,9 @@ class TestTheWholeSchemaLanguage:
     def test_a_count_of_more_than_a_byte(self) -> None:
         message = Everything(texts=["x"] * 300, shorts=list(range(200)), blobs=[b"y" * 200], optional=Part())
         for version in (0, 1, 2):
-            expected = message if version else Everything(texts=message.texts, shorts=message.shorts, blobs=message.blobs)
+            expected = (
+                message if version else Everything(texts=message.texts, shorts=message.shorts, blobs=message.blobs)
+            )
             assert codec.decode(Everything, version, encoded(message, version)) == expected
 
 

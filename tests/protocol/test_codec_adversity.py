@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from odradek.protocol import codec, frame
 from odradek.protocol.errors import DecodeError, InvalidField, TruncatedMessage
 from odradek.protocol.messages.fetch import FetchRequest
@@ -44,9 +43,7 @@ def test_a_truncation_inside_a_larger_buffer_is_refused(sample: Callable[..., An
             codec.decode(ProduceRequest, 9, view[:end])
 
 
-def test_random_changes_never_raise_anything_else(
-    cls: type[Message], version: int, sample: Callable[..., Any]
-) -> None:
+def test_random_changes_never_raise_anything_else(cls: type[Message], version: int, sample: Callable[..., Any]) -> None:
     original = b"".join(codec.encode(sample(cls, version), version))  # type: ignore[arg-type]
     chance = random.Random(f"{cls.__name__} {version}")
     for _ in range(FLIPS if original else 0):

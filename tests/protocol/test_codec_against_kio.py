@@ -1,4 +1,4 @@
-"""Another implementation reads what we write and writes what we read: the package kio, with its own classes per version."""
+"""Another implementation reads what we write and writes what we read: the package kio."""
 
 import io
 import re
@@ -9,11 +9,8 @@ import pytest
 from kio.index import UnknownEntity, load_entity_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
-
 from odradek.protocol import codec
 from odradek.protocol.schema import Message
-
-# kio writes a tagged field that equals its default where Java and we leave it out; the samples here set them all.
 
 
 def snake_case(name: str) -> str:

@@ -3,7 +3,6 @@
 import struct
 
 import pytest
-
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import DecodeError, EncodeError, InvalidField, TrailingBytes, TruncatedMessage

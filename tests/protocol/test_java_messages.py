@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from odradek.protocol import apis, codec
 from odradek.protocol.messages import consumer_protocol, fetch, group_records, list_offsets, produce
 from odradek.protocol.primitives import uuid_to_text
@@ -63,8 +62,7 @@ def java_json(value: Struct, version: int) -> dict[str, Any]:
     return {
         java_name(field.name): convert(field, getattr(value, field.name))
         for field in type(value).FIELDS
-        if version in span(field.versions)
-        and (field.tag is None or getattr(value, field.name) != field.default())
+        if version in span(field.versions) and (field.tag is None or getattr(value, field.name) != field.default())
     }
 
 

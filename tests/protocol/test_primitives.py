@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from odradek.protocol.errors import DecodeError, EncodeError, InvalidField
 from odradek.protocol.primitives import (
     METADATA_UUID,

@@ -1,7 +1,6 @@
 """What consumers tell each other: versions grow at the end, and a newer one is still understood."""
 
 import pytest
-
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

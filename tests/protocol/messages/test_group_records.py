@@ -1,7 +1,6 @@
 """Keys and values of __consumer_offsets, as Kafka writes them."""
 
 import pytest
-
 from odradek.protocol.errors import DecodeError, TruncatedMessage, UnknownVersion
 from odradek.protocol.messages.group_records import (
     GroupMetadataKey,
