@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from .metadata import NO_LEADER, ClusterView, Node, TopicInfo
 from .record import TopicPartition
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 # What a connection is for. Brokers answer a connection in order, so what waits long has one of its own.
 GENERAL = "general"
@@ -76,6 +77,9 @@ class Cluster:
         self._topics: set[str] = set()
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_failures = 0
+        # A look at topics that are not there yet, and how many there were in a row.
+        self._next_look: asyncio.TimerHandle | None = None
+        self._looks = 0
         self._listeners: list[Callable[[ClusterView], None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -90,6 +94,8 @@ class Cluster:
     async def close(self) -> None:
         """Stop the tasks, then close the connections."""
         self._closed = True
+        if self._next_look is not None:
+            self._next_look.cancel()
         tasks = [*self._tasks, *self._opening.values()]
         for task in tasks:
             task.cancel()
@@ -120,6 +126,10 @@ class Cluster:
         """Keep metadata of these topics from now on, besides those watched already."""
         self._topics.update(topics)
 
+    def forget(self, topics: Collection[str]) -> None:
+        """Keep metadata of these topics no longer."""
+        self._topics.difference_update(topics)
+
     async def topic(self, name: str, *, timeout_ms: float | None = None) -> TopicInfo:
         """A topic with at least one led partition; waits for one that is just being made.
 
@@ -135,6 +145,7 @@ class Cluster:
             async with asyncio.timeout(limit_ms / 1000):
                 return await self._find_topic(name)
         except TimeoutError:
+            self.forget((name,))
             code = self.view.errors.get(name, ErrorCode.LEADER_NOT_AVAILABLE)
             raise UnknownTopic(
                 f"topic {name!r} was not there within {limit_ms:g} ms ({code.name}): create it first?"
@@ -149,6 +160,7 @@ class Cluster:
                 return info
             code = self.view.errors.get(name)
             if code is not None and not code.retriable:
+                self.forget((name,))
                 raise KafkaError(code, f"topic {name!r}: {code.text}")
             failures += 1
             await asyncio.sleep(self.backoff.pause_ms(failures) / 1000)
@@ -185,8 +197,20 @@ class Cluster:
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), "Metadata was refused")
         self.view = self.view.updated(answer, whole=topics is None)
+        self._look_again_for_missing()
         for told in self._listeners:
             told(self.view)
+
+    def _look_again_for_missing(self) -> None:
+        """A watched topic that is just being made, or will be, is worth a look once a second."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+        if any(self.view.errors.get(topic, ErrorCode.NONE).retriable for topic in self._topics):
+            self._looks += 1
+            pause = self.backoff.pause_ms(self._looks) / 1000
+            self._next_look = asyncio.get_running_loop().call_later(pause, self.refresh_soon)
+        else:
+            self._next_look, self._looks = None, 0
 
     async def all_topics(self) -> ClusterView:
         """A view with every topic of the cluster."""
@@ -221,8 +245,13 @@ class Cluster:
         opening = self._opening.get(key)
         if opening is None:
             opening = self._opening[key] = asyncio.create_task(self._open(key, address), name=f"connect {address}")
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+            opening.add_done_callback(lambda task: self._opened(key, task))
         return await asyncio.shield(opening)
+
+    def _opened(self, key: tuple[int | Address, str], task: asyncio.Task[Connection]) -> None:
+        del self._opening[key]
+        if not task.cancelled():
+            task.exception()  # seen, also where all who waited for it were cancelled
 
     async def _open(self, key: tuple[int | Address, str], address: Address) -> Connection:
         options = self.options
@@ -263,6 +292,24 @@ class Cluster:
         )
 
     # -- asking ------------------------------------------------------------------------------------
+
+    async def until_done(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float | None = None) -> T:
+        """The result of `attempt`, made again after a growing pause while it fails with a retriable KafkaError.
+
+        Once `timeout_ms` (`default_api_timeout_ms` if none) is over, the last error is raised.
+        """
+        limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        loop = asyncio.get_running_loop()
+        deadline, failures = loop.time() + limit_ms / 1000, 0
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                failures += 1
+                pause = self.backoff.pause_ms(failures) / 1000
+                if not error.retriable or loop.time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
 
     async def ask_any(self, question: Message, response: type[R]) -> R:
         """One question to any broker.

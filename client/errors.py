@@ -15,6 +15,7 @@ __all__ = [
     "ClientStopped",
     "CommitFailed",
     "ConnectionLost",
+    "CorruptRecords",
     "DeliveryTimedOut",
     "ErrorCode",
     "GroupRequired",
@@ -22,6 +23,7 @@ __all__ = [
     "KafkaError",
     "NoBrokerReachable",
     "NoOffsetForPartition",
+    "NotAssigned",
     "OffsetOutOfRange",
     "OutcomeUnknown",
     "RecordTooLarge",
@@ -113,6 +115,21 @@ class InvalidOption(KafkaError):
 
 class ClientStopped(KafkaError):
     """The client was used before `start()` or after `stop()`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class CorruptRecords(KafkaError):
+    """What a broker has at this offset cannot be read: a wrong CRC, a codec that is not known, bytes that are no
+    records."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+class NotAssigned(KafkaError):
+    """The consumer does not have this partition."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)

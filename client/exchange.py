@@ -182,5 +182,6 @@ def opening_version(refusal: ApiVersionsResponse | None = None) -> int:
 
 
 def _refuses_version(body: bytes | bytearray) -> bool:
-    """Whether an ApiVersions answer refuses the version of the question: it then has the form of version 0 (KIP-511)."""
+    """Whether an ApiVersions answer refuses the version of the question: it then has the form of version 0
+    (KIP-511)."""
     return ErrorCode.of(int.from_bytes(body[4:6], "big", signed=True)) is ErrorCode.UNSUPPORTED_VERSION
