@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .assignors import Assignor, RangeAssignor, RoundRobinAssignor
     from .consumer import Consumer
     from .deliveries import BulkMetadata
+    from .descriptions import ConfigResource, NewTopic
     from .errors import KafkaError
     from .producer import Producer
     from .record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
@@ -21,9 +22,11 @@ __all__ = [
     "Admin",
     "Assignor",
     "BulkMetadata",
+    "ConfigResource",
     "Consumer",
     "ConsumerRecord",
     "KafkaError",
+    "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
@@ -37,9 +40,11 @@ _HOMES = {
     "Admin": "admin",
     "Assignor": "assignors",
     "BulkMetadata": "deliveries",
+    "ConfigResource": "descriptions",
     "Consumer": "consumer",
     "ConsumerRecord": "record",
     "KafkaError": "errors",
+    "NewTopic": "descriptions",
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
     "Producer": "producer",

@@ -1,0 +1,151 @@
+"""What `Admin` is told and tells: topics to make, configs, groups. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..protocol.errors import DecodeError
+from ..protocol.messages import consumer_protocol as wire
+from ..protocol.messages.describe_configs import DescribeConfigsResourceResult
+from ..protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from .metadata import Node
+from .record import TopicPartition
+
+# The broker's default: num.partitions, default.replication.factor.
+BROKER_DEFAULT = -1
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to make. With `assignments` (partition to node ids) the two numbers stay at BROKER_DEFAULT."""
+
+    name: str
+    num_partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict[str, str])
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """Whose configs: use `ConfigResource.topic("flights")` or `.broker(1)`."""
+
+    type: int
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        return cls(TOPIC_RESOURCE, name)
+
+    @classmethod
+    def broker(cls, node_id: int) -> ConfigResource:
+        return cls(BROKER_RESOURCE, str(node_id))
+
+    @classmethod
+    def group(cls, group_id: str) -> ConfigResource:
+        return cls(GROUP_RESOURCE, group_id)
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker that must be asked itself; None where any can answer."""
+        return int(self.name) if self.type == BROKER_RESOURCE and self.name else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One config: its value and where it comes from (`source`: 1 topic, 2 broker dynamic, 4 broker's file, 5
+    default...)."""
+
+    name: str
+    value: str | None
+    source: int = -1
+    read_only: bool = False
+    sensitive: bool = False
+    type: int = 0
+    documentation: str | None = None
+    # (name, value, source) of everything that sets it, the strongest first.
+    synonyms: tuple[tuple[str, str | None, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str
+    controller_id: int
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group as ListGroups shows it; state and type are empty where the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str = ""
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a group; topics and partitions are empty where it speaks no consumer protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A classic group: `state` is Kafka's word (Stable, Empty, PreparingRebalance, ...), `protocol` the strategy in
+    use."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[GroupMember, ...] = ()
+
+
+def config_entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        entry.name,
+        entry.value,
+        entry.config_source,
+        entry.read_only,
+        entry.is_sensitive,
+        entry.config_type,
+        entry.documentation,
+        tuple((synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms),
+    )
+
+
+def group_description(group: DescribedGroup) -> GroupDescription:
+    members = tuple(_member(member) for member in group.members)
+    return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
+
+
+def _member(member: DescribedGroupMember) -> GroupMember:
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    try:
+        if member.member_metadata:
+            topics = tuple(wire.decode_versioned(wire.ConsumerProtocolSubscription, member.member_metadata).topics)
+        if member.member_assignment:
+            assignment = wire.decode_versioned(wire.ConsumerProtocolAssignment, member.member_assignment)
+            partitions = tuple(
+                TopicPartition(each.topic, number)
+                for each in assignment.assigned_partitions
+                for number in each.partitions
+            )
+    except DecodeError:
+        pass  # another kind of group (Connect's workers, say): these bytes are its own
+    return GroupMember(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, topics, partitions
+    )
