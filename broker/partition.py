@@ -101,6 +101,10 @@ class Partition:
             log_append_time_ms = now_ms
             batch.set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, now_ms)
             header = batch.read_header(records)
+        elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            # A producer cannot say that the broker set the time: Kafka takes such a bit back too.
+            batch.set_max_timestamp(records, 0, TimestampType.CREATE_TIME, header.max_timestamp)
+            header = batch.read_header(records)
         else:
             header = header._replace(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)
         log.append(records, header, now_ms)

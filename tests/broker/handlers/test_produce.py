@@ -157,6 +157,13 @@ async def test_log_append_time_is_the_brokers(raw: Raw) -> None:
     assert {record.timestamp_ms for record in batch.decode_batch(got)} == {answer.log_append_time_ms}
 
 
+async def test_a_producer_cannot_say_that_the_broker_set_the_time(raw: Raw) -> None:
+    await raw.produce("t", with_field(">h", 21, 1 << 3))
+    got = bytes((await raw.fetch("t", 0)).records)
+    assert batch.read_header(got).timestamp_type == 0
+    assert [record.value for record in batch.decode_batch(got)] == [b"one", b"two"]
+
+
 # Idempotence.
 
 

@@ -1,0 +1,70 @@
+"""ListOffsets: times, sentinels, refusals."""
+
+import pytest
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.tests.support.raw import Raw, batch_of
+
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+async def topic(raw: Raw) -> None:
+    await raw.create_topic("t", 2)
+    for step in range(3):
+        await raw.produce("t", batch_of(b"a", b"b", b"c", timestamp_ms=START_MS + 1000 * step))
+
+
+async def ask(
+    raw: Raw, timestamp: int, partition: int = 0, version: int = 11, **rest: int
+) -> tuple[int, int, int, int]:
+    """(error, timestamp, offset, leader epoch)."""
+    wanted = ListOffsetsPartition(partition, timestamp=timestamp, **rest)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", [wanted])])
+    answer = (await raw.ask(ApiKey.LIST_OFFSETS, version, request)).topics[0].partitions[0]
+    return answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (0, -1, 9, 0)),
+        (-2, (0, -1, 0, 0)),
+        (-3, (0, START_MS + 2002, 8, 0)),
+        (-4, (0, -1, 0, 0)),
+        (-5, (0, -1, -1, -1)),
+        (-6, (0, -1, -1, -1)),
+        (0, (0, START_MS, 0, 0)),
+        (START_MS + 1, (0, START_MS + 1, 1, 0)),
+        (START_MS + 3, (0, START_MS + 1000, 3, 0)),
+        (START_MS + 1001, (0, START_MS + 1001, 4, 0)),
+        (START_MS + 2002, (0, START_MS + 2002, 8, 0)),
+        (START_MS + 2003, (0, -1, -1, -1)),
+    ],
+)
+async def test_times_and_sentinels(raw: Raw, timestamp: int, expected: tuple[int, int, int, int]) -> None:
+    assert await ask(raw, timestamp) == expected
+
+
+@pytest.mark.parametrize(("timestamp", "expected"), [(-1, 0), (-2, 0), (-3, -1), (START_MS, -1)])
+async def test_an_empty_partition(raw: Raw, timestamp: int, expected: int) -> None:
+    assert (await ask(raw, timestamp, partition=1))[2] == expected
+
+
+@pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+async def test_a_sentinel_is_not_known_before_its_version(raw: Raw, timestamp: int, since: int) -> None:
+    assert (await ask(raw, timestamp, version=since - 1))[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert (await ask(raw, timestamp, version=since))[0] == 0
+
+
+async def test_unknown_partitions_and_epochs(raw: Raw) -> None:
+    assert (await ask(raw, -1, partition=5))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await ask(raw, -1, current_leader_epoch=3))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_a_partition_asked_for_twice(raw: Raw) -> None:
+    wanted = [ListOffsetsPartition(0, timestamp=-1), ListOffsetsPartition(0, timestamp=-2)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", wanted)])
+    answer = await raw.ask(ApiKey.LIST_OFFSETS, 5, request)
+    assert {each.error_code for each in answer.topics[0].partitions} == {ErrorCode.INVALID_REQUEST}
