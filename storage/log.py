@@ -1,7 +1,5 @@
 """The log of one partition: its segments in order, producers and leader epochs beside them.
 
-    log start offset <= recovery point <= log end offset        everything below the recovery point was fsynced
-
 Appending writes to the newest segment and rolls a new one when that is full or old. A read gives a range of one file,
 from the batch that holds the offset; it never passes a segment's end, so the reader asks again and no gap can open.
 The list of segments is replaced, never changed: who holds one keeps it.
@@ -18,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
+from threading import Lock
 
 from ..protocol.records.batch import BatchHeader
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
@@ -26,7 +25,7 @@ from .errors import BatchTooLarge, LogClosed, OffsetOutOfRange, OffsetsNotMonoto
 from .files import DISK, Buffer, Disk, FileRange
 from .producers import ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
-from .segment import Segment
+from .segment import MAX_INT32, Segment
 
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
 # partition.
@@ -45,9 +44,8 @@ class Log:
         self.recovery: RecoveryReport = contents.report
         self.producers: ProducerStates = contents.producers
         self.epochs: LeaderEpochs = contents.epochs
-        # Invariant: log_start_offset <= recovery_point <= log_end_offset.
-        self.log_start_offset = 0
-        self.recovery_point = 0
+        self.log_start_offset = 0  # Invariant: <= log_end_offset
+        self.recovery_point = 0  # Invariant: everything below it was fsynced, <= log_end_offset
         self.log_end_offset = contents.segments[-1].next_offset
         self._segments: tuple[Segment, ...] = tuple(contents.segments)  # Invariant: never empty, base offsets ascend
         self._active = contents.segments[-1]
@@ -55,6 +53,8 @@ class Log:
         self._last_flush_ms = now_ms
         self._failure: StorageError | None = None
         self._closed = False
+        # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
+        self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
 
@@ -80,7 +80,7 @@ class Log:
         log = cls(directory, config, contents, now_ms, disk)
         end = log.log_end_offset
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
-        log.recovery_point = end if contents.report.clean else max(min(recovery_point, end), log.log_start_offset)
+        log.recovery_point = end if contents.report.clean else min(recovery_point, end)
         return log
 
     @property
@@ -106,7 +106,9 @@ class Log:
         ):
             if len(batch) > config.segment_bytes:
                 raise BatchTooLarge(len(batch), config.segment_bytes)
-            active = self._roll(header.base_offset, now_ms)
+            # Segments join without a gap, unless that would take the batch's offset out of the index's range.
+            reachable = header.last_offset - self.log_end_offset <= MAX_INT32
+            active = self._roll(self.log_end_offset if reachable else header.base_offset, now_ms)
         try:
             active.append(batch, header, config.index_interval_bytes)
         except TornWrite as error:
@@ -127,7 +129,12 @@ class Log:
         old = self._active
         if old.size == 0 and old.base_offset == base_offset:
             return old
-        old.seal()
+        with self._sealing:
+            old.seal()
+            is_flushed = self.recovery_point >= self.log_end_offset
+        if is_flushed:
+            # Recovery trusts the indexes of a segment that ends at the recovery point.
+            self._sync([old])
         # Not forced to disk: if it is lost, an older one and the headers behind it say the same.
         write_snapshot(self.producers, self.directory, self.log_end_offset, durable=False, disk=self._disk)
         self._active = Segment.create(self.directory, base_offset, now_ms, self._disk)
@@ -164,14 +171,34 @@ class Log:
         """
         self._writable()
         target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        is_done = False
+        while not is_done:
+            self._sync(self._dirty_below(target))
+            with self._sealing:
+                # A roll meanwhile has written the indexes of what was the active segment: they come before the point.
+                is_done = not any(segment.is_sealed for segment in self._dirty_below(target))
+                if is_done:
+                    self.recovery_point = max(self.recovery_point, target)
+        if now_ms is not None:
+            self._last_flush_ms = now_ms
+
+    def _dirty_below(self, offset: int) -> list[Segment]:
+        """Return the segments with something to fsync that begin below `offset`, newest first."""
         segments = self._segments
+        dirty: list[Segment] = []
+        for segment in reversed(segments):
+            if segment.is_dirty and segment.base_offset < offset:
+                dirty.append(segment)
+            elif segment is not segments[-1]:
+                # Those before it were synced when it was.
+                break
+        return dirty
+
+    def _sync(self, segments: list[Segment]) -> None:
+        """Force `segments`, the epochs and the names of files to disk."""
         try:
-            for segment in reversed(segments):
-                if segment.is_dirty and segment.base_offset < target:
-                    segment.sync()
-                elif segment is not segments[-1]:
-                    # Those before it were synced when it was.
-                    break
+            for segment in segments:
+                segment.sync()
             self.epochs.save()
             if self._names_dirty:
                 self._names_dirty = False
@@ -179,9 +206,6 @@ class Log:
         except StorageError as error:
             self._failure = error
             raise
-        self.recovery_point = max(self.recovery_point, target)
-        if now_ms is not None:
-            self._last_flush_ms = now_ms
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -272,12 +296,11 @@ class Log:
         if segment in warm:
             warm.remove(segment)
         warm.append(segment)
-        if len(warm) > OPEN_OLD_SEGMENTS:
-            # One that waits for its fsync keeps its descriptor: a new one may not be told of a failed write.
-            oldest = next((each for each in warm if not each.is_dirty), None)
-            if oldest is not None:
-                warm.remove(oldest)
-                oldest.release()
+        # One that waits for its fsync keeps its descriptor: a new one may not be told of a failed write.
+        synced = [each for each in warm if not each.is_dirty] if len(warm) > OPEN_OLD_SEGMENTS else []
+        for oldest in synced[: len(warm) - OPEN_OLD_SEGMENTS]:
+            warm.remove(oldest)
+            oldest.release()
 
     # -- taking away -------------------------------------------------------------------------------
 
@@ -321,7 +344,6 @@ class Log:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
         segments = list(self._segments)
         while len(segments) > 1 and segments[1].base_offset <= offset:
             self._drop(segments.pop(0))

@@ -177,14 +177,19 @@ class Recovery:
         for slot in range(first, len(self._segments)):
             segment = self._segments[slot]
             whole = self._check_segment(segment, recovery_point)
-            if slot + 1 < len(self._segments):
-                segment.seal()
-            if not whole:
-                for later in reversed(self._segments[slot + 1 :]):
-                    self._report.cuts.append(Cut(later.path(LOG_SUFFIX), 0, later.size, "it lies behind a cut"))
-                    self._remove_segment(later)
-                del self._segments[slot + 1 :]
+            if slot + 1 == len(self._segments):
                 return
+            segment.seal()
+            if not whole or self._segments[slot + 1].base_offset != segment.next_offset:
+                # Of what was not fsynced an earlier part may be lost and a later one be there: no holes.
+                self._drop_from(slot + 1, f"it does not follow {segment.path(LOG_SUFFIX).name}, which ends now")
+                return
+
+    def _drop_from(self, slot: int, why: str) -> None:
+        for segment in reversed(self._segments[slot:]):
+            self._report.cuts.append(Cut(segment.path(LOG_SUFFIX), 0, segment.size, why))
+            self._remove_segment(segment)
+        del self._segments[slot:]
 
     def _check_segment(self, segment: Segment, recovery_point: int) -> bool:
         """Go through one segment and build its indexes again; return whether it was whole.
@@ -213,12 +218,13 @@ class Recovery:
 
     def _skip_checked(self, segment: Segment, recovery_point: int) -> int:
         """Note the batches below the recovery point by their headers; return where the first other one begins."""
-        if segment.base_offset >= recovery_point:
-            return 0
         end = 0
-        for position, header in segment.headers():
+        below = segment.headers()
+        # Not one header further than that: what follows may be torn.
+        while segment.next_offset < recovery_point and end < segment.size:
+            position, header = next(below)
             if header.next_offset > recovery_point:
-                return position
+                break
             segment.note(header, position, self._config.index_interval_bytes)
             self._replay(header)
             end = position + header.size_bytes

@@ -96,6 +96,7 @@ class Segment:
         if self._index_write_due:
             # Before the batch, so that a failure leaves nothing half done.
             self._write_indexes()
+        self._sealed = False  # a roll that failed had sealed it
         position = self.size
         try:
             self._disk.write(self.file, batch, position)
@@ -156,6 +157,11 @@ class Segment:
             self.times.maybe_append(timestamp_ms, offset)
         self._write_indexes()
         self._sealed = True
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether its indexes are complete on disk, as those of all but the newest are."""
+        return self._sealed
 
     @property
     def is_dirty(self) -> bool:

@@ -76,6 +76,8 @@ def _header(held: bytes | memoryview, at: int, file: File, position: int, end: i
 
 
 def _why(held: bytes | memoryview, at: int, error: RecordError) -> str:
+    if len(held) - at < HEADER_SIZE:
+        return f"torn: {len(held) - at} bytes where a header should be"
     if not any(held[at : at + HEADER_SIZE]):
         return "zeros where a batch should be"
     return str(error)

@@ -1,0 +1,494 @@
+from pathlib import Path
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import iter_headers, read_header
+from odradek.storage.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    DiskError,
+    LogClosed,
+    OffsetOutOfRange,
+    OffsetsNotMonotonic,
+    TornWrite,
+)
+from odradek.storage.files import DISK
+from odradek.storage.log import Log, LogConfig
+
+from tests.storage.batches import append, batch, headers_of, read_all
+from tests.support.disk import FaultyDisk
+
+NEVER = 2**63 - 1
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "topic-0"
+
+
+def opened(
+    directory: Path, clean: bool = True, now_ms: int = 1000, disk=DISK, start: int = 0, point: int = 0, **config
+) -> Log:
+    return Log.open(
+        directory,
+        LogConfig(**config),
+        clean=clean,
+        now_ms=now_ms,
+        recovery_point=point,
+        log_start_offset=start,
+        disk=disk,
+    )
+
+
+def filled(directory: Path, batches: int, records: int = 2, **config) -> Log:
+    log = opened(directory, **config)
+    for number in range(batches):
+        append(log, batch(log.log_end_offset, records, timestamp_ms=1000 + 10 * number))
+    return log
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def test_an_empty_log_starts_and_ends_at_0_and_reads_as_nothing(directory: Path) -> None:
+    log = opened(directory)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.size_bytes) == (0, 0, 0, 0)
+    assert len(log.read(0, 1000, 0)) == 0
+    assert log.read(0, 1000, 0).read() == b""
+    assert log.find_time(0, NEVER) is None
+    assert log.max_timestamp() == (-1, -1)
+    assert names(directory) == [f"{0:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")]
+
+
+def test_what_is_read_is_what_was_appended_byte_for_byte(directory: Path) -> None:
+    log = opened(directory)
+    data = b"".join(batch(offset, 3) for offset in (0, 3, 6))
+    for position, header in iter_headers(data):
+        log.append(data[position : position + header.size_bytes], header, 1000)
+    assert log.read(0, 1 << 20, NEVER).read() == data
+    assert bytes(log.read(0, 1 << 20, NEVER).read_nowait() or b"") == data
+    assert log.size_bytes == len(data)
+
+
+def test_a_read_from_the_middle_of_a_batch_gives_the_whole_batch(directory: Path) -> None:
+    log = filled(directory, 3, records=5)
+    for offset in range(5, 10):
+        assert read_header(log.read(offset, 1 << 20, NEVER).read()).base_offset == 5
+
+
+def test_the_first_batch_comes_whole_even_where_it_exceeds_the_limit(directory: Path) -> None:
+    log = opened(directory)
+    large = batch(0, size=1000)
+    append(log, large)
+    append(log, batch(1))
+    assert log.read(0, 10, NEVER).read() == large
+    assert log.read(0, 10, NEVER, minimum_one=False).read() == large[:10]
+    assert len(log.read(0, 0, NEVER, minimum_one=False)) == 0
+
+
+def test_a_limit_inside_a_segment_never_skips_to_the_next_segment(directory: Path) -> None:
+    log = filled(directory, 30, segment_bytes=400)
+    assert len(names(directory)) > 3 * 4
+    for limit in (1, 77, 100, 399, 5000):
+        offsets = [header.base_offset for _, header in iter_headers(read_all(log, limit))]
+        assert offsets == list(range(0, 60, 2))
+
+
+def test_a_read_at_a_segments_last_batch_ends_with_the_segment(directory: Path) -> None:
+    log = filled(directory, 10, segment_bytes=200)
+    first = read_header(log.read(0, 1 << 20, NEVER).read())
+    assert len(log.read(0, 1 << 20, NEVER)) < log.size_bytes
+    assert read_header(log.read(first.next_offset, 1 << 20, NEVER).read()).base_offset == first.next_offset
+
+
+def test_nothing_at_or_past_up_to_is_read(directory: Path) -> None:
+    log = filled(directory, 10, segment_bytes=400)
+    for up_to in range(20):
+        visible = [header.base_offset for _, header in iter_headers(log.read(0, 1 << 20, up_to).read())]
+        assert all(base + 2 <= up_to for base in visible)
+    assert len(log.read(8, 1 << 20, 8)) == 0
+    assert len(log.read(12, 1 << 20, 8)) == 0
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 21, NEVER])
+def test_a_read_outside_of_the_log_is_out_of_range(directory: Path, offset: int) -> None:
+    log = filled(directory, 10)
+    log.advance_log_start(4)
+    with pytest.raises(OffsetOutOfRange) as caught:
+        log.read(offset, 100, NEVER)
+    assert (caught.value.start, caught.value.end, caught.value.code) == (4, 20, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def test_in_a_gap_the_next_batch_is_read(directory: Path) -> None:
+    log = opened(directory)
+    append(log, batch(0))
+    append(log, batch(100))
+    assert read_header(log.read(50, 1 << 20, NEVER).read()).base_offset == 100
+
+
+def test_a_range_that_was_handed_out_outlives_its_segment_and_its_log(directory: Path) -> None:
+    log = filled(directory, 10, segment_bytes=200)
+    held = log.read(0, 1 << 20, NEVER)
+    expected = held.read()
+    log.advance_log_start(20)
+    assert held.read() == expected
+    log.delete()
+    assert held.read() == expected
+    assert not directory.exists()
+
+
+def test_a_corrupt_batch_is_named_when_a_read_has_to_pass_it(directory: Path) -> None:
+    log = filled(directory, 3)
+    with (directory / f"{0:020d}.log").open("r+b") as file:
+        file.seek(log.read(2, 1, NEVER).position)
+        file.write(bytes(61))
+    log.close()
+    log = opened(directory)
+    assert not log.recovery.clean
+    log = filled(directory.with_name("other-0"), 3)
+    log._active._last = None  # as if it had been opened so
+    with (log.directory / f"{0:020d}.log").open("r+b") as file:
+        file.seek(20)
+        file.write(b"\xff")
+        file.seek(8)
+        file.write(b"\0\0\0\1")
+    with pytest.raises(CorruptBatch, match=r"00000\.log at 0: ") as caught:
+        log.read(5, 100, NEVER)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+# -- appending and rolling ----------------------------------------------------------------------------
+
+
+def test_offsets_cannot_go_back(directory: Path) -> None:
+    log = filled(directory, 3)
+    with pytest.raises(OffsetsNotMonotonic):
+        append(log, batch(5))
+    append(log, batch(6))
+    assert log.log_end_offset == 7
+
+
+def test_a_segment_is_full_at_segment_bytes(directory: Path) -> None:
+    size = len(batch(0))
+    log = opened(directory, segment_bytes=3 * size)
+    for offset in range(7):
+        append(log, batch(offset))
+    assert [name for name in names(directory) if name.endswith(".log")] == [f"{o:020d}.log" for o in (0, 3, 6)]
+
+
+def test_a_batch_larger_than_a_segment_is_refused(directory: Path) -> None:
+    log = opened(directory, segment_bytes=100)
+    with pytest.raises(BatchTooLarge) as caught:
+        append(log, batch(0, size=200))
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert log.log_end_offset == 0
+
+
+def test_a_segment_rolls_by_the_age_of_its_first_batchs_timestamp(directory: Path) -> None:
+    log = opened(directory, segment_ms=500)
+    append(log, batch(0, timestamp_ms=1000), now_ms=1000)
+    append(log, batch(1, timestamp_ms=1500), now_ms=9000)
+    assert len(log._segments) == 1
+    append(log, batch(2, timestamp_ms=1501), now_ms=9000)
+    assert len(log._segments) == 2
+
+
+def test_a_segment_whose_records_have_no_timestamp_rolls_by_the_clock(directory: Path) -> None:
+    log = opened(directory, segment_ms=500, now_ms=1000)
+    append(log, batch(0, timestamp_ms=-1), now_ms=1000)
+    append(log, batch(1, timestamp_ms=-1), now_ms=1500)
+    assert len(log._segments) == 1
+    append(log, batch(2, timestamp_ms=-1), now_ms=1501)
+    assert len(log._segments) == 2
+
+
+def test_a_segment_rolls_when_an_index_is_full(directory: Path) -> None:
+    log = opened(directory, index_interval_bytes=0, segment_index_bytes=48)
+    for offset in range(10):
+        append(log, batch(offset, timestamp_ms=1000 + offset))
+    # 48 bytes are 4 entries of the time index, one of them kept for the roll; the first batch has none.
+    assert [segment.base_offset for segment in log._segments] == [0, 4, 8]
+    assert all(path.stat().st_size <= 48 for path in directory.glob("*index"))
+
+
+def test_a_segment_rolls_when_an_offset_would_not_fit_its_index(directory: Path) -> None:
+    log = opened(directory)
+    append(log, batch(0))
+    append(log, batch(2**31 - 1))
+    append(log, batch(2**31 + 5))
+    append(log, batch(2**40))
+    assert [segment.base_offset for segment in log._segments] == [0, 2**31, 2**40]
+    assert [header.base_offset for header in headers_of(log)] == [0, 2**31 - 1, 2**31 + 5, 2**40]
+
+
+def test_an_empty_segment_gives_way_to_one_that_begins_where_it_must(directory: Path) -> None:
+    log = opened(directory)
+    append(log, batch(2**40))
+    assert [name for name in names(directory) if name.endswith(".log")] == [f"{2**40:020d}.log"]
+    assert len(read_all(log)) == log.size_bytes
+
+
+def test_a_config_that_is_replaced_counts_from_the_next_append(directory: Path) -> None:
+    log = filled(directory, 3)
+    log.config = LogConfig(segment_bytes=200)
+    append(log, batch(6))
+    assert len(log._segments) == 2
+
+
+def test_rolling_an_empty_segment_does_nothing(directory: Path) -> None:
+    log = opened(directory)
+    log.roll(1000)
+    assert len(log._segments) == 1
+
+
+def test_many_old_segments_keep_few_files_open(directory: Path) -> None:
+    log = filled(directory, 60, segment_bytes=100)
+    log.flush()
+    read_all(log)
+    assert sum(segment._file is not None for segment in log._segments) == 8 + 1
+
+
+# -- time -------------------------------------------------------------------------------------------
+
+
+def test_find_time_gives_the_first_record_not_earlier(directory: Path) -> None:
+    log = filled(directory, 50, records=3, segment_bytes=900, index_interval_bytes=100)
+    stamps = [(1000 + 10 * number + i, 3 * number + i) for number in range(50) for i in range(3)]
+    for timestamp in range(990, 1500):
+        expected = next(((t, o, 0) for t, o in stamps if t >= timestamp), None)
+        assert log.find_time(timestamp, NEVER) == expected
+
+
+def test_find_time_sees_nothing_past_up_to_nor_before_the_start(directory: Path) -> None:
+    log = filled(directory, 10)
+    assert log.find_time(1040, 8) is None
+    assert log.find_time(1040, 9) == (1040, 8, 0)
+    log.advance_log_start(5)
+    assert log.find_time(0, NEVER) == (1021, 5, 0)
+
+
+def test_max_timestamp_is_that_of_the_first_record_that_has_it(directory: Path) -> None:
+    log = opened(directory, segment_bytes=300)
+    for offset, timestamp in enumerate([5, 90, 7, 90, 8, 3, 2, 1, 1]):
+        append(log, batch(offset, timestamp_ms=timestamp))
+    assert log.max_timestamp() == (90, 1)
+    log.close()
+    assert opened(directory, segment_bytes=300).max_timestamp() == (90, 1)
+
+
+# -- flushing ----------------------------------------------------------------------------------------
+
+
+def test_a_flush_moves_the_recovery_point(directory: Path) -> None:
+    log = filled(directory, 5, flush_messages=4)
+    assert (log.unflushed_records, log.needs_flush(1000)) == (10, True)
+    log.flush(4)
+    assert (log.recovery_point, log.unflushed_records, log.needs_flush(1000)) == (4, 6, True)
+    log.flush()
+    assert (log.recovery_point, log.unflushed_records, log.needs_flush(NEVER)) == (10, 0, False)
+
+
+def test_flush_ms_counts_from_the_last_flush(directory: Path) -> None:
+    log = filled(directory, 1, flush_ms=100)
+    assert not log.needs_flush(1099)
+    assert log.needs_flush(1100)
+    log.flush(now_ms=1150)
+    append(log, batch(2))
+    assert not log.needs_flush(1249)
+    assert log.needs_flush(1250)
+
+
+def test_a_roll_asks_for_a_flush_of_what_it_finished(directory: Path) -> None:
+    log = filled(directory, 1)
+    assert not log.needs_flush(1000)
+    log.roll(1000)
+    assert log.needs_flush(1000)
+    log.flush(log.log_end_offset)
+    assert not log.needs_flush(1000)
+
+
+def test_after_a_failed_fsync_the_log_takes_nothing_more(directory: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk)
+    append(log, batch(0))
+    disk.fsync_fails = True
+    with pytest.raises(DiskError, match="fsync"):
+        log.flush()
+    disk.fsync_fails = False
+    assert log.recovery_point == 0
+    for attempt in (lambda: append(log, batch(1)), log.flush, lambda: log.roll(0), log.close):
+        with pytest.raises(LogClosed, match="fsync"):
+            attempt()
+    assert len(log.read(0, 100, NEVER)) > 0
+
+
+# -- full disks --------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_refuses_the_batch_and_the_log_goes_on_when_there_is_room(directory: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk, index_interval_bytes=0)
+    append(log, batch(0))
+    for room in range(len(batch(1))):
+        disk.room_bytes = room
+        with pytest.raises(DiskError, match="No space") as caught:
+            append(log, batch(1))
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert log.log_end_offset == 1
+        assert (directory / f"{0:020d}.log").read_bytes() == read_all(log) == batch(0)
+    disk.room_bytes = None
+    append(log, batch(1))
+    assert read_all(log) == batch(0) + batch(1)
+
+
+def test_a_roll_on_a_full_disk_leaves_the_log_as_it_was(directory: Path) -> None:
+    for room in range(100):
+        disk = FaultyDisk()
+        path = directory.with_name(f"topic-{room}")
+        log = opened(path, disk=disk, segment_bytes=100, index_interval_bytes=0)
+        append(log, batch(0))
+        disk.room_bytes = room
+        try:
+            append(log, batch(1))
+            expected = 2
+        except DiskError:
+            expected = 1
+        disk.room_bytes = None
+        assert log.log_end_offset == expected
+        while log.log_end_offset < 4:
+            append(log, batch(log.log_end_offset))
+        assert [header.base_offset for header in headers_of(log)] == [0, 1, 2, 3]
+        disk.kill()
+        assert [header.base_offset for header in headers_of(opened(path, clean=False, disk=disk))] == [0, 1, 2, 3]
+
+
+def test_a_batch_that_can_neither_be_written_nor_cut_off_closes_the_log(directory: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk)
+    append(log, batch(0))
+    disk.room_bytes, disk.truncate_fails = 30, True
+    with pytest.raises(TornWrite, match="torn batch"):
+        append(log, batch(1))
+    disk.room_bytes, disk.truncate_fails = None, False
+    with pytest.raises(LogClosed):
+        append(log, batch(1))
+    assert read_all(log) == batch(0)
+    with pytest.raises(LogClosed):
+        log.close()
+    again = opened(directory, clean=True, disk=disk)
+    assert read_all(again) == batch(0)
+    assert [cut.size for cut in again.recovery.cuts] == [30]
+
+
+# -- truncating --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 9, 10, 11, 19])
+def test_truncating_drops_every_batch_that_reaches_the_offset(directory: Path, offset: int) -> None:
+    log = filled(directory, 10, segment_bytes=300, index_interval_bytes=0)
+    log.flush()
+    log.truncate_to(offset)
+    kept = offset // 2 * 2
+    assert log.log_end_offset == kept
+    assert log.recovery_point == kept
+    assert [header.next_offset for header in headers_of(log)] == list(range(2, kept + 1, 2))
+    append(log, batch(kept, timestamp_ms=5000))
+    assert log.find_time(4000, NEVER) == (5000, kept, 0)
+    assert log.find_time(1000 + 10 * (kept // 2), NEVER) == (5000, kept, 0)
+    log.close()
+    assert opened(directory).log_end_offset == kept + 1
+
+
+def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
+    log = opened(directory, segment_bytes=250)
+    for number in range(9):
+        append(log, batch(number, producer_id=7, sequence=number, leader_epoch=number // 3))
+    log.truncate_to(4)
+    assert log.epochs.entries == ((0, 0), (1, 3))
+    producer = log.producers.get(7)
+    assert producer is not None
+    assert producer.last_sequence == 3
+
+
+def test_truncating_to_the_end_does_nothing(directory: Path) -> None:
+    log = filled(directory, 3)
+    log.truncate_to(6)
+    assert log.log_end_offset == 6
+
+
+# -- the log's start ---------------------------------------------------------------------------------
+
+
+def test_advancing_the_start_removes_whole_segments_below_it(directory: Path) -> None:
+    log = filled(directory, 10, segment_bytes=200)
+    log.advance_log_start(9)
+    assert log.log_start_offset == 9
+    assert [segment.base_offset for segment in log._segments][:2] == [8, 10] or log._segments[0].base_offset == 8
+    log.advance_log_start(5)
+    assert log.log_start_offset == 9
+    with pytest.raises(OffsetOutOfRange):
+        log.advance_log_start(21)
+    log.advance_log_start(20)
+    assert len(log.read(20, 100, NEVER)) == 0
+    assert log.epochs.entries == ((0, 20),)
+
+
+def test_the_start_is_remembered_by_its_checkpoint(directory: Path) -> None:
+    log = filled(directory, 10, segment_bytes=200)
+    log.advance_log_start(9)
+    log.close()
+    log = opened(directory, start=9, segment_bytes=200)
+    assert (log.log_start_offset, log.log_end_offset) == (9, 20)
+
+
+def test_a_start_beyond_the_end_begins_an_empty_log_there(directory: Path) -> None:
+    filled(directory, 3).close()
+    log = opened(directory, start=50)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (50, 50, 0)
+    append(log, batch(50))
+
+
+# -- opening again -----------------------------------------------------------------------------------
+
+
+def test_a_clean_reopening_checks_nothing_and_goes_on(directory: Path) -> None:
+    log = filled(directory, 100, segment_bytes=3000, index_interval_bytes=300)
+    before = read_all(log)
+    log.close()
+    log = opened(directory, segment_bytes=3000, index_interval_bytes=300)
+    assert log.recovery.clean
+    assert log.recovery.checked_bytes == 0
+    assert (log.log_end_offset, log.recovery_point) == (200, 200)
+    append(log, batch(200))
+    assert read_all(log) == before + batch(200)
+
+
+def test_closing_twice_is_fine_and_a_closed_log_takes_nothing(directory: Path) -> None:
+    log = filled(directory, 1)
+    log.close()
+    log.close()
+    with pytest.raises(LogClosed, match="is closed"):
+        append(log, batch(2))
+
+
+def test_reopening_without_a_write_changes_no_file(directory: Path) -> None:
+    filled(directory, 100, segment_bytes=3000, index_interval_bytes=300).close()
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    opened(directory).close()
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_a_log_set_aside_frees_its_name_at_once(directory: Path) -> None:
+    old, new = filled(directory, 3), None
+    old.set_aside()
+    new = filled(directory, 1)
+    new.set_aside()
+    assert not directory.exists()
+    assert {path.name for path in directory.parent.iterdir()} == {"topic-0.0-delete", "topic-0.1-delete"}
+    old.delete()
+    Log.remove_set_aside(directory.parent / "topic-0.1-delete")
+    assert list(directory.parent.iterdir()) == []

@@ -1,0 +1,308 @@
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from odradek.protocol.records.batch import read_header
+from odradek.storage.errors import CorruptBatch
+from odradek.storage.files import DISK
+from odradek.storage.log import Log, LogConfig
+from odradek.storage.segment import segment_name
+
+from tests.storage.batches import append, batch, headers_of, read_all
+from tests.support.disk import FaultyDisk, PowerCut
+
+NEVER = 2**63 - 1
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
+
+
+def opened(directory: Path, *, clean: bool = False, point: int = 0, start: int = 0, disk=DISK) -> Log:
+    return Log.open(
+        directory, CONFIG, clean=clean, now_ms=1000, recovery_point=point, log_start_offset=start, disk=disk
+    )
+
+
+def written(directory: Path, batches: int) -> list[bytes]:
+    """Write so many batches of an idempotent producer, and leave without a word; return them."""
+    log = opened(directory)
+    all_batches = [
+        batch(n, producer_id=3, sequence=n, timestamp_ms=1000 + n, leader_epoch=n // 4) for n in range(batches)
+    ]
+    for data in all_batches:
+        append(log, data)
+    log.epochs.save()
+    return all_batches
+
+
+def log_file(directory: Path, base_offset: int = 0) -> Path:
+    return directory / f"{segment_name(base_offset)}.log"
+
+
+def check_whole(log: Log, batches: list[bytes]) -> None:
+    """The log is these batches by content, by look-ups of offset and time, in producers and epochs; and it goes on."""
+    end = len(batches)
+    assert log.log_end_offset == end
+    assert read_all(log) == b"".join(batches)
+    for offset in range(end):
+        assert read_header(log.read(offset, 1, NEVER).read()).base_offset == offset
+        assert log.find_time(1000 + offset, NEVER) == (1000 + offset, offset, offset // 4)
+    producer = log.producers.get(3)
+    assert (producer.last_sequence if producer else -1) == end - 1
+    assert log.epochs.entries == tuple((n // 4, n) for n in range(0, end, 4))
+    append(log, batch(end, producer_id=3, sequence=end, timestamp_ms=1000 + end, leader_epoch=end // 4))
+    assert log.log_end_offset == end + 1
+
+
+# -- torn ends -----------------------------------------------------------------------------------------
+
+
+def test_a_log_cut_at_any_byte_keeps_every_whole_batch(tmp_path: Path) -> None:
+    batches = written(tmp_path / "whole-0", 3)
+    content = b"".join(batches)
+    ends = [len(b"".join(batches[:count])) for count in range(4)]
+    for size in range(len(content) + 1):
+        directory = tmp_path / f"cut-{size}"
+        directory.mkdir()
+        log_file(directory).write_bytes(content[:size])
+        log = opened(directory)
+        whole = sum(end <= size for end in ends) - 1
+        assert log.recovery.checked_bytes == ends[whole]
+        assert [cut.size for cut in log.recovery.cuts] == ([size - ends[whole]] if size > ends[whole] else [])
+        check_whole(log, batches[:whole])
+
+
+TAILS: dict[str, Callable[[bytes], bytes]] = {
+    "zeros": lambda data: bytes(500),
+    "garbage": lambda data: random.Random(1).randbytes(500),
+    "a batch with a flipped bit": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "a batch with a flipped bit and sound ones behind it": lambda data: data[:-1] + bytes([data[-1] ^ 1]) + batch(6),
+    "a batch of magic 1": lambda data: data[:16] + b"\1" + data[17:],
+    "an old offset": lambda data: batch(4),
+    "a negative length": lambda data: data[:8] + b"\xff\xff\xff\xff" + data[12:],
+    "a length too large": lambda data: data[:8] + b"\x7f\xff\xff\xff" + data[12:],
+    "one byte": lambda data: data[:1],
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_whatever_a_crash_leaves_behind_is_cut_off(tmp_path: Path, tail: str) -> None:
+    batches = written(tmp_path, 5)
+    newest = sorted(tmp_path.glob("*.log"))[-1]
+    end = newest.stat().st_size
+    garbage = TAILS[tail](batch(5, producer_id=3, sequence=5))
+    with newest.open("ab") as file:
+        file.write(garbage)
+    log = opened(tmp_path)
+    (cut,) = log.recovery.cuts
+    assert (cut.path, cut.position, cut.size) == (newest, end, len(garbage))
+    assert cut.why
+    assert newest.name in log.recovery.lines()[0]
+    assert newest.stat().st_size == end
+    check_whole(log, batches)
+
+
+def test_after_a_cut_later_segments_go(tmp_path: Path) -> None:
+    batches = written(tmp_path, 20)
+    segments = sorted(tmp_path.glob("*.log"))
+    assert len(segments) >= 4
+    with segments[1].open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\xff")
+    kept = int(segments[2].stem) - 1
+    log = opened(tmp_path)
+    assert sorted(tmp_path.glob("*.log")) == segments[:2]
+    assert [cut.path for cut in log.recovery.cuts] == [segments[1], *reversed(segments[2:])]
+    check_whole(log, batches[:kept])
+
+
+# -- the recovery point --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", range(21))
+def test_only_batches_from_the_recovery_point_on_are_checked(tmp_path: Path, point: int) -> None:
+    batches = written(tmp_path, 20)
+    log = opened(tmp_path, point=point)
+    assert log.recovery.checked_bytes == sum(len(data) for data in batches[point:])
+    assert log.recovery_point == point
+    check_whole(log, batches)
+
+
+def test_a_bad_batch_below_the_recovery_point_is_not_searched_for_but_named_when_it_is_read(tmp_path: Path) -> None:
+    written(tmp_path, 20)
+    with log_file(tmp_path).open("r+b") as file:
+        file.seek(8)
+        file.write(b"\0\0\0\0")
+    log = opened(tmp_path, point=15)
+    assert log.recovery.cuts == []
+    with pytest.raises(CorruptBatch):
+        log.read(0, 100, NEVER)
+    assert len(log.read(15, 100, NEVER)) > 0
+
+
+def test_a_header_that_breaks_the_newest_segment_below_the_recovery_point_is_refused_and_not_cut(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, 3)
+    with log_file(tmp_path).open("r+b") as file:
+        file.seek(len(batch(0)) + 8)
+        file.write(b"\0\0\0\0")
+    before = log_file(tmp_path).read_bytes()
+    with pytest.raises(CorruptBatch, match=r"00000\.log at 7\d: "):
+        opened(tmp_path, point=3)
+    assert log_file(tmp_path).read_bytes() == before
+
+
+def test_a_recovery_point_past_the_end_checks_nothing_away(tmp_path: Path) -> None:
+    batches = written(tmp_path, 20)
+    log = opened(tmp_path, point=1000)
+    assert log.recovery_point == 20
+    check_whole(log, batches)
+
+
+# -- indexes and leftovers -----------------------------------------------------------------------------
+
+
+def damages() -> dict[str, Callable[[Path], object]]:
+    return {
+        "missing": lambda path: path.unlink(),
+        "empty": lambda path: path.write_bytes(b""),
+        "not whole entries": lambda path: path.write_bytes(path.read_bytes() + b"\1"),
+        "too long, zeros as Kafka preallocates": lambda path: path.write_bytes(path.read_bytes() + bytes(24 * 50)),
+        "garbage": lambda path: path.write_bytes(b"\xff" * 24),
+    }
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", damages())
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_index_is_built_again(tmp_path: Path, suffix: str, damage: str, clean: bool) -> None:
+    batches = written(tmp_path, 30)
+    opened(tmp_path).close()
+    for index in tmp_path.glob(f"*{suffix}"):
+        damages()[damage](index)
+    check_whole(opened(tmp_path, clean=clean, point=30), batches)
+
+
+def test_a_clean_marker_over_a_torn_end_is_not_believed(tmp_path: Path) -> None:
+    batches = written(tmp_path, 5)
+    log = opened(tmp_path)
+    log.close()
+    newest = sorted(tmp_path.glob("*.log"))[-1]
+    with newest.open("ab") as file:
+        file.write(b"torn")
+    log = opened(tmp_path, clean=True)
+    assert not log.recovery.clean
+    check_whole(log, batches)
+
+
+def test_leftovers_go_and_strangers_stay(tmp_path: Path) -> None:
+    batches = written(tmp_path, 3)
+    for name in (
+        "00000000000000000007.log.deleted",
+        "00000000000000000009.index",
+        "x.tmp",
+        f"{segment_name(0)}.log.cleaned",
+    ):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "partition.metadata").write_bytes(b"version: 0\ntopic_id: x")
+    (tmp_path / "123.log").write_bytes(b"not ours")
+    log = opened(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {f"{segment_name(0)}{suffix}" for suffix in (".log", ".index", ".timeindex")} | {
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "123.log",
+    }
+    check_whole(log, batches)
+
+
+def test_a_roll_that_was_cut_short_hides_nothing(tmp_path: Path) -> None:
+    batches = written(tmp_path, 5)
+    log_file(tmp_path, 3).write_bytes(b"")
+    for clean in (False, True):
+        assert opened(tmp_path, clean=clean).log_end_offset == 5
+    check_whole(opened(tmp_path), batches)
+
+
+# -- stopping at every step -----------------------------------------------------------------------------
+
+
+def workload(directory: Path, disk: FaultyDisk, progress: list[int], point: list[int]) -> None:
+    """Append, roll and flush; `progress` counts the batches that were answered, `point` the flushed ones."""
+    log = opened(directory, disk=disk)
+    for number in range(8):
+        append(
+            log,
+            batch(
+                number, size=60, producer_id=3, sequence=number, timestamp_ms=1000 + number, leader_epoch=number // 4
+            ),
+        )
+        progress[0] += 1
+        if number in (1, 5):
+            log.flush()
+            point[0] = log.recovery_point
+    log.close()
+    point[0] = log.recovery_point
+
+
+def expected_batches(count: int) -> list[bytes]:
+    return [
+        batch(n, size=60, producer_id=3, sequence=n, timestamp_ms=1000 + n, leader_epoch=n // 4) for n in range(count)
+    ]
+
+
+def moments(directory: Path) -> list[int]:
+    """Where to stop: at each operation of the workload, and in the middle and at the last byte of each write."""
+    marks = stopped(directory, None)[0].marks
+    spans = pairwise(marks)
+    return sorted({step for start, end in spans for step in (start, (start + end) // 2, end - 1)})
+
+
+def stopped(directory: Path, steps: int | None) -> tuple[FaultyDisk, int, int]:
+    disk, progress, point = FaultyDisk(), [0], [0]
+    if steps is not None:
+        disk.stop_after(steps)
+    with suppress(PowerCut):
+        workload(directory, disk, progress, point)
+    return disk, progress[0], point[0]
+
+
+def test_a_kill_at_every_step_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    for steps in moments(tmp_path / "count"):
+        directory = tmp_path / str(steps)
+        disk, answered, point = stopped(directory, steps)
+        disk.kill()
+        log = opened(directory, point=point, disk=disk)
+        assert answered <= log.log_end_offset <= answered + 1
+        check_whole(log, expected_batches(log.log_end_offset))
+
+
+def test_a_power_cut_at_every_step_loses_nothing_that_was_flushed(tmp_path: Path) -> None:
+    for steps in moments(tmp_path / "count"):
+        directory = tmp_path / str(steps)
+        disk, answered, point = stopped(directory, steps)
+        disk.lose(seed=steps)
+        log = opened(directory, point=point, disk=disk)
+        assert point <= log.log_end_offset <= answered + 1
+        check_whole(log, expected_batches(log.log_end_offset))
+
+
+def test_a_recovery_that_is_itself_cut_short_can_be_done_again(tmp_path: Path) -> None:
+    batches = written(tmp_path / "source", 20)
+    segments = {path.name: path.read_bytes() for path in (tmp_path / "source").iterdir()}
+    victim = sorted(name for name in segments if name.endswith(".log"))[2]
+    kept = int(victim[:20])
+    for steps in range(0, 400, 7):
+        directory = tmp_path / str(steps)
+        directory.mkdir()
+        for name, content in segments.items():
+            (directory / name).write_bytes(content if name != victim else b"torn" + content)
+        disk = FaultyDisk()
+        disk.stop_after(steps)
+        with suppress(PowerCut):
+            opened(directory, disk=disk)
+        disk.kill()
+        assert [header.base_offset for header in headers_of(opened(directory, disk=disk))] == list(range(kept))
+        check_whole(opened(directory), batches[:kept])
