@@ -32,6 +32,9 @@ from .events import CommitOffsets, Create, Heartbeat, Joined, Left, Loaded, Sync
 from .machine import Group, GroupLimits
 from .partitions import partition_for
 
+MAX_GROUP_ID_BYTES = 2**15 - 1
+"""What a record's key can hold, though newer requests can say more."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -257,6 +260,8 @@ class GroupCoordinator:
 
     def _admission(self, group_id: str) -> ErrorCode:
         """Whether a group that is not in the cache may be asked for here."""
+        if len(group_id.encode()) > MAX_GROUP_ID_BYTES:
+            return ErrorCode.INVALID_GROUP_ID
         partition = partition_for(group_id, self._log.partition_count())
         if partition in self.loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

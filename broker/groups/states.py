@@ -31,12 +31,13 @@ class GroupState(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
 
     # The next generation is known; syncs are parked until the leader sends the assignment. Commits are told
-    # REBALANCE_IN_PROGRESS.   -> Stable when the assignment is committed, -> PreparingRebalance when membership or
-    # metadata change, -> Dead.
+    # REBALANCE_IN_PROGRESS.
+    #   -> Stable when the assignment is committed, -> PreparingRebalance when membership or metadata change, -> Dead.
     COMPLETING_REBALANCE = "CompletingRebalance"
 
-    # Everyone has an assignment: heartbeats and syncs are answered at once, a follower's join with the same metadata
-    # too.   -> PreparingRebalance when membership or metadata change or the leader joins again, -> Dead.
+    # Everyone has an assignment: heartbeats and syncs are answered at once, a follower's join too.
+    #   -> PreparingRebalance when membership or metadata change or the leader joins again, -> Dead,
+    #   -> Empty only by replay: the log goes from generation to generation, what lay between them was in memory.
     STABLE = "Stable"
 
     # Deleted, or moved to another coordinator: every request is told to look for the coordinator again. -> nowhere.
@@ -47,7 +48,7 @@ LEGAL: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.STABLE, GroupState.DEAD}),
     GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
     GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
 """From each state, where a group may go next."""
