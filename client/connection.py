@@ -13,7 +13,7 @@ its high mark. `send` holds nobody back: its callers count what they have under 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .. import __version__
 from ..protocol.errors import ErrorCode, KafkaError
@@ -150,8 +150,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- the transport's side ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer.writable()
