@@ -1,0 +1,168 @@
+"""A group of three members, each another client: one leaves, one is killed, the last has everything."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.support import group_member
+from tests.support.clients import create_topic
+from tests.support.process import BrokerProcess
+
+PARTITIONS = 6
+A_WAVE = 300
+WITHIN_S = 30.0
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
+
+Place = tuple[int, int]
+
+
+class Member:
+    """A member's process and what it said so far."""
+
+    def __init__(self, client: str, address: str, group: str, topic: str, log: Path) -> None:
+        command = [sys.executable, str(Path(group_member.__file__)), client, address, group, topic]
+        self.client = client
+        with log.open("w") as errors:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.assigned: list[int] = []
+        self.consumed: list[Place] = []
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line)
+
+    def listen(self, within_s: float) -> None:
+        """Takes in one line, if one comes in time."""
+        try:
+            line = json.loads(self._lines.get(timeout=within_s))
+        except queue.Empty:
+            return
+        self.assigned = line.get("assigned", self.assigned)
+        self.consumed += [(partition, offset) for partition, offset in line.get("consumed", [])]
+
+    def leave(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(WITHIN_S) == 0, f"{self.client} did not leave in order"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        while not self._lines.empty():
+            self.listen(0)
+        assert self.process.stdout
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def join(address: str, tmp_path: Path) -> Iterator[Callable[[str, str, str], Member]]:
+    """Starts members, and ends them behind the test."""
+    started: list[Member] = []
+
+    def start(client: str, group: str, topic: str) -> Member:
+        started.append(Member(client, address, group, topic, tmp_path / f"{client}.log"))
+        return started[-1]
+
+    yield start
+    for member in started:
+        if member.process.returncode is None or not member.process.stdout or not member.process.stdout.closed:
+            member.end()
+
+
+def wait_until(members: list[Member], condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {WITHIN_S} s: {what}; " + ", ".join(
+            f"{member.client} has {member.assigned}, consumed {len(member.consumed)}" for member in members
+        )
+        for member in members:
+            member.listen(0.05)
+
+
+def share_all(members: list[Member]) -> Callable[[], bool]:
+    def condition() -> bool:
+        parts = [member.assigned for member in members]
+        given = sorted(partition for part in parts for partition in part)
+        return given == list(range(PARTITIONS)) and len({len(part) for part in parts}) == 1
+
+    return condition
+
+
+def produce_wave(address: str, topic: str) -> dict[int, int]:
+    """A wave of records over all partitions; the end offset of each partition."""
+    ends: dict[int, int] = {}
+
+    def delivered(error: object, message: confluent_kafka.Message) -> None:
+        assert error is None
+        ends[message.partition()] = max(ends.get(message.partition(), 0), message.offset() + 1)
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, "enable.idempotence": True})
+    for number in range(A_WAVE):
+        producer.produce(topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=delivered)
+    assert producer.flush(WITHIN_S) == 0
+    return ends
+
+
+@pytest.mark.parametrize("stays", range(3), ids=lambda index: f"{CLIENTS[index]} stays")
+def test_three_share_one_leaves_one_is_killed(
+    address: str, join: Callable[[str, str, str], Member], stays: int
+) -> None:
+    stay, leave, kill = (CLIENTS[(stays + turn) % 3] for turn in range(3))
+    topic, group = create_topic(address, f"three-{stays}", PARTITIONS), f"three-{stays}"
+    three = [join(client, group, topic) for client in (stay, leave, kill)]
+    staying, leaving, killed = three
+    wait_until(three, share_all(three), "three share the partitions")
+    produce_wave(address, topic)
+    everything = {(partition, offset) for partition in range(PARTITIONS) for offset in range(A_WAVE // PARTITIONS)}
+    wait_until(three, lambda: everything <= consumed_by(three), "three consume a wave")
+    assert sum(len(member.consumed) for member in three) == A_WAVE, "in a quiet group nothing comes twice"
+
+    leaving.leave()
+    wait_until([staying, killed], share_all([staying, killed]), "two share what three had")
+    killed.process.kill()
+    ends = produce_wave(address, topic)
+    wait_until([staying], share_all([staying]), "one has what two had")
+    everything = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
+    wait_until([staying], lambda: everything <= consumed_by(three), "the last consumes the second wave")
+    leaving.end()
+    assert len(staying.consumed) == len(set(staying.consumed)), "nothing comes twice to the same member"
+
+
+def consumed_by(members: list[Member]) -> set[Place]:
+    return {place for member in members for place in member.consumed}
+
+
+def test_a_group_lives_on_when_the_broker_is_killed(broker: BrokerProcess, tmp_path: Path) -> None:
+    topic = create_topic(broker.address, "survives", PARTITIONS)
+    two = [
+        Member(client, broker.address, "survivors", topic, tmp_path / f"{client}.log")
+        for client in ("confluent-kafka", "kafka-python")
+    ]
+    try:
+        wait_until(two, share_all(two), "two share the partitions")
+        produce_wave(broker.address, topic)
+        everything = {(partition, offset) for partition in range(PARTITIONS) for offset in range(A_WAVE // PARTITIONS)}
+        wait_until(two, lambda: everything <= consumed_by(two), "two consume a wave")
+        broker.kill()
+        broker.start()
+        ends = produce_wave(broker.address, topic)
+        everything = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
+        wait_until(two, lambda: everything <= consumed_by(two), "two consume the second wave")
+        assert sum(len(member.consumed) for member in two) == 2 * A_WAVE, "committed offsets are not consumed again"
+    finally:
+        for member in two:
+            member.end()
