@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from flights import COUNT, ByCarrier, Delays, FlightsMissing, carrier_names, flights, record
-from odradek.client import Admin, Consumer, Producer
+from odradek.client import Admin, Consumer, NewTopic, Producer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -60,8 +60,9 @@ def run(folder: Path) -> None:
             except TimeoutError:
                 raise DemoFailed(f"the group had not read everything after {CONSUMED_WITHIN_S} s") from None
         check("consumed by the group", consumed, truth)
+        spark_began = time.monotonic()
         rows = read_by_spark(address, folder)
-        check("read by Spark", rows, truth)
+        check(f"read by Spark in {time.monotonic() - spark_began:.0f} s with its start", rows, truth)
         console.print(delays(rows))
     console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
 
@@ -148,7 +149,7 @@ async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progre
             yield each
 
     async with Admin(address) as admin:
-        await admin.create_topic(TOPIC, partitions=PARTITIONS)
+        await admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS)])
     async with Producer(address) as producer:
         await producer.send_many(TOPIC, counted())
     bars.update(task, completed=COUNT)
@@ -181,6 +182,7 @@ async def consume(address: str, bars: Progress) -> ByCarrier:
         shares = await asyncio.gather(read(first), read(second))
     if shares[0] & shares[1] or len(shares[0] | shares[1]) != PARTITIONS or not all(shares):
         raise DemoFailed(f"the two consumers had the partitions {shares[0]} and {shares[1]} of {PARTITIONS}")
+    console.print(f"the two consumers shared the partitions: {sorted(shares[0])} and {sorted(shares[1])}")
     return sums
 
 
