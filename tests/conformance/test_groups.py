@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import queue
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from tests.support import group_member
 from tests.support.clients import create_topic
+from tests.support.lines import Lines
 from tests.support.process import BrokerProcess
 
 PARTITIONS = 6
@@ -36,36 +35,31 @@ class Member:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         self.assigned: list[int] = []
         self.consumed: list[Place] = []
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self._lines.put(line)
+        self.has_ended = False
+        self._lines = Lines(self.process)
 
     def listen(self, within_s: float) -> None:
         """Takes in one line, if one comes in time."""
-        try:
-            line = json.loads(self._lines.get(timeout=within_s))
-        except queue.Empty:
-            return
-        self.assigned = line.get("assigned", self.assigned)
-        self.consumed += [(partition, offset) for partition, offset in line.get("consumed", [])]
+        if line := self._lines.next(within_s):
+            self.hear(line)
+
+    def hear(self, line: str) -> None:
+        said = json.loads(line)
+        self.assigned = said.get("assigned", self.assigned)
+        self.consumed += [(partition, offset) for partition, offset in said.get("consumed", [])]
 
     def leave(self) -> None:
         self.process.terminate()
         assert self.process.wait(WITHIN_S) == 0, f"{self.client} did not leave in order"
 
     def end(self) -> None:
+        """Kills it if it still runs, and hears what it said last. A second call does nothing."""
         self.process.kill()
         self.process.wait()
-        self._reader.join()
-        while not self._lines.empty():
-            self.listen(0)
-        assert self.process.stdout
-        self.process.stdout.close()
+        if not self.has_ended:
+            self.has_ended = True
+            for line in self._lines.rest():
+                self.hear(line)
 
 
 @pytest.fixture
@@ -79,8 +73,7 @@ def join(address: str, tmp_path: Path) -> Iterator[Callable[[str, str, str], Mem
 
     yield start
     for member in started:
-        if member.process.returncode is None or not member.process.stdout or not member.process.stdout.closed:
-            member.end()
+        member.end()
 
 
 def wait_until(members: list[Member], condition: Callable[[], bool], what: str) -> None:

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO
+
+from tests.support.lines import Lines
 
 READY_WITHIN_S = 20.0
 KAFKA_READY_WITHIN_S = 60.0
@@ -30,6 +30,7 @@ class BrokerProcess:
         self.address = "127.0.0.1:0"
         self.log = folder / "stderr.log"
         self._process: subprocess.Popen[str] | None = None
+        self._lines: Lines | None = None
 
     @property
     def data_dir(self) -> Path:
@@ -39,7 +40,8 @@ class BrokerProcess:
         """Returns when a client can connect."""
         with self.log.open("a") as errors:
             self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=errors, text=True)
-        self.address = self.wait_until_ready(self._process)
+        self._lines = Lines(self._process)
+        self.address = self.wait_until_ready(self._process, self._lines)
         return self
 
     def command(self) -> list[str]:
@@ -49,10 +51,9 @@ class BrokerProcess:
             command += ["--set", f"{name.replace('_', '.')}={value}"]
         return command
 
-    def wait_until_ready(self, process: subprocess.Popen[str]) -> str:
+    def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
         """The address in the `ready` line, which is the first on standard output."""
-        assert process.stdout
-        line = read_line(process.stdout, READY_WITHIN_S)
+        line = lines.next(READY_WITHIN_S) or ""
         word, _, address = line.strip().partition(" ")
         assert word == "ready", f"the first line is {line!r}; {self.last_words()}"
         return address
@@ -67,8 +68,8 @@ class BrokerProcess:
         self.signal(signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> int:
-        process = self._process
-        assert process, "not started"
+        process, lines = self._process, self._lines
+        assert process and lines, "not started"
         self._process = None
         process.send_signal(number)
         try:
@@ -78,8 +79,7 @@ class BrokerProcess:
             process.wait()
             raise AssertionError(f"{number.name} did not end it in {STOPPED_WITHIN_S} s; {self.last_words()}") from None
         finally:
-            if process.stdout:
-                process.stdout.close()
+            lines.rest()
 
     def close(self) -> None:
         """For fixtures: stops what still runs."""
@@ -138,7 +138,7 @@ class KafkaProcess(BrokerProcess):
     def command(self) -> list[str]:
         return [*java(), "kafka.Kafka", str(self.properties)]
 
-    def wait_until_ready(self, process: subprocess.Popen[str]) -> str:
+    def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
         import confluent_kafka.admin
 
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.address, "log_level": 0})
@@ -171,11 +171,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def read_line(stream: IO[str], within_s: float) -> str:
-    """A line, or what there is of it at the stream's end; AssertionError where nothing comes in time."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        assert selector.select(within_s), f"no line within {within_s} s"
-    return stream.readline()

@@ -1,0 +1,80 @@
+"""The broker is killed and restarted under producers: what was acknowledged is there, once, where it was said to be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.support import steady_producer
+from tests.support.clients import create_topic
+from tests.support.lines import Lines
+from tests.support.process import BrokerProcess
+
+COUNT = 6_000
+PARTITIONS = 2
+WITHIN_S = 40.0
+
+Place = tuple[int, int]
+
+
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
+def test_nothing_acknowledged_is_lost_and_nothing_comes_twice(
+    broker: BrokerProcess, tmp_path: Path, client: str
+) -> None:
+    topic = create_topic(broker.address, "steady", PARTITIONS)
+    command = [sys.executable, str(Path(steady_producer.__file__)), client, broker.address, topic, str(COUNT)]
+    acknowledged: dict[Place, int] = {}
+    with (tmp_path / "producer.log").open("w") as errors:
+        producer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    lines = Lines(producer)
+    try:
+        acknowledge(lines, acknowledged, COUNT // 3)
+        broker.kill()
+        broker.start()
+        acknowledge(lines, acknowledged, COUNT * 2 // 3)
+        broker.stop()
+        broker.start()
+        acknowledge(lines, acknowledged, COUNT)
+        assert producer.wait(WITHIN_S) == 0
+    finally:
+        producer.kill()
+        producer.wait()
+        lines.rest()
+        print((tmp_path / "producer.log").read_text()[-3000:])
+    stored = everything(broker.address, topic)
+    assert acknowledged.items() <= stored.items(), "an acknowledged record is not where it was said to be"
+    assert sorted(stored.values()) == list(range(COUNT)), "a number is missing or comes twice"
+
+
+def acknowledge(lines: Lines, acknowledged: dict[Place, int], up_to: int) -> None:
+    """Reads the acknowledgements until there are `up_to`."""
+    while len(acknowledged) < up_to:
+        line = lines.next(WITHIN_S)
+        assert line, f"the producer {'waits' if line is None else 'ended'} after {len(acknowledged)}"
+        partition, offset, number = map(int, line.split())
+        acknowledged[partition, offset] = number
+
+
+def everything(address: str, topic: str) -> dict[Place, int]:
+    """All records of the topic by their place."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": address, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found: dict[Place, int] = {}
+    ended: set[int] = set()
+    try:
+        while len(ended) < PARTITIONS:
+            message = consumer.poll(WITHIN_S)
+            assert message is not None, "the topic cannot be read to its end"
+            if message.error() is None:
+                found[message.partition(), message.offset()] = int(message.value())
+            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+    finally:
+        consumer.close()
+    return found

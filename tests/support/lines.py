@@ -1,0 +1,42 @@
+"""Lines of a child process, read by a thread, so that waiting for one has a time limit."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+
+
+class Lines:
+    """What a process says on standard output, line by line; "" for ever when it has closed it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout
+        self._stream = process.stdout
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._stream:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def next(self, within_s: float) -> str | None:
+        """The next line, "" at the end, None where none comes in time."""
+        try:
+            line = self._lines.get(timeout=within_s)
+        except queue.Empty:
+            return None
+        if line == "":
+            self._lines.put("")
+        return line
+
+    def rest(self) -> list[str]:
+        """What is left when the process has ended; closes its standard output."""
+        self._reader.join()
+        lines: list[str] = []
+        while line := self.next(0):
+            lines.append(line)
+        self._stream.close()
+        return lines
