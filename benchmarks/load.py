@@ -1,9 +1,10 @@
-"""One load, by raw requests over one blocking socket: the client costs as little as it can, so that the figure is the broker's.
+"""One load, by raw requests over one blocking socket: the client costs as little as it can, so that the figure is the
+broker's.
 
-    python benchmarks/load.py 127.0.0.1:9092 produce-one --in-flight 64 --seconds 3
+    python -m benchmarks.load 127.0.0.1:9092 produce-one --in-flight 64 --seconds 3
 
-prints a line of JSON: requests a second, MB/s where it applies, and the median and 99th percentile of the time to answer in microseconds
-(with one request in flight). Works against any Kafka broker.
+prints a line of JSON: requests a second, MB/s where it applies, and the median and 99th percentile of the time to
+answer in microseconds (with one request in flight). Works against any Kafka broker.
 """
 
 import argparse

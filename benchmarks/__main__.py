@@ -1,0 +1,123 @@
+"""Measures this broker beside a real Kafka, the two in turn, scenario by scenario.
+
+    python -m benchmarks                      all scenarios, three rounds, median; Kafka too where KAFKA_LIB names its
+    jars python -m benchmarks --only produce       those whose name contains the word
+    python -m benchmarks --write              also writes benchmarks/results.md
+
+Nothing else should run on the machine meanwhile. Figures differ from machine to machine: what counts is the ratio.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import signal
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from .brokers import Broker, Kafka, Odradek
+from .load import Wire, check_produced, create_topic, produce
+from .scenarios import KCAT, SCENARIOS, Scenario
+
+RESULTS = Path(__file__).with_name("results.md")
+CRASH_BYTES = 2_000_000_000
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="scenarios whose name contains this")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    arguments = parser.parse_args()
+    jars = os.environ.get("KAFKA_LIB")
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
+        brokers: list[Broker] = [Odradek(Path(folder) / "odradek")]
+        if jars and not arguments.no_kafka:
+            brokers.append(Kafka(Path(folder) / "kafka", Path(jars)))
+        rows = measure(brokers, arguments.only, arguments.rounds)
+        if arguments.only in "kill -9":
+            rows += crash(brokers)
+    text = report(rows, len(brokers) > 1, arguments.rounds)
+    print(text)
+    if arguments.write:
+        RESULTS.write_text(text)
+
+
+def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
+    """A row a scenario; the brokers take turns within each."""
+    starts = {broker.name: [broker.start()] for broker in brokers}
+    for broker in brokers:
+        for _ in range(rounds - 1):
+            broker.stop()
+            starts[broker.name].append(broker.start())
+    start = Scenario("start to the first connection", "s", lambda _: 0.0, less=True)
+    rows = [row(start, [starts[broker.name] for broker in brokers])]
+    for scenario in SCENARIOS:
+        if only not in scenario.name or not _possible(scenario):
+            continue
+        figures: list[list[float]] = [[] for _ in brokers]
+        for _ in range(rounds):
+            for at, broker in enumerate(brokers):
+                figures[at].append(scenario.measure(broker))
+        rows.append(row(scenario, figures))
+        print("  ".join(rows[-1]), file=sys.stderr)
+    for broker in brokers:
+        broker.stop()
+    return rows
+
+
+def crash(brokers: list[Broker]) -> list[list[str]]:
+    """kill -9 with 2 GB in one partition: seconds until a record can be read again, and that none is missing."""
+    scenario = Scenario("kill -9 with 2 GB in the log, to serving again", "s", lambda _: 0.0, less=True)
+    figures: list[list[float]] = []
+    for broker in brokers:
+        broker.start()
+        wire = Wire(broker.address)
+        create_topic(wire, "crash")
+        data = produce("crash", 1000, 1000)
+        while (offset := check_produced(wire, data)) < CRASH_BYTES / 1000:
+            pass
+        broker.stop(signal.SIGKILL)
+        seconds = broker.start()
+        if check_produced(Wire(broker.address), data) != offset + 1000:
+            raise SystemExit(f"{broker.name} lost what it had acknowledged")
+        figures.append([seconds])
+        broker.stop()
+    return [row(scenario, figures)]
+
+
+def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
+    """Name, unit, a median a broker, the ratio (above 1 is better than Kafka) and the goal."""
+    medians = [statistics.median(each) for each in figures]
+    cells = [scenario.name, scenario.unit, *(f"{median:,.4g}" for median in medians)]
+    if len(medians) == 2:
+        ours, theirs = medians
+        ratio = theirs / ours if scenario.less and ours else ours / theirs if theirs else 0.0
+        cells += [f"{ratio:.2f}", f"{scenario.goal:g}" if scenario.goal else ""]
+    return cells
+
+
+def report(rows: list[list[str]], compared: bool, rounds: int) -> str:
+    """A table in Markdown with the machine and the date."""
+    head = ["what", "unit", "Odradek", *(["Kafka", "ratio", "goal"] if compared else [])]
+    lines = [head, ["---"] * len(head), *rows]
+    table = "\n".join("| " + " | ".join(each) + " |" for each in lines)
+    cores = len(os.sched_getaffinity(0))
+    where = f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
+    when = datetime.datetime.now(datetime.UTC).date()
+    note = "The ratio is turned where less is better: above 1, Odradek is ahead. Clients run on the same cores.\n"
+    return f"# Measured\n\n`make bench` on {when}, {where}, median of {rounds} rounds. {note}\n{table}\n"
+
+
+def _possible(scenario: Scenario) -> bool:
+    if scenario.needs == "kcat":
+        return KCAT is not None
+    return scenario.needs is None or scenario.needs in os.environ
+
+
+if __name__ == "__main__":
+    main()

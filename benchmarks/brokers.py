@@ -1,0 +1,135 @@
+"""The two brokers that are compared, each as a process: Odradek, and Apache Kafka from the jars in $KAFKA_LIB."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+READY_WITHIN_S = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Broker:
+    """A process on a port of 127.0.0.1 with a data directory of its own."""
+
+    name = ""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> float:
+        """Starts it; returns the seconds until a client can connect."""
+        raise NotImplementedError
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Stops it and waits; SIGKILL is a crash."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(60)
+            self._process = None
+
+    def remove(self) -> None:
+        """Takes its data away."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def memory_mb(self) -> float:
+        """Resident memory."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError("no VmRSS")
+
+    def cpu_s(self) -> float:
+        """CPU time used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class Odradek(Broker):
+    """`odradek serve` of this checkout."""
+
+    name = "Odradek"
+
+    def start(self) -> float:
+        command = [sys.executable, "-m", "odradek.broker", "serve", "--listen", self.address]
+        command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
+        started = time.perf_counter()
+        with (self.folder / "log").open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.startswith("ready "):
+            raise SystemExit(f"odradek did not start: see {self.folder / 'log'}")
+        return time.perf_counter() - started
+
+
+class Kafka(Broker):
+    """One KRaft node with Kafka's defaults, but for replication factors of one."""
+
+    name = "Kafka"
+
+    def __init__(self, folder: Path, jars: Path) -> None:
+        super().__init__(folder)
+        self._classpath = f"{jars}/*"
+        self._properties = folder / "server.properties"
+        controller = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": folder / "data",
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+        }
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        self._format()
+
+    def _format(self) -> None:
+        storage = ["java", "-cp", self._classpath, "kafka.tools.StorageTool"]
+        made = subprocess.run([*storage, "random-uuid"], capture_output=True, text=True, check=True)
+        cluster = made.stdout.split()[-1]
+        command = [*storage, "format", "-t", cluster, "-c", str(self._properties)]
+        subprocess.run(command, capture_output=True, check=True)
+
+    def start(self) -> float:
+        command = ["java", "-Xmx1g", "-Xms1g", "-cp", self._classpath, "kafka.Kafka", str(self._properties)]
+        started = time.perf_counter()
+        with (self.folder / "log").open("a") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, text=True)
+        deadline = started + READY_WITHIN_S
+        while time.perf_counter() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return time.perf_counter() - started
+            time.sleep(0.01)
+        raise SystemExit(f"Kafka did not start: see {self.folder / 'log'}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

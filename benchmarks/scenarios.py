@@ -1,0 +1,174 @@
+"""What is measured: each scenario takes a running broker and returns one figure. Clients are processes of their own."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from .brokers import Broker
+
+KCAT = shutil.which("kcat")
+JAVA = shutil.which("java")
+
+
+class Scenario(NamedTuple):
+    """A figure with its unit. `goal` is the ratio to Kafka to reach; where less is better, `less` is set and the ratio
+    turned."""
+
+    name: str
+    unit: str
+    measure: Callable[[Broker], float]
+    goal: float | None = None
+    less: bool = False
+    needs: str | None = None
+
+
+def load(name: str, in_flight: int, figure: str, seconds: float = 3.0) -> Callable[[Broker], float]:
+    """A figure of one of the raw loads."""
+
+    def measure(broker: Broker) -> float:
+        command = [sys.executable, "-m", "benchmarks.load", broker.address, name]
+        command += ["--in-flight", str(in_flight), "--seconds", str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)[figure]
+
+    return measure
+
+
+# librdkafka, by kcat: a file of lines to a topic and back.
+
+
+def _lines(size: int, total_bytes: int) -> Path:
+    """A file of lines of so many bytes, made once."""
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"odradek-bench-{size}-{total_bytes}"
+    if not path.exists():
+        line = b"x" * size + b"\n"
+        path.write_bytes(line * (total_bytes // size))
+    return path
+
+
+def kcat_produce(size: int, total_bytes: int) -> Callable[[Broker], float]:
+    """MB/s of librdkafka with acks=all, batches of 1 MB and 5 ms to gather them."""
+
+    def measure(broker: Broker) -> float:
+        file = _lines(size, total_bytes)
+        options = ["-X", "acks=all", "-X", "batch.size=1000000", "-X", "linger.ms=5"]
+        command = [KCAT or "kcat", "-q", "-b", broker.address, "-P", "-t", _topic("kcat", size)]
+        command += [*options, "-l", str(file)]
+        started = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return total_bytes / (time.perf_counter() - started) / 1e6
+
+    return measure
+
+
+def kcat_consume(size: int, total_bytes: int) -> Callable[[Broker], float]:
+    """MB/s of librdkafka reading what `kcat_produce` wrote first."""
+
+    def measure(broker: Broker) -> float:
+        count = total_bytes // size
+        command = [KCAT or "kcat", "-q", "-b", broker.address, "-C", "-t", _topic("kcat", size), "-o", "beginning"]
+        command += ["-c", str(count), "-X", "fetch.message.max.bytes=4000000", "-X", "queued.min.messages=1000000"]
+        started = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return total_bytes / (time.perf_counter() - started) / 1e6
+
+    return measure
+
+
+def _topic(kind: str, size: int) -> str:
+    return f"{kind}-{size}"
+
+
+# Java's own performance tools.
+
+
+def java_produce(size: int, records: int) -> Callable[[Broker], float]:
+    """MB/s as ProducerPerformance prints them, with its defaults."""
+
+    def measure(broker: Broker) -> float:
+        arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--record-size", str(size)]
+        arguments += ["--throughput", "-1", "--bootstrap-server", broker.address]
+        output = _java("org.apache.kafka.tools.ProducerPerformance", arguments)
+        return float(output.strip().splitlines()[-1].split("(")[1].split(" MB/sec")[0]) * 1.048576
+
+    return measure
+
+
+def java_consume(size: int, records: int) -> Callable[[Broker], float]:
+    """MB/s as ConsumerPerformance prints them for what `java_produce` wrote."""
+
+    def measure(broker: Broker) -> float:
+        arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--timeout", "30000"]
+        arguments += ["--bootstrap-server", broker.address]
+        output = _java("org.apache.kafka.tools.ConsumerPerformance", arguments)
+        header, values = [line.split(", ") for line in output.strip().splitlines()[-2:]]
+        row = dict(zip(header, values, strict=False))
+        return float(row["fetch.MB.sec"]) * 1.048576
+
+    return measure
+
+
+def _java(main: str, arguments: list[str]) -> str:
+    command = [JAVA or "java", "-Xmx512m", "-cp", f"{os.environ['KAFKA_LIB']}/*", main, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{main} failed: {done.stdout[-500:]} {done.stderr[-500:]}")
+    return done.stdout
+
+
+# Life of a broker.
+
+
+def idle_memory(broker: Broker) -> float:
+    time.sleep(3)
+    return broker.memory_mb()
+
+
+def idle_cpu(broker: Broker) -> float:
+    """Percent of one core over ten seconds with nobody connected."""
+    before = broker.cpu_s()
+    time.sleep(10)
+    return (broker.cpu_s() - before) * 10
+
+
+def connections(broker: Broker) -> float:
+    """Seconds to open 2,000 connections one after the other, all kept open."""
+    started = time.perf_counter()
+    opened = [socket.create_connection(("127.0.0.1", broker.port), timeout=60) for _ in range(2000)]
+    elapsed = time.perf_counter() - started
+    for each in opened:
+        each.close()
+    return elapsed
+
+
+SCENARIOS = (
+    Scenario("memory 3 s after start", "MB", idle_memory, less=True),
+    Scenario("CPU when idle", "% of a core", idle_cpu, less=True),
+    Scenario("one record a request, 64 in flight", "requests/s", load("produce-one", 64, "requests_per_s"), 2.5),
+    Scenario("one record a request, 1 in flight: p50", "us", load("produce-one", 1, "p50_us"), 1.0, less=True),
+    Scenario("one record a request, 1 in flight: p99", "us", load("produce-one", 1, "p99_us"), less=True),
+    Scenario("batches of 1 MB, 5 in flight", "MB/s", load("produce-1mb", 5, "sent_mb_per_s"), 2.5),
+    Scenario("fetch of 1 MB pieces", "MB/s", load("fetch-1mb", 2, "answered_mb_per_s"), 1.2),
+    Scenario("fetch of one record", "requests/s", load("fetch-one", 1, "requests_per_s")),
+    Scenario("Metadata, 1 in flight", "requests/s", load("metadata", 1, "requests_per_s"), 2.5),
+    Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 2.5),
+    Scenario("Heartbeat, 1 in flight", "requests/s", load("heartbeat", 1, "requests_per_s"), 2.5),
+    Scenario("Heartbeat, 64 in flight", "requests/s", load("heartbeat", 64, "requests_per_s"), 2.5),
+    Scenario("librdkafka produces 1 KB", "MB/s", kcat_produce(1000, 1_000_000_000), 1.2, needs="kcat"),
+    Scenario("librdkafka consumes 1 KB", "MB/s", kcat_consume(1000, 1_000_000_000), 1.0, needs="kcat"),
+    Scenario("librdkafka produces 100 B", "MB/s", kcat_produce(100, 200_000_000), 1.2, needs="kcat"),
+    Scenario("librdkafka consumes 100 B", "MB/s", kcat_consume(100, 200_000_000), 1.0, needs="kcat"),
+    Scenario("Java produces 1 KB", "MB/s", java_produce(1000, 500_000), 1.2, needs="KAFKA_LIB"),
+    Scenario("Java consumes 1 KB", "MB/s", java_consume(1000, 500_000), 1.0, needs="KAFKA_LIB"),
+    Scenario("Java produces 100 B", "MB/s", java_produce(100, 3_000_000), 1.2, needs="KAFKA_LIB"),
+    Scenario("Java consumes 100 B", "MB/s", java_consume(100, 3_000_000), 1.0, needs="KAFKA_LIB"),
+    Scenario("2,000 connections opened", "s", connections, less=True),
+    Scenario("memory after all of the above", "MB", Broker.memory_mb, less=True),
+)
