@@ -164,6 +164,11 @@ class GroupCoordinator:
         self, context: Context, request: SyncGroupRequest
     ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
         """SyncGroup."""
+        if context.api_version >= requests.PROTOCOL_NAMED_VERSION and None in (
+            request.protocol_type,
+            request.protocol_name,
+        ):
+            return requests.sync_response(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         actor = self.groups.get(request.group_id)
         if actor is None:
             return requests.sync_response(Synced(self._absent(request.group_id)))

@@ -15,6 +15,8 @@ NULL_PROTOCOL_VERSION = 7
 """From here on JoinGroup can say that there is no protocol; before it says the empty string."""
 MEMBER_ID_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
+PROTOCOL_NAMED_VERSION = 5
+"""From here on a SyncGroup must say of which protocol its assignment is (KIP-559)."""
 LEAVE_BATCH_VERSION = 3
 GROUP_NOT_FOUND_VERSION = 9
 """From here on OffsetCommit can say that there is no such group (KIP-848); before it speaks of the generation."""

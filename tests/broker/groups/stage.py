@@ -72,7 +72,7 @@ class Stage:
         """Does one command; returns what came of it."""
         self.lines = []
         verb, *words = shlex.split(command)
-        getattr(self, f"do_{verb}")(*_arguments(words))
+        getattr(self, f"do_{verb}")(*split(words))
         return self.lines
 
     # What coordinators do.
@@ -102,7 +102,7 @@ class Stage:
 
     def release(self, outcome: Outcome) -> None:
         for label, answer in outcome.replies:
-            self.say(f"{label}: {_show_answer(answer)}")
+            self.say(f"{label}: {show_answer(answer)}")
         for change in {change.event: change for change in outcome.timers}.values():  # the last word on each
             if isinstance(change, SetTimer):
                 self.timers[change.event] = self.now_ms + change.delay_ms
@@ -141,7 +141,7 @@ class Stage:
                 session_ms,
                 int(options.get("rebalance", 60_000)) if version else session_ms,
                 options.get("type", "consumer"),
-                tuple((name, data.encode()) for name, data in _pairs(options.get("protocols", "range:x"))),
+                tuple((name, data.encode()) for name, data in pairs(options.get("protocols", "range:x"))),
                 options.get("reason"),
                 needs_member_id=version >= 4,
                 can_skip_assignment=version >= 9,
@@ -149,7 +149,7 @@ class Stage:
         )
 
     def do_sync(self, words: list[str], options: dict[str, str]) -> None:
-        assigned = {member: data.encode() for member, data in _pairs(options.get("assign", ""))}
+        assigned = {member: data.encode() for member, data in pairs(options.get("assign", ""))}
         names = options.get("type"), options.get("protocol")
         self.step(Sync(words[0], options["member"], options.get("instance"), int(options["gen"]), assigned, *names))
 
@@ -166,7 +166,7 @@ class Stage:
 
     def do_commit(self, words: list[str], options: dict[str, str]) -> None:
         offsets: list[Record] = []
-        for place, offset in _pairs(options["offsets"]):
+        for place, offset in pairs(options["offsets"]):
             topic, partition = place.split("/")
             offsets.append(OffsetRecord(GROUP_ID, topic, int(partition), OffsetCommitValue(offset=int(offset))))
         member, instance = options.get("member", ""), options.get("instance")
@@ -234,12 +234,12 @@ class Stage:
         return held
 
 
-def _arguments(words: list[str]) -> tuple[list[str], dict[str, str]]:
+def split(words: list[str]) -> tuple[list[str], dict[str, str]]:
     options = dict(word.split("=", 1) for word in words if "=" in word)
     return [word for word in words if "=" not in word], options
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
+def pairs(text: str) -> list[tuple[str, str]]:
     """`a:1,b:2`."""
     return [(name, rest) for name, _, rest in (part.partition(":") for part in text.split(",") if part)]
 
@@ -256,7 +256,7 @@ def _show_record(record: Record) -> str:
     return f"group {value.protocol_type!r} {names} [{seats}]"
 
 
-def _show_answer(answer: Answer) -> str:
+def show_answer(answer: Answer) -> str:
     if isinstance(answer, ErrorCode):
         return answer.name
     if isinstance(answer, Left):

@@ -178,7 +178,8 @@ class World:
 
     def sync(self, member_id: str, generation: int, group: str = "g", **assignments: bytes) -> Any:
         given = [SyncGroupRequestAssignment(name.replace("_", "-"), data) for name, data in assignments.items()]
-        request = SyncGroupRequest(group, generation, member_id, assignments=given)
+        names = {"protocol_type": "consumer", "protocol_name": "range"}
+        request = SyncGroupRequest(group, generation, member_id, assignments=given, **names)
         return self.groups.sync(Asker(5), request)
 
     def heartbeat(self, member_id: str, generation: int, group: str = "g") -> Any:
