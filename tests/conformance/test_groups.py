@@ -39,9 +39,10 @@ class Member:
         self._lines = Lines(self.process)
 
     def listen(self, within_s: float) -> None:
-        """Takes in one line, if one comes in time."""
-        if line := self._lines.next(within_s):
+        """Hears what it has said by now, or says in time."""
+        while line := self._lines.next(within_s):
             self.hear(line)
+            within_s = 0
 
     def hear(self, line: str) -> None:
         said = json.loads(line)
