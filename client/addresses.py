@@ -28,12 +28,12 @@ def _address(entry: str) -> Address:
     if entry.startswith("["):
         host, _, rest = entry[1:].partition("]")
         port = rest.removeprefix(":")
-    elif entry.count(":") > 1:
+    elif entry.count(":") > 1 and "/" not in entry:
         host, port = entry, ""  # a bare IPv6 address
     else:
         host, _, port = entry.partition(":")
-    if not port:
+    if not port and host and "/" not in host:
         return host, DEFAULT_PORT
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not host or "/" in entry or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InvalidOption(f"bootstrap_servers: {entry!r} is not HOST:PORT")
     return host, int(port)

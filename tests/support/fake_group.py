@@ -1,0 +1,131 @@
+"""A group coordinator of one group with one member at a time, enough to drive a client through every refusal."""
+
+from typing import Any
+
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.heartbeat import HeartbeatResponse
+from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from odradek.protocol.messages.leave_group import LeaveGroupResponse
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from odradek.protocol.messages.sync_group import SyncGroupResponse
+
+from .wire import Call, Step
+
+
+class FakeGroup:
+    """The member that joins last leads and is alone."""
+
+    def __init__(self) -> None:
+        self.node_id = 1
+        self.generation = 0
+        self.member_id = ""
+        self._numbers = iter(range(1, 1000))
+        self.committed: dict[tuple[str, int], int] = {}
+        self.left: list[str] = []
+
+    def defaults(self, wire: Any) -> dict[ApiKey, Step]:
+        self._wire = wire
+        return {
+            ApiKey.JOIN_GROUP: self._join,
+            ApiKey.SYNC_GROUP: self._sync,
+            ApiKey.HEARTBEAT: self._heartbeat,
+            ApiKey.LEAVE_GROUP: self._leave,
+            ApiKey.OFFSET_COMMIT: self._commit,
+            ApiKey.OFFSET_FETCH: self._fetch,
+        }
+
+    def _check(self, call: Call, generation: int, member_id: str) -> ErrorCode:
+        if call.node.node_id != self.node_id:
+            return ErrorCode.NOT_COORDINATOR
+        if member_id != self.member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+
+    async def _join(self, call: Call) -> Any:
+        request = call.request
+        if call.node.node_id != self.node_id:
+            return JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        if not request.member_id:
+            self.member_id = f"member-{next(self._numbers)}"
+            if call.version >= 4:
+                return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=self.member_id)
+        elif request.member_id != self.member_id:
+            return JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        self.generation += 1
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type="consumer",
+            protocol_name=request.protocols[0].name,
+            leader=self.member_id,
+            member_id=self.member_id,
+            members=[JoinGroupResponseMember(self.member_id, None, request.protocols[0].metadata)],
+        )
+
+    async def _sync(self, call: Call) -> Any:
+        code = self._check(call, call.request.generation_id, call.request.member_id)
+        assignment = b"" if code or not call.request.assignments else call.request.assignments[0].assignment
+        return SyncGroupResponse(error_code=code, assignment=assignment)
+
+    async def _heartbeat(self, call: Call) -> Any:
+        return HeartbeatResponse(error_code=self._check(call, call.request.generation_id, call.request.member_id))
+
+    async def _leave(self, call: Call) -> Any:
+        self.left += [member.member_id for member in call.request.members] or [call.request.member_id]
+        self.member_id = ""
+        return LeaveGroupResponse()
+
+    async def _commit(self, call: Call) -> Any:
+        request = call.request
+        code = ErrorCode.NONE
+        if request.generation_id_or_member_epoch >= 0 or request.member_id:
+            code = self._check(call, request.generation_id_or_member_epoch, request.member_id)
+        response = OffsetCommitResponse()
+        for topic in request.topics:
+            name = self._wire.topic_name(topic.name, topic.topic_id)
+            answers = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+            for each in topic.partitions:
+                if not code:
+                    self.committed[name, each.partition_index] = each.committed_offset
+                answers.partitions.append(OffsetCommitResponsePartition(each.partition_index, code))
+            response.topics.append(answers)
+        return response
+
+    async def _fetch(self, call: Call) -> Any:
+        if call.version < 8:
+            return OffsetFetchResponse(topics=[self._old(topic) for topic in call.request.topics or ()])
+        group = call.request.groups[0]
+        topics = [
+            OffsetFetchResponseTopics(
+                topic.name,
+                topic.topic_id,
+                [
+                    OffsetFetchResponsePartitions(number, self._offset(topic.name, topic.topic_id, number), -1, "")
+                    for number in topic.partition_indexes
+                ],
+            )
+            for topic in group.topics or ()
+        ]
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group.group_id, topics)])
+
+    def _old(self, topic: Any) -> OffsetFetchResponseTopic:
+        partitions = [
+            OffsetFetchResponsePartition(number, self.committed.get((topic.name, number), -1), -1, "")
+            for number in topic.partition_indexes
+        ]
+        return OffsetFetchResponseTopic(topic.name, partitions)
+
+    def _offset(self, name: str, topic_id: bytes, number: int) -> int:
+        return self.committed.get((self._wire.topic_name(name, topic_id), number), -1)
