@@ -1,6 +1,6 @@
 """The broker wing: `from odradek.broker import Broker, BrokerConfig`.
 
-Names are loaded when they are first used: the command line imports this package for `odradek topics` too, without a broker.
+Names are loaded when they are first used: the command line imports this package for `odradek topics` as well.
 """
 
 from importlib import import_module

@@ -28,7 +28,7 @@ class Flusher:
         self._due: set[Partition] = set()
 
     def after(self, partitions: list[Partition], answer: Answer) -> "asyncio.Future[Answer]":
-        """A future of `answer`, done when all that the partitions hold now is on disk. Its exception: a failed fsync."""
+        """A future of `answer`, done when all that the partitions hold is on disk. Its exception: a failed fsync."""
         return asyncio.ensure_future(self._after(partitions, answer))
 
     def start(self, partition: Partition) -> None:

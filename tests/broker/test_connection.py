@@ -10,7 +10,6 @@ from pathlib import Path
 from struct import pack, unpack_from
 
 import pytest
-
 from odradek.broker.clock import Clock
 from odradek.broker.connection import FIRST_BUFFER_BYTES, Answer, CloseConnection, Connection, Limits
 from odradek.broker.processor import SCRATCH_BYTES, Processor

@@ -5,9 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from struct import pack
 
-import pytest
-
 import odradek
+import pytest
 from odradek.broker import Broker
 from odradek.broker.dispatch import ROUTES
 from odradek.protocol import frame

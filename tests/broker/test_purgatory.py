@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-
 from odradek.broker.purgatory import Purgatory
 from odradek.broker.timers import Timers
 from odradek.tests.support.clock import FakeClock

@@ -4,7 +4,6 @@ import asyncio
 import logging
 
 import pytest
-
 from odradek.broker.clock import Clock
 from odradek.broker.timers import Timers
 from odradek.tests.support.clock import FakeClock
