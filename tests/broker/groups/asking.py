@@ -1,0 +1,125 @@
+"""Requests of groups in one line each, for the tests of their handlers: any version, over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.primitives import ZERO_UUID
+from odradek.tests.support.raw import Raw
+
+
+def join_request(member_id: str = "", version: int = 9, **options: Any) -> JoinGroupRequest:
+    """A member of group g, by default a consumer that speaks range."""
+    fields = {"session_timeout_ms": 10_000, "protocol_type": "consumer", **options}
+    if version >= 1:
+        fields.setdefault("rebalance_timeout_ms", 20_000)
+    fields.setdefault("protocols", [JoinGroupRequestProtocol("range", b"topics")])
+    return JoinGroupRequest(**{"group_id": "g", "member_id": member_id, **fields})
+
+
+async def join(raw: Raw, member_id: str = "", version: int = 9, **options: Any) -> Any:
+    """JoinGroup, answered."""
+    return await raw.ask(ApiKey.JOIN_GROUP, version, join_request(member_id, version, **options))
+
+
+async def enter(raw: Raw, version: int = 9, **options: Any) -> Any:
+    """JoinGroup until it is let in: with the id that it is given, where that is asked for."""
+    first = await join(raw, version=version, **options)
+    return await join(raw, first.member_id, version, **options) if first.error_code == 79 else first
+
+
+async def sync(raw: Raw, member_id: str, generation: int, version: int = 5, **options: Any) -> Any:
+    """SyncGroup; `assign` maps member ids to assignments."""
+    given = [SyncGroupRequestAssignment(name, data) for name, data in options.pop("assign", {}).items()]
+    if version >= 5:
+        options = {"protocol_type": "consumer", "protocol_name": "range", **options}
+    fields = {"group_id": "g", "generation_id": generation, "member_id": member_id, "assignments": given, **options}
+    return await raw.ask(ApiKey.SYNC_GROUP, version, SyncGroupRequest(**fields))
+
+
+async def lead(raw: Raw, **options: Any) -> str:
+    """The id of a lone member whose group is stable in generation 1."""
+    member_id = (await enter(raw, **options)).member_id
+    group = {"group_id": options["group_id"]} if "group_id" in options else {}
+    assert (await sync(raw, member_id, 1, assign={member_id: b"all"}, **group)).error_code == 0
+    return member_id
+
+
+async def heartbeat(raw: Raw, member_id: str, generation: int, version: int = 4, group: str = "g") -> int:
+    """The error code of a Heartbeat."""
+    request = HeartbeatRequest(group, generation, member_id)
+    return (await raw.ask(ApiKey.HEARTBEAT, version, request)).error_code
+
+
+async def leave(raw: Raw, *member_ids: str, version: int = 5, group: str = "g") -> Any:
+    """LeaveGroup of dynamic members."""
+    request = LeaveGroupRequest(group)
+    if version < 3:
+        (request.member_id,) = member_ids
+    else:
+        request.members = [MemberIdentity(member_id) for member_id in member_ids]
+    return await raw.ask(ApiKey.LEAVE_GROUP, version, request)
+
+
+async def commit(
+    raw: Raw, at: dict[int, int], version: int = 9, topic: str | bytes = "t", metadata: str | None = "", **rest: Any
+) -> list[int]:
+    """The error codes of an OffsetCommit, partition by partition; `topic` is an id from version 10 on."""
+    partitions = [OffsetCommitRequestPartition(index, offset) for index, offset in at.items()]
+    for partition in partitions:
+        partition.committed_metadata = metadata
+        partition.committed_leader_epoch = 3 if version >= 6 else -1
+    named = OffsetCommitRequestTopic(topic_id=topic) if isinstance(topic, bytes) else OffsetCommitRequestTopic(topic)
+    named.partitions = partitions
+    request = OffsetCommitRequest(**{"group_id": "g", "topics": [named], **rest})
+    response = await raw.ask(ApiKey.OFFSET_COMMIT, version, request)
+    return [partition.error_code for partition in response.topics[0].partitions]
+
+
+async def fetch(
+    raw: Raw, version: int = 9, topic: str | bytes | None = "t", indexes: tuple[int, ...] = (0, 1), group: str = "g"
+) -> Any:
+    """OffsetFetch of one topic, by its id from version 10 on; None asks for all that there is."""
+    topics = None
+    if version < 8:
+        if topic is not None:
+            topics = [OffsetFetchRequestTopic(str(topic), list(indexes))]
+        return await raw.ask(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(group, topics))
+    if topic is not None:
+        by_id = isinstance(topic, bytes)
+        topics = [OffsetFetchRequestTopics("" if by_id else topic, topic if by_id else ZERO_UUID, list(indexes))]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
+    return await raw.ask(ApiKey.OFFSET_FETCH, version, request)
+
+
+async def describe(raw: Raw, group: str = "g", version: int = 6, operations: bool = False) -> Any:
+    """DescribeGroups of one group."""
+    request = DescribeGroupsRequest([group], operations)
+    return (await raw.ask(ApiKey.DESCRIBE_GROUPS, version, request)).groups[0]
+
+
+async def list_groups(
+    raw: Raw, version: int = 5, states: tuple[str, ...] = (), types: tuple[str, ...] = ()
+) -> list[tuple[str, str, str, str]]:
+    """(id, protocol type, state, type) of each group."""
+    response = await raw.ask(ApiKey.LIST_GROUPS, version, ListGroupsRequest(list(states), list(types)))
+    assert response.error_code == 0
+    return [(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]

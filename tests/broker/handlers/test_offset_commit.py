@@ -1,0 +1,77 @@
+"""OffsetCommit: what is taken, what is refused partition by partition, what every version can say."""
+
+import pytest
+from odradek.broker import Broker
+from odradek.protocol.errors import ErrorCode
+from odradek.tests.broker.groups.asking import commit, fetch, lead
+from odradek.tests.support.raw import Raw
+
+VERSIONS = range(2, 11)
+
+
+@pytest.fixture(autouse=True)
+async def topic(broker: Broker, raw: Raw) -> bytes:
+    await raw.create_topic("t", 2)
+    found = broker.topics.get("t")
+    assert found is not None
+    return found.id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_from_outside_of_any_group(raw: Raw, topic: bytes, version: int) -> None:
+    name = topic if version >= 10 else "t"
+    assert await commit(raw, {0: 7, 1: 8}, version, name, "note") == [0, 0]
+    (found,) = (await fetch(raw)).groups[0].topics
+    epoch = 3 if version >= 6 else -1
+    assert [(p.committed_offset, p.committed_leader_epoch, p.metadata) for p in found.partitions] == [
+        (7, epoch, "note"),
+        (8, epoch, "note"),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_by_a_member(raw: Raw, topic: bytes, version: int) -> None:
+    name = topic if version >= 10 else "t"
+    member = {"member_id": await lead(raw), "generation_id_or_member_epoch": 1}
+    assert await commit(raw, {0: 7}, version, name, **member) == [0]
+    assert await commit(raw, {0: 9}, version, name) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    stale = {**member, "generation_id_or_member_epoch": 0}
+    assert await commit(raw, {0: 9}, version, name, **stale) == [ErrorCode.ILLEGAL_GENERATION]
+    assert (await fetch(raw)).groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+async def test_a_group_that_does_not_exist_has_no_generations(raw: Raw) -> None:
+    claim = {"member_id": "m", "generation_id_or_member_epoch": 5}
+    assert await commit(raw, {0: 1}, 8, **claim) == [ErrorCode.ILLEGAL_GENERATION]
+    assert await commit(raw, {0: 1}, 9, **claim) == [ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+async def test_what_does_not_exist_is_refused_alone(raw: Raw, topic: bytes) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await commit(raw, {0: 1, 9: 1, -1: 1}) == [0, unknown, unknown]
+    assert await commit(raw, {0: 1}, topic="nothing") == [unknown]
+    assert await commit(raw, {0: 1}, 10, b"\x07" * 16) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert await commit(raw, {5: 1}, 10, topic) == [unknown]
+
+
+async def test_metadata_is_bounded_in_java_characters(raw: Raw) -> None:
+    too_large = [ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert await commit(raw, {0: 1}, metadata="x" * 4096) == [0]
+    assert await commit(raw, {0: 2}, metadata="x" * 4097) == too_large
+    assert await commit(raw, {0: 3}, metadata="🚀" * 2048) == [0]
+    assert await commit(raw, {0: 4}, metadata="🚀" * 2048 + "x") == too_large
+    assert await commit(raw, {0: 5}, metadata=None) == [0]
+    (partition, _) = (await fetch(raw)).groups[0].topics[0].partitions
+    assert (partition.committed_offset, partition.metadata) == (5, "")
+
+
+async def test_a_retention_time_goes_into_the_record(broker: Broker, raw: Raw) -> None:
+    assert await commit(raw, {0: 1}, 4, retention_time_ms=60_000) == [0]
+    value = broker.groups.groups["g"].group.offsets.get("t", 0)
+    assert value is not None
+    assert value.expire_timestamp - value.commit_timestamp == 60_000
+
+
+async def test_the_empty_group_id_is_a_name_like_any_other(raw: Raw) -> None:
+    assert await commit(raw, {0: 1}, group_id="") == [0]
+    assert (await fetch(raw, group="")).groups[0].topics[0].partitions[0].committed_offset == 1
