@@ -1,9 +1,9 @@
 """setuptools, plus one top-level module in what it builds: `pyspark_odradek`, by which Spark finds the data source.
 
-Spark looks through the folders of `sys.path` for modules named `pyspark_<something>` and takes their `DefaultSource`. The
-repository's root is the package `odradek` itself and holds no other module, and setuptools' editable installs are import
-hooks, through which Spark cannot look. So the module is written here, into wheels and editable installs alike (PEP 517,
-PEP 660); pip lists it in RECORD and removes it with the rest.
+Spark looks through the folders of `sys.path` for modules named `pyspark_<something>` and takes their `DefaultSource`.
+The repository's root is the package `odradek` itself and holds no other module, and setuptools' editable installs are
+import hooks, through which Spark cannot look. So the module is written here, into wheels and editable installs alike
+(PEP 517, PEP 660); it stands in RECORD, so pip removes it with the rest.
 """
 
 import base64
@@ -15,7 +15,7 @@ from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403 - all other hooks are setuptools' own
 
 MODULE = "pyspark_odradek.py"
-TEXT = b'''"""Lets `spark.read.format("odradek")` work with no `register` call: Spark imports modules of this kind of name."""
+TEXT = b'''"""Lets `spark.read.format("odradek")` work with no `register` call: Spark imports it for its name."""
 
 from odradek.client.spark.source import OdradekSource as DefaultSource
 

@@ -65,7 +65,7 @@ class Brokers:
         return True
 
     def view(self, topics: Collection[str] | None) -> ClusterView:
-        """The cluster's brokers and these topics (None: all). Raises NoBrokerReachable or what the last broker raised."""
+        """The cluster's brokers and these topics (None: all). Raises NoBrokerReachable, KafkaError."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         with self._any_broker() as wire:
             answer = wire.request(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse)
@@ -81,7 +81,10 @@ class Brokers:
         raise NoBrokerReachable("; ".join(reasons))
 
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
-        """Where the partition's leader listens. Raises UnknownTopic where the topic is gone, also if another has its name now."""
+        """Where the partition's leader listens.
+
+        Raises UnknownTopic where the topic is gone, also if another has its name now.
+        """
         view = self.view([partition.topic])
         known_id = view.topic_id(partition.topic)
         if any(topic_id) and any(known_id) and known_id != topic_id:

@@ -4,9 +4,9 @@
     readable(table, ...) -> the table without what no reader is handed
     ArrowDecoder(columns, topic, partition, ...).feed(source, table) -> Arrow batches, .rest() -> the last one
 
-An Arrow batch is bounded in rows and in bytes of keys, values and headers (one row alone may have more). It is copied out of
-the source, so that the source can be used again at once. CRCs are checked here, before a record is looked at; a compressed batch is
-decompressed by `protocol.records.compression`, within its bounds, and goes through the same kernels.
+An Arrow batch is bounded in rows and in bytes of keys, values and headers (one row alone may have more). It is copied
+out of the source, so that the source can be used again at once. CRCs are checked here, before a record is looked at;
+a compressed batch is decompressed by `protocol.records.compression`, within its bounds, and goes the same way.
 
 This module imports numba, numpy and pyarrow: only a running task imports it.
 """
@@ -34,9 +34,9 @@ from .errors import SchemaError
 
 Bytes = NDArray[np.uint8]
 BatchTable = NDArray[np.int64]
+ArrowBatch = Any  # pyarrow.RecordBatch: pyarrow has no types
 
-# Larger Arrow batches gain nothing (the JVM's side is as fast) and cost memory in every task: seen in benchmarks/spark_read.py.
-MAX_ROWS = 32_768
+# Larger Arrow batches gain nothing and cost memory in every task, smaller ones cost time on both sides.
 MAX_BYTES = 4 * 1024 * 1024
 
 _CODEC_MASK, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
@@ -105,7 +105,7 @@ def _in_aborted(table: BatchTable, control: NDArray[np.bool_], aborted: Sequence
             open_producers.add(heapq.heappop(coming)[1])
         producer = int(batch[kernels.PRODUCER_ID])
         if control[row]:
-            # A commit marker of this producer would end a later transaction, which is not in `aborted`, so it may end this too.
+            # Whichever marker it is: before it ends another transaction, a producer has ended the aborted one.
             open_producers.discard(producer)
         elif batch[kernels.ATTRIBUTES] & _TRANSACTIONAL and producer in open_producers:
             hidden[row] = True
@@ -123,7 +123,7 @@ class ArrowDecoder:
         start: int,
         end: int,
         *,
-        max_rows: int = MAX_ROWS,
+        max_rows: int,
         max_bytes: int = MAX_BYTES,
         check_crcs: bool = True,
     ) -> None:
@@ -143,7 +143,7 @@ class ArrowDecoder:
         self._open: kernels.Columns = self._new_columns(max_bytes)
         self._headers: _Headers | None = self._new_headers()
 
-    def feed(self, source: Bytes, table: BatchTable) -> Iterator[pa.RecordBatch]:
+    def feed(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
         """Take these batches in; yield the Arrow batches that are full. Raises RecordError, SchemaError."""
         if self._check_crcs:
             _check_crcs(source, table)
@@ -155,11 +155,11 @@ class ArrowDecoder:
             one = table[row : row + 1]
             yield from self._decode(*(_decompressed(source, one, codec) if codec else (source, one)))
 
-    def rest(self) -> pa.RecordBatch | None:
+    def rest(self) -> ArrowBatch | None:
         """What was taken in and not yielded; None where nothing is left."""
         return self._finish() if self._cursor[kernels.ROWS] else None
 
-    def _decode(self, source: Bytes, table: BatchTable) -> Iterator[pa.RecordBatch]:
+    def _decode(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
         cursor = self._cursor
         cursor[kernels.BATCH] = cursor[kernels.RECORD] = 0
         while True:
@@ -178,13 +178,14 @@ class ArrowDecoder:
             else:
                 batch = table[cursor[kernels.BATCH]]
                 raise InvalidRecord(
-                    f"batch at offset {batch[kernels.BASE_OFFSET]}, record {cursor[kernels.RECORD]}: {kernels.REASONS[status]}"
+                    f"batch at offset {batch[kernels.BASE_OFFSET]}, record {cursor[kernels.RECORD]}:"
+                    f" {kernels.REASONS[status]}"
                 )
 
     # -- buffers --
 
     def _new_columns(self, size: int) -> kernels.Columns:
-        """Empty columns; those that nobody asked for are as small as may be. Memory is only touched where it is filled."""
+        """Empty columns, those that nobody asked for as small as may be. Memory is touched only as it is filled."""
         rows = self._max_rows
 
         def room(flag: int, count: int, kind: Any) -> NDArray[Any]:
@@ -210,7 +211,7 @@ class ArrowDecoder:
     def _new_headers(self) -> _Headers | None:
         return _Headers(self._max_rows) if self._wanted & kernels.WANT_HEADERS else None
 
-    def _finish(self) -> pa.RecordBatch:
+    def _finish(self) -> ArrowBatch:
         """Close the open columns as an Arrow batch and open new ones."""
         rows = int(self._cursor[kernels.ROWS])
         arrays = [self._array(column, rows) for column in self._columns]
@@ -302,7 +303,7 @@ def _binary(rows: int, ends: Any, data: Any, valid: Any, used: Any, nulls: Any, 
 
 
 def _check_crcs(source: Bytes, table: BatchTable) -> None:
-    view = memoryview(source)
+    view = source.data
     columns = [kernels.POSITION, kernels.SIZE, kernels.CRC]
     for position, size, crc in table[:, columns].tolist():
         computed = crc32c(view[position + _CRC_FROM : position + size])
@@ -315,7 +316,7 @@ def _decompressed(source: Bytes, table: BatchTable, codec: int) -> tuple[Bytes, 
     if codec > Compression.ZSTD:
         raise UnsupportedCodec(f"compression codec {codec} does not exist")
     start, end = int(table[0, kernels.RECORDS_START]), int(table[0, kernels.RECORDS_END])
-    data = np.frombuffer(decompress(codec, memoryview(source)[start:end]), np.uint8)
+    data = np.frombuffer(decompress(codec, source.data[start:end]), np.uint8)
     table = table.copy()
     table[0, kernels.RECORDS_START], table[0, kernels.RECORDS_END] = 0, len(data)
     return data, table
@@ -332,7 +333,7 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+def arrow_schema(columns: Sequence[Column]) -> Any:
     """What Spark expects of the batches: its own translation of the schema, nullability included."""
     return pa.schema([pa.field(column.name, _arrow_type(column), nullable=column.nullable) for column in columns])
 

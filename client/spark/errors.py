@@ -1,4 +1,4 @@
-"""What the source itself raises, on the driver and in tasks. Spark shows the text to the user, so each says what to change.
+"""What the source itself raises, on the driver and in tasks. Spark shows the text to the user: it says what to change.
 
 Trouble with brokers is the client's (`..errors`), broken bytes are `odradek.protocol`'s DecodeError.
 """

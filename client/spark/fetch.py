@@ -1,4 +1,4 @@
-"""One range of a partition, off the wire: what a task reads, as sections of whole batches with a table of their headers.
+"""One range of a partition, off the wire: what a task reads, as sections of whole batches with a table of headers.
 
     ask -> receive -> scan headers -> ask for what follows -> hand the section out -> (decoded) -> receive ...
 
@@ -6,8 +6,8 @@ The next fetch is under way while the last one is decoded. Batches that no reade
 read_committed those of aborted transactions) are left out of the table, and offsets may have gaps, so the position is
 carried on by the batches' last offsets alone.
 
-Promise: `sections` ends. It ends at the range's end; with DataLoss (or a warning) where the offsets are gone, with the broker's error
-where that will not pass, and after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
+Promise: `sections` ends. It ends at the range's end; with DataLoss (or a warning) where the offsets are gone, with the
+broker's error where that will not pass, and after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RangeFetch:
             self._hang_up()
 
     def ask_ahead(self) -> None:
-        """Send the next fetch, so that it is under way while the caller is busy. What fails is tried again in `sections`."""
+        """Send the next fetch, to be under way while the caller is busy. What fails is tried again in `sections`."""
         try:
             if self._position < self._range.end and not self._under_way:
                 self._ask()
@@ -134,7 +134,7 @@ class RangeFetch:
             replica_id=-1,
             max_wait_ms=min(numbers["fetch.max.wait.ms"], numbers["request.timeout.ms"] // 2),
             min_bytes=numbers["fetch.min.bytes"],
-            max_bytes=max(self._max_bytes, 1),
+            max_bytes=self._max_bytes,
             isolation_level=self._options.client.isolation_level,
             session_epoch=-1,
             topics=[FetchTopic(topic=self._range.topic, topic_id=self._range.topic_id, partitions=[partition])],
@@ -197,8 +197,8 @@ class RangeFetch:
     # -- what is not there --
 
     def _nothing(self, data: PartitionData) -> None:
-        """An empty answer, which the broker held back for `fetch.max.wait.ms`: ask again while there is time."""
-        if self._brokers.clock() <= self._deadline:
+        """An empty answer, which the broker may have held back for `fetch.max.wait.ms`: ask again while there is time."""
+        if self._brokers.pause(1, self._deadline):
             return
         committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
         last = data.last_stable_offset if committed else data.high_watermark

@@ -7,13 +7,12 @@ Three kernels, all free of Python objects and of the GIL:
     decode_headers  does the same for the record headers of rows that decode_rows has walked already
 
 Promise: whatever the bytes say, no kernel reads outside `source` or writes outside a column: every length is compared
-with what is left before it is followed. Broken bytes end a kernel with a negative status, of which `decoder` makes a typed
-error. `protocol.records` decodes the same bytes in pure Python and is the oracle of the tests.
+with what is left before it is followed. Broken bytes end a kernel with a negative status, of which `decoder` makes a
+typed error. `protocol.records` decodes the same bytes in pure Python and is the oracle of the tests.
 
 Importing this module imports numba and compiles (or loads from numba's cache): only a running task does that.
 """
-# pyright: basic, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
-# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: basic, reportCallIssue=false
 # numba has no types; `decoder` is the typed door.
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ def _varint(at, end):
 
 @numba.njit
 def _field(at, end):
-    """Bytes with their length in front: -> (where they start, their length or -1 for null, address after them or a status)."""
+    """Bytes with a length in front: -> (where they start, length or -1 for null, address after them or a status)."""
     length, at = _varint(at, end)
     if at < 0:
         return at, length, at
@@ -240,7 +239,7 @@ def _walk_record(at, end):
 
 
 class Columns(NamedTuple):
-    """The open columns of an Arrow batch: arrays of the capacity that `decoder` gave them, inside the kernel their addresses."""
+    """The open columns of an Arrow batch: arrays as large as `decoder` made them; inside the kernel their addresses."""
 
     key_ends: Any  # int32, rows + 1
     key_data: Any  # uint8
@@ -256,7 +255,7 @@ class Columns(NamedTuple):
 
 @numba.njit
 def _room_for(walked, cursor, wanted, row_limit, byte_limit, budget):
-    """Whether the row fits into the open columns: -> DONE, FULL, or TOO_LARGE with the bytes that it needs in the cursor."""
+    """Whether the row fits into the open columns: DONE, FULL, or TOO_LARGE with what it needs in the cursor."""
     rows = load64(cursor + ROWS * 8)
     if rows == row_limit:
         return FULL
@@ -319,7 +318,7 @@ def _append_row(walked, offset, timestamp, timestamp_type, base, columns, cursor
 
 @numba.njit
 def _microseconds_fit(timestamp):
-    """Whether a time in ms has a place in 64 bits of microseconds: where it has none, Spark's connector overflows too."""
+    """Whether a time in ms has a place in 64 bits of microseconds: Spark's connector overflows too."""
     return -_MAX_MS <= timestamp <= _MAX_MS
 
 
@@ -375,7 +374,7 @@ def decode_rows(source, table, cursor, wanted, start_offset, end_offset, budget,
 
 
 class HeaderColumns(NamedTuple):
-    """The open headers column: a list a row of (key, value). The numbers of the cursor say how large it must be at least."""
+    """The open headers column: a list of (key, value) for each row. decode_rows counts how large it must be."""
 
     list_ends: Any  # int32, rows + 1
     list_valid: Any  # uint8, a bit a row, all set at first: no headers are a null, as in Spark's connector
@@ -388,7 +387,7 @@ class HeaderColumns(NamedTuple):
 
 @kernel
 def decode_headers(source, headers_at, first, last, columns):
-    """Append the headers of rows [first, last), which decode_rows walked in this same `source`: -> (status, null values)."""
+    """Append the headers of rows [first, last), which decode_rows walked in this `source`: -> (status, null values)."""
     base, end = address_of(source), address_of(source) + source.size
     list_valid, value_valid = address_of(columns.list_valid), address_of(columns.value_valid)
     key_data, value_data = address_of(columns.key_data), address_of(columns.value_data)

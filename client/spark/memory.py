@@ -1,12 +1,13 @@
 """What kernels are made with: compilation with a cache, and loads, stores and copies by address.
 
-The inner functions of a kernel are given addresses, not arrays: numba counts references (atomically) to each array that it
-hands on, which made the walk over a record ten times slower. Only the kernels themselves are given arrays, and those keep
-alive what the addresses point to. Addresses are int64; whoever dereferences one has compared it with its bounds before.
+The inner functions of a kernel are given addresses, not arrays: numba counts references (atomically) to each array
+that it hands on, which made the walk over a record ten times slower. Only the kernels themselves are given arrays,
+which keep alive what the addresses point to. Addresses are int64; whoever follows one has compared it with its bounds.
 
 numba's cache notices a change of the file that a kernel stands in, not of this one: touch kernels.py too.
 """
-# pyright: basic, reportUnknownMemberType=false
+# pyright: basic, reportCallIssue=false, reportPrivateImportUsage=false, reportAttributeAccessIssue=false
+# numba and llvmlite have no types.
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import os
 import stat
 import sys
 import tempfile
+from typing import Any
 
 import numba
 from llvmlite import ir
@@ -36,7 +38,7 @@ def _private_cache() -> str | None:
     return folder if safe else None
 
 
-def kernel(function):
+def kernel(function) -> Any:
     """Compile `function`, keeping the machine code in a cache where there is a folder for it."""
     try:
         return numba.njit(cache=True, nogil=True)(function)

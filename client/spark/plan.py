@@ -1,14 +1,14 @@
-"""From options to ranges: what the driver does once for a DataFrame. What is resolved here is what every run of it reads.
+"""From options to ranges: what the driver does once for a DataFrame. Every run of it reads what is resolved here.
 
-Topics and patterns become partitions, sentinels become offsets, and each range is held against what the log has: offsets that are
-gone already fail the plan (`failOnDataLoss`) or are left out with a warning.
+Topics and patterns become partitions, sentinels become offsets, and each range is held against what the log has:
+offsets that are gone already fail the plan (`failOnDataLoss`) or are left out with a warning.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import UnknownTopic

@@ -1,11 +1,12 @@
-"""The data source that Spark sees: `spark.read.format("odradek")`. Thin: it hands options to `plan` and ranges to `read`.
+"""The data source that Spark sees: `spark.read.format("odradek")`. Thin: options go to `plan`, ranges to `fetch`.
 
     spark.read.format("odradek").option("kafka.bootstrap.servers", "...").option("subscribe", "flights").load()
 
-Driver: `schema` and `partitions`. Offsets are resolved once and kept with the DataFrame: reading it again gives the same
-rows, a new `load()` sees newer ones. Executors: `read`, which is where numba and pyarrow are imported.
+Driver: `schema` and `partitions`. Offsets are resolved once and kept with the DataFrame: reading it again gives the
+same rows, a new `load()` sees newer ones. Executors: `read`, which is where numba and pyarrow are imported.
 
-Spark finds the source with no `register` call through the top-level package `pyspark_odradek`, which tools/build_backend.py adds to what is installed.
+Spark finds the source with no `register` call through the top-level module `pyspark_odradek`, which
+tools/build_backend.py adds to what is installed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .plan import plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from .columns import Column
+    from .decoder import ArrowBatch
     from .options import SourceOptions
 
 
@@ -47,8 +48,8 @@ class OdradekSource(DataSource):
         return BatchReader(parse_options(self.options), columns_of(schema))
 
 
-# No pushFilters: with it Spark refuses the source where filter push-down is off (its default), and where it is on, filters
-# leak into other scans of the same DataFrame (seen in 4.3.0). Name fewer columns or offsets instead.
+# No pushFilters: with it Spark refuses the source where filter push-down is off (its default), and where it is on,
+# filters leak into other scans of the same DataFrame (seen in 4.3.0). Name fewer columns or offsets instead.
 class BatchReader(DataSourceReader):
     """One batch read: made on the driver, pickled to every task."""
 
@@ -60,7 +61,7 @@ class BatchReader(DataSourceReader):
         """One for each range that is not empty. Raises what `plan` raises."""
         return [InputPartition(found) for found in plan(self._options, Brokers(self._options.client))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:
         """The rows of one range as Arrow batches."""
         wanted = cast("OffsetRange | None", partition.value)
         if wanted is None:  # Spark's stand-in where there is no partition at all
@@ -68,18 +69,18 @@ class BatchReader(DataSourceReader):
         return read_range(wanted, self._options, self._columns)
 
 
-def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
     """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError."""
     from .fetch import RangeFetch
 
     fetch = RangeFetch(wanted, options, Brokers(options.client))
     fetch.ask_ahead()  # the broker works while numba loads
 
-    from .decoder import MAX_ROWS, ArrowDecoder
+    from .decoder import ArrowDecoder
 
     decoder = ArrowDecoder(
         columns, wanted.topic, wanted.partition, wanted.start, wanted.end,
-        max_rows=options.client.numbers.get("max.poll.records", MAX_ROWS), check_crcs=options.client.check_crcs,
+        max_rows=options.client.numbers["max.poll.records"], check_crcs=options.client.check_crcs,
     )  # fmt: skip
     for section in fetch.sections():
         yield from decoder.feed(section.source, section.table)

@@ -1,10 +1,10 @@
 """A blocking connection to one broker, and the answers that driver and tasks ask of a cluster. No event loop.
 
-A `Wire` receives every frame into one buffer that it keeps and grows: what an answer's `records` point to lies in that buffer and
-is valid until the next `receive`. Requests may be sent ahead: answers come in the order of sending.
+A `Wire` receives every frame into one buffer that it keeps and grows: what an answer's `records` point to lies in that
+buffer and is valid until the next `receive`. Requests may be sent ahead: answers come in the order of sending.
 
-Trouble is the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion. After any of them the wire is of no
-use and closed.
+Trouble is the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion. After any but the last
+of them the wire is closed.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ class Wire:
             raise self._lost(error) from error
 
     def receive(self, response: type[M]) -> M:
-        """The answer to the oldest request under way, which must be a `response`. It makes earlier `records` invalid."""
+        """The answer to the oldest request under way, which must be a `response`. Earlier `records` become invalid."""
         size = int.from_bytes(self._fill(4), "big", signed=True)
         if not 4 <= size <= MAX_FRAME_BYTES:
             self.close()
             raise BadResponse(f"{self.address} announces a frame of {size} bytes: not a Kafka broker?")
         try:
-            _, message = self._exchange.answer(self._fill(size))
+            # A memoryview serves as well as what `answer` declares.
+            _, message = self._exchange.answer(self._fill(size))  # pyright: ignore[reportArgumentType]
         except BadResponse:
             self.close()
             raise
@@ -129,7 +130,7 @@ class Wire:
         question = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
         self.send(question, ApiVersionsResponse, opening_version())
         answer = self.receive(ApiVersionsResponse)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        if ErrorCode.of(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION:
             self.send(question, ApiVersionsResponse, opening_version(answer))
             answer = self.receive(ApiVersionsResponse)
         if answer.error_code:
