@@ -4,7 +4,7 @@ A frame is 4 bytes of length and that many bytes of request. Small frames are re
 processor's scratch and answered from there without a copy; a large one is received straight into a buffer of its
 size, which grows with the bytes that came, never with the length that was announced. Requests are answered one after
 the other, as Kafka does: while one waits (a fetch for data, a join for the others) the next ones stay in the buffer,
-and once a whole one lies there reading pauses. While the client does not read its answers, none of its requests is
+and once that is full reading pauses. While the client does not read its answers, none of its requests is
 taken up: a slow reader costs the transport's high mark and one chunk of a file, whatever it asked for.
 
 A handler may use the frame's memory only until it returns.
@@ -85,9 +85,14 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
 
     @property
+    def waits(self) -> bool:
+        """The client waits for us: for an event, or for the disk."""
+        return self._waiting is not None or self._reading_file
+
+    @property
     def busy(self) -> bool:
         """A request waits, or answers are not all written."""
-        return self._waiting is not None or bool(self._outbox) or self._write_paused or self._reading_file
+        return self.waits or bool(self._outbox) or self._write_paused
 
     # Called by the event loop.
 
@@ -100,7 +105,9 @@ class Connection(asyncio.BufferedProtocol):
         self.local_address = (str(local[0]), int(local[1]))
         self.name = f"{peer[0]}:{peer[1]}"
         self.last_active_ms = self._processor.clock.monotonic_ms()
-        self._processor.adopt(self)
+        if not self._processor.adopt(self):
+            self._stopping = True
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._inbox is None:
@@ -127,6 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self.last_active_ms = self._processor.clock.monotonic_ms()
         self.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -212,12 +220,18 @@ class Connection(asyncio.BufferedProtocol):
         self._make_room()
 
     def _make_room(self) -> None:
-        """Finds place for the rest of the first frame, or pauses reading if it is whole and cannot be answered yet."""
+        """Finds place for the rest of the first frame. If it is whole and cannot be answered yet, reading goes on
+        while the first buffer lasts, so that a client that leaves meanwhile is noticed, and then pauses.
+        """
         inbox = self._inbox
         assert inbox is not None
         need = _frame_bytes(inbox, self._start, self._filled)
         if self._filled - self._start >= need:
-            self._pause_reading()
+            self._room_end = min(len(inbox), FIRST_BUFFER_BYTES)
+            if self._filled < self._room_end:
+                self._resume_reading()
+            else:
+                self._pause_reading()
             return
         if self._filled == len(inbox):
             self._place(memoryview(inbox)[self._start : self._filled])
@@ -273,6 +287,7 @@ class Connection(asyncio.BufferedProtocol):
                 future.exception()  # seen: nobody is left to be told
             return
         self._waiting = None
+        self.last_active_ms = self._processor.clock.monotonic_ms()
         if future.cancelled():
             self._close()
             return

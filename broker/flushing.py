@@ -2,18 +2,18 @@
 
 `flush.messages` makes a produce request wait for the fsync that covers it; `flush.ms` starts one that nobody waits
 for. A partition whose fsync failed is told so by its log and takes no more writes: what the kernel dropped cannot be
-brought back by asking again.
+brought back by asking again. The others go on.
 """
 
 import asyncio
 import logging
-from typing import TypeVar
+from collections.abc import Iterable
 
+from ..storage.errors import LogClosed, StorageError
 from .clock import Clock
 from .partition import Partition
 from .timers import Timers
 
-Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
 
 
@@ -24,17 +24,13 @@ class Flusher:
         self._timers = timers
         self._clock = clock
         # Invariant: a partition here has exactly one fsync running.
-        self._running: dict[Partition, asyncio.Task[None]] = {}
+        self._running: dict[Partition, asyncio.Future[None]] = {}
         self._due: set[Partition] = set()
-
-    def after(self, partitions: list[Partition], answer: Answer) -> "asyncio.Future[Answer]":
-        """A future of `answer`, done when all that the partitions hold is on disk. Its exception: a failed fsync."""
-        return asyncio.ensure_future(self._after(partitions, answer))
 
     def start(self, partition: Partition) -> None:
         """Forces to disk what the partition holds, unless that is being done: nobody waits here."""
         if partition not in self._running:
-            self._start(partition).add_done_callback(_report)
+            self._start(partition)
 
     def soon(self, partition: Partition, delay_ms: int) -> None:
         """flush.ms: something was appended that must be on disk in so many milliseconds."""
@@ -43,10 +39,22 @@ class Flusher:
             self._timers.after(delay_ms, lambda: self._flush_due(partition))
 
     async def flush(self, partition: Partition) -> None:
-        """Returns when all that the partition holds now is on disk."""
+        """Returns when all that the partition holds now is on disk. StorageError where that cannot be."""
         end = partition.log.log_end_offset
         while partition.log.recovery_point < end:
             await asyncio.shield(self._running.get(partition) or self._start(partition))
+
+    async def flush_all(self, partitions: Iterable[Partition]) -> dict[Partition, StorageError]:
+        """Returns when all that these partitions hold now is on disk; those that could not be, with the reason."""
+        asked = list(partitions)
+        results = await asyncio.gather(*map(self.flush, asked), return_exceptions=True)
+        failures: dict[Partition, StorageError] = {}
+        for partition, result in zip(asked, results, strict=True):
+            if isinstance(result, StorageError):
+                failures[partition] = result
+            elif result is not None:
+                raise result
+        return failures
 
     async def stop(self) -> None:
         """Waits for the fsyncs that run."""
@@ -54,26 +62,22 @@ class Flusher:
         if running:
             await asyncio.wait(running)
 
-    async def _after(self, partitions: list[Partition], answer: Answer) -> Answer:
-        for partition in partitions:
-            await self.flush(partition)
-        return answer
-
-    def _start(self, partition: Partition) -> "asyncio.Task[None]":
-        task = self._running[partition] = asyncio.create_task(self._flush(partition))
-        task.add_done_callback(lambda _: self._running.pop(partition, None))
-        return task
-
-    async def _flush(self, partition: Partition) -> None:
+    def _start(self, partition: Partition) -> "asyncio.Future[None]":
         log = partition.log
-        now_ms = self._clock.now_ms()
-        await asyncio.get_running_loop().run_in_executor(None, log.flush, log.log_end_offset, now_ms)
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(None, log.flush, log.log_end_offset, self._clock.now_ms())
+        self._running[partition] = future
+        future.add_done_callback(lambda _: self._done(partition, future))
+        return future
+
+    def _done(self, partition: Partition, future: "asyncio.Future[None]") -> None:
+        del self._running[partition]
+        error = None if future.cancelled() else future.exception()
+        # A log that is closed was deleted, or has failed before: that was told.
+        if error is not None and not isinstance(error, LogClosed):
+            where = f"{partition.topic}-{partition.index}"
+            _log.error("%s takes no more writes, what it holds could not be forced to disk: %s", where, error)
 
     def _flush_due(self, partition: Partition) -> None:
         self._due.discard(partition)
         self.start(partition)
-
-
-def _report(future: "asyncio.Future[None]") -> None:
-    if not future.cancelled() and future.exception() is not None:
-        _log.error("fsync failed: %s", future.exception())

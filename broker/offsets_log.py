@@ -42,8 +42,8 @@ class OffsetsLog:
         """
         now_ms = self._broker.clock.now_ms()
         batch = bytearray(encode_batch([Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)]))
-        target = self._partition(partition)
         try:
+            target = self._partition(partition)
             target.append_internal(batch)
         except KafkaError as error:
             on_committed(error)
@@ -51,7 +51,8 @@ class OffsetsLog:
         if not target.must_flush:
             on_committed(None)
             return
-        self._broker.flusher.after([target], None).add_done_callback(lambda future: on_committed(_error_of(future)))
+        flush = asyncio.ensure_future(self._broker.flusher.flush(target))
+        flush.add_done_callback(lambda _: on_committed(_error_of(flush)))
 
     def replay(self, partition: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Every record of a partition, oldest first; nothing where the topic does not exist yet."""

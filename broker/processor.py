@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from .admission import Admission
 from .clock import Clock
 from .connection import Connection, Dispatch, Limits
 from .timers import Timers
@@ -49,7 +50,9 @@ class BufferPool:
 class Processor:
     """The connections that were given to it, their turns, and the buffer into which all of them read."""
 
-    def __init__(self, dispatch: Dispatch, limits: Limits, clock: Clock, timers: Timers) -> None:
+    def __init__(
+        self, dispatch: Dispatch, limits: Limits, clock: Clock, timers: Timers, admission: Admission | None = None
+    ) -> None:
         self.dispatch = dispatch
         self.limits = limits
         self.clock = clock
@@ -58,20 +61,32 @@ class Processor:
         self.connections: set[Connection] = set()
         # Tasks of requests that wait, kept so that none is collected while it runs.
         self.tasks: set[asyncio.Future[object]] = set()
+        self._admission = admission if admission is not None else Admission()
         self._timers = timers
+        self._stopping = False
         self._ready: deque[Connection] = deque()
         self._turn_scheduled = False
         self._idle_check_armed = False
         self._on_empty: Callable[[], None] | None = None
 
-    def adopt(self, connection: Connection) -> None:
-        """A connection was accepted; it is this processor's until it closes."""
+    def adopt(self, connection: Connection) -> bool:
+        """A connection was accepted; it is this processor's until it closes. False: it is refused."""
+        if self._stopping:
+            return False
+        refusal = self._admission.admit(connection.client_host)
+        if refusal is not None:
+            _log.warning("%s: refused: %s", connection.name, refusal)
+            return False
         self.connections.add(connection)
         self._arm_idle_check()
+        return True
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed."""
-        self.connections.discard(connection)
+        if connection not in self.connections:
+            return
+        self.connections.remove(connection)
+        self._admission.release(connection.client_host)
         if not self.connections and self._on_empty is not None:
             self._on_empty()
 
@@ -83,7 +98,8 @@ class Processor:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def stop_reading(self) -> None:
-        """No new requests: what was received and is being answered goes on."""
+        """No new connections, no new requests: what is being answered goes on."""
+        self._stopping = True
         for connection in self.connections:
             connection.stop_reading()
 
@@ -118,10 +134,12 @@ class Processor:
         self._idle_check_armed = False
         limit_ms = self.clock.monotonic_ms() - self.limits.max_idle_ms
         for connection in list(self.connections):
-            if connection.last_active_ms <= limit_ms and not connection.busy:
+            if connection.last_active_ms > limit_ms:
+                continue
+            # A request that waits is no idleness; a client that does not read its answers for so long is gone.
+            if not connection.waits:
                 _log.info("%s: closed, idle for %d ms", connection.name, self.limits.max_idle_ms)
                 connection.abort()
-            # A request that waits is no idleness; and who is being closed is looked at once more only after a while.
-            if connection.last_active_ms <= limit_ms:
-                connection.last_active_ms = self.clock.monotonic_ms()
+            # Who is being closed, or waits, is looked at once more only after a while.
+            connection.last_active_ms = self.clock.monotonic_ms()
         self._arm_idle_check()

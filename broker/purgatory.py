@@ -31,14 +31,14 @@ class Purgatory:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
+        self._parked: dict[_Parked[object], None] = {}
         # Invariant: a parked request stands under each of its keys, and under no other; no key maps to an empty dict.
         self._by_key: dict[Hashable, dict[_Parked[object], None]] = {}
-        self._parked = 0
         self._woken: dict[Hashable, None] = {}
         self._scheduled = False
 
     def __len__(self) -> int:
-        return self._parked
+        return len(self._parked)
 
     def park(self, keys: Iterable[Hashable], timeout_ms: int, attempt: Attempt[Answer]) -> asyncio.Future[Answer]:
         """Waits until `attempt` answers, at the latest after `timeout_ms`. Cancelling the future takes it out."""
@@ -46,7 +46,7 @@ class Purgatory:
         parked = _Parked(tuple(keys), attempt, future)
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None  # type: ignore[index]
-        self._parked += 1
+        self._parked[parked] = None  # type: ignore[index]
         parked.timer = self._timers.after(timeout_ms, lambda: self._try(parked, True))
         future.add_done_callback(lambda _: self._remove(parked))
         return future
@@ -61,9 +61,8 @@ class Purgatory:
 
     def expire_all(self) -> None:
         """Answers everyone now with what there is: the broker is stopping."""
-        for waiting in list(self._by_key.values()):
-            for parked in list(waiting):
-                self._try(parked, True)
+        for parked in list(self._parked):
+            self._try(parked, True)
 
     def _run_woken(self) -> None:
         self._scheduled = False
@@ -87,7 +86,7 @@ class Purgatory:
             parked.future.set_result(answer)
 
     def _remove(self, parked: _Parked[Answer]) -> None:
-        self._parked -= 1
+        del self._parked[parked]  # type: ignore[arg-type]
         if parked.timer is not None:
             parked.timer.cancel()
         for key in parked.keys:

@@ -6,6 +6,7 @@ batch, and after the fsync where the topic asks for one.
 """
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -17,6 +18,7 @@ from ...protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ...protocol.primitives import uuid_to_text
 from ..connection import CloseConnection
 from ..dispatch import RequestContext
 from ..partition import Partition
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
 
 _ACKS = (-1, 0, 1)
 _FAILED_OFFSET = -1
+# What a client gets whose metadata is old: it asks for new ones, and nobody needs a line in the log.
+_EVERYDAY = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+# Partitions whose last append is answered after an fsync, and that answer.
+Unflushed = list[tuple[Partition, PartitionProduceResponse]]
+
+_log = logging.getLogger(__name__)
 
 
 def handle(
@@ -34,7 +43,7 @@ def handle(
 ) -> "ProduceResponse | asyncio.Future[ProduceResponse] | None":
     """Appends each partition's batch; one partition's error is no other's."""
     response = ProduceResponse()
-    unflushed: list[Partition] = []
+    unflushed: Unflushed = []
     for data in request.topic_data:
         answers = [_append(broker, context, request, data, each, unflushed) for each in data.partition_data]
         response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
@@ -42,7 +51,18 @@ def handle(
         _close_if_failed(response)
         return None
     if unflushed:
-        return broker.flusher.after(unflushed, response)
+        return asyncio.ensure_future(_flushed(broker, unflushed, response))
+    return response
+
+
+async def _flushed(broker: "Broker", unflushed: Unflushed, response: ProduceResponse) -> ProduceResponse:
+    """The response once all of it is on disk; a partition where that failed answers so, and only that one."""
+    failures = await broker.flusher.flush_all({partition for partition, _ in unflushed})
+    for partition, answer in unflushed:
+        error = failures.get(partition)
+        if error is not None:
+            answer.error_code, answer.error_message = int(ErrorCode.KAFKA_STORAGE_ERROR), str(error)
+            answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = _FAILED_OFFSET
     return response
 
 
@@ -52,7 +72,7 @@ def _append(
     request: ProduceRequest,
     data: TopicProduceData,
     asked: PartitionProduceData,
-    unflushed: list[Partition],
+    unflushed: Unflushed,
 ) -> PartitionProduceResponse:
     try:
         partition = _partition(broker, context, request, data, asked.index)
@@ -62,14 +82,18 @@ def _append(
             )
         appended = partition.append(asked.records, context.api_version)  # type: ignore[arg-type]
     except KafkaError as error:
+        if error.code not in _EVERYDAY:
+            topic = data.name or uuid_to_text(data.topic_id)
+            _log.warning("%s: a batch for %s-%d refused: %s", context.connection.name, topic, asked.index, error)
         return PartitionProduceResponse(
             asked.index, int(error.code), _FAILED_OFFSET, error_message=error.message or error.code.text
         )
-    if partition.must_flush:
-        unflushed.append(partition)
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         asked.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
     )
+    if partition.must_flush:
+        unflushed.append((partition, answer))
+    return answer
 
 
 def _partition(
