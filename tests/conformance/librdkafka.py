@@ -32,22 +32,17 @@ def main() -> None:
     parser.add_argument("address", metavar="HOST:PORT")
     parser.add_argument("tests", nargs="*", metavar="TEST", default=TESTS)
     options = parser.parse_args()
-    results = run(options.address, options.tests)
+    results: dict[str, str] = {}
+    for test in options.tests:
+        found = run(options.address, test)
+        print("".join(f"{name:<40} | {result}\n" for name, result in found.items()), end="", flush=True)
+        results |= found
     sys.exit(any(result not in ("PASSED", "SKIPPED") for result in results.values()))
 
 
-def run(address: str, tests: tuple[str, ...] | list[str] = TESTS) -> dict[str, str]:
-    """Test name -> PASSED, FAILED, SKIPPED, HUNG or CRASHED, printed line by line as they end."""
+def run(address: str, test: str) -> dict[str, str]:
+    """Runs a test by its number, and its parts: name -> PASSED, FAILED, SKIPPED, HUNG or CRASHED."""
     folder = built()
-    results: dict[str, str] = {}
-    for test in tests:
-        for name, result in run_one(folder, address, test).items():
-            results[name] = result
-            print(f"{name:<40} | {result}", flush=True)
-    return results
-
-
-def run_one(folder: Path, address: str, test: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as scratch:
         settings = Path(scratch) / "test.conf"
         settings.write_text(f"bootstrap.servers={address}\nbroker.address.family=v4\n")

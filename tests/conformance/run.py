@@ -1,0 +1,178 @@
+"""`make conformance`: other people's suites and tools against our broker, and one table.
+
+    python tests/conformance/run.py [--only PART]
+
+Starts a broker of its own. librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools
+need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot run is in the table as skipped, with
+the reason. Exit status 1 where something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import confluent_kafka
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.conformance import librdkafka  # noqa: E402 -- a script: the path comes first
+from tests.support.clients import CODECS, Record, consume, create_topic, jars, produce  # noqa: E402
+from tests.support.process import BrokerProcess, broker_process, java  # noqa: E402
+
+# The APIs that README and ApiVersions promise; each must be usable by Kafka's own client.
+PROMISED = (
+    *("Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup"),
+    *("Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "ApiVersions", "CreateTopics"),
+    *("DeleteTopics", "InitProducerId", "DescribeConfigs", "DescribeCluster"),
+)
+JAVA_WITHIN_S = 60
+LINES = [f"key{number}\tvalue {number} {'x' * number}" for number in range(50)]
+
+Row = tuple[str, str]
+
+
+def main() -> None:
+    parts: dict[str, Callable[[BrokerProcess], Iterator[Row]]] = {
+        "api-versions": api_versions,
+        "console": console,
+        "dump": dump_log_segments,
+        "librdkafka": librdkafka_tests,
+    }
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=parts, action="append")
+    chosen = parser.parse_args().only or list(parts)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        process = broker_process(Path(folder), num_partitions=4, group_initial_rebalance_delay_ms=0).start()
+        try:
+            for name in chosen:
+                for row in run_part(parts[name], name, process):
+                    rows.append(row)
+                    print(f"{row[0]:<44} {row[1]}", file=sys.stderr, flush=True)
+        finally:
+            process.close()
+    print_table(rows)
+    sys.exit(any(not result.startswith(("passed", "skipped")) for _, result in rows))
+
+
+def run_part(part: Callable[[BrokerProcess], Iterator[Row]], name: str, process: BrokerProcess) -> Iterator[Row]:
+    """The rows of a part; a part that breaks is a row too."""
+    try:
+        yield from part(process)
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        yield name, f"failed: {error}"
+
+
+def print_table(rows: list[Row]) -> None:
+    width = max(len(name) for name, _ in rows)
+    print(f"| {'check':<{width}} | result |")
+    print(f"|{'-' * (width + 2)}|--------|")
+    for name, result in rows:
+        print(f"| {name:<{width}} | {result} |")
+
+
+def kafka_tool(name: str, *arguments: str, sent: str | None = None) -> str:
+    """What one of Kafka's command-line tools prints. AssertionError with its last words where it fails."""
+    command = [*java(), name, *arguments]
+    done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=JAVA_WITHIN_S, check=False)
+    assert done.returncode == 0, f"{name.rpartition('.')[2]}: {done.stdout[-200:]} {done.stderr[-300:]}"
+    return done.stdout
+
+
+def api_versions(process: BrokerProcess) -> Iterator[Row]:
+    if not jars():
+        yield "BrokerApiVersionsCommand", "skipped: no KAFKA_LIB"
+        return
+    said = kafka_tool("org.apache.kafka.tools.BrokerApiVersionsCommand", "--bootstrap-server", process.address)
+    offered = dict(re.findall(r"^\s+(\w+)\(\d+\): [\d to]+ \[usable: (\d+)\]", said, re.MULTILINE))
+    for api in PROMISED:
+        yield f"BrokerApiVersionsCommand: {api}", f"passed: {offered[api]}" if api in offered else "failed: not usable"
+
+
+def console(process: BrokerProcess) -> Iterator[Row]:
+    """Kafka's console tools in every codec; snappy from Java comes in a framing of its own."""
+    for codec in CODECS:
+        name = f"ConsoleProducer to ConsoleConsumer: {codec}"
+        if not jars():
+            yield name, "skipped: no KAFKA_LIB"
+            continue
+        topic = create_topic(process.address, f"console-{codec}")
+        where = ("--bootstrap-server", process.address, "--topic", topic)
+        options = ("--compression-codec", codec, "--reader-property", "parse.key=true")
+        kafka_tool("org.apache.kafka.tools.ConsoleProducer", *where, *options, sent="\n".join(LINES) + "\n")
+        options = ("--from-beginning", "--max-messages", str(len(LINES)), "--formatter-property", "print.key=true")
+        read = kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *where, *options)
+        by_librdkafka = [
+            f"{(key or b'').decode()}\t{(value or b'').decode()}"
+            for key, value, _ in consume("confluent-kafka", process.address, topic, len(LINES))
+        ]
+        same = read.splitlines() == LINES and by_librdkafka == LINES
+        yield name, "passed" if same else "failed: other records come back"
+
+
+def dump_log_segments(process: BrokerProcess) -> Iterator[Row]:
+    """Kafka's own reader of segments and indexes, on the files of a stopped broker."""
+    if not jars():
+        yield "DumpLogSegments", "skipped: no KAFKA_LIB"
+        return
+    topics = {create_topic(process.address, f"dump-{codec}"): codec for codec in CODECS}
+    for topic, codec in topics.items():
+        for _ in range(20):
+            records: list[Record] = [(b"key", b"%d" % number * 50, [("h", b"1")]) for number in range(50)]
+            # kafka-python is idempotent by itself, so that there is a producer in the snapshot.
+            client = "kafka-python" if codec == "none" else "confluent-kafka"
+            produce(client, process.address, topic, records, codec)
+    commit_in_a_group(process.address, next(iter(topics)))
+    process.stop()
+    try:
+        for topic in topics:
+            for path in sorted((process.data_dir / f"{topic}-0").glob("0*.*")):
+                said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", str(path))
+                yield f"DumpLogSegments: {topic}/{path.name}", judge_dump(said, path)
+        for path in sorted(process.data_dir.glob("__consumer_offsets-*/0*.log")):
+            if path.stat().st_size:
+                said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(path))
+                good = '"group":"dumped"' in said and "failed" not in said.lower()
+                yield f"DumpLogSegments: {path.parent.name}", "passed" if good else f"failed: {said[-200:]}"
+    finally:
+        process.start()
+
+
+def commit_in_a_group(address: str, topic: str) -> None:
+    settings = {"bootstrap.servers": address, "group.id": "dumped", "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.subscribe([topic])
+    assert len(consumer.consume(10, JAVA_WITHIN_S)) == 10
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def judge_dump(said: str, path: Path) -> str:
+    complaints = [
+        line for line in said.splitlines() if re.search(r"isvalid: false|mismatch|corrupt|Could not", line, re.I)
+    ]
+    if complaints:
+        return f"failed: {complaints[0]}"
+    if path.suffix == ".log":
+        records = len(re.findall(r"^\| offset: ", said, re.MULTILINE))
+        return f"passed: {records} records" if records == 1000 else f"failed: {records} records of 1000"
+    return f"passed: {len(said.splitlines()) - 1} lines"
+
+
+def librdkafka_tests(process: BrokerProcess) -> Iterator[Row]:
+    """Test by test; a test that needs no broker is left out."""
+    for test in librdkafka.TESTS:
+        for name, result in librdkafka.run(process.address, test).items():
+            if result != "SKIPPED":
+                yield f"librdkafka: {name}", "passed" if result == "PASSED" else f"failed: {result}"
+
+
+if __name__ == "__main__":
+    main()
