@@ -68,12 +68,15 @@ def test_no_input_is_no_record_and_no_error(broker: str) -> None:
 def test_a_line_is_sent_when_it_came_not_when_the_next_one_comes(broker: str) -> None:
     command = [sys.executable, "-m", "odradek.broker", "produce", "prompt", "--bootstrap-server", broker]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
-        assert running.stdin is not None
-        running.stdin.write(b"first\n")
-        running.stdin.flush()
-        assert consumed(broker, "prompt", 1) == [(None, b"first")]
-        running.stdin.close()
-        assert running.wait(15) == 0
+        try:
+            assert running.stdin is not None
+            running.stdin.write(b"first\n")
+            running.stdin.flush()
+            assert consumed(broker, "prompt", 1) == [(None, b"first")]
+            running.stdin.close()
+            assert running.wait(15) == 0
+        finally:
+            running.kill()
 
 
 @pytest.mark.parametrize(

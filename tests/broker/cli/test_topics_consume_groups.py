@@ -1,0 +1,134 @@
+"""The commands that ask a broker, as scripts use them: what they print, and their status."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from odradek.tests.support.process import BrokerProcess
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    process = BrokerProcess(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms=0).start()
+    yield process.address
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def numbers(broker: str) -> str:
+    """A topic of two partitions with 0 to 99 in each, keyed `k` and with a header."""
+    assert odradek(broker, "topics", "create", "numbers", "--partitions", "2").returncode == 0
+    producer = Producer({"bootstrap.servers": broker})
+    for number in range(100):
+        for partition in (0, 1):
+            producer.produce("numbers", b"%d" % number, b"k", partition, headers=[("h", b"x")])
+    assert producer.flush(10) == 0
+    return "numbers"
+
+
+def command(address: str, *args: str) -> list[str]:
+    return [sys.executable, "-m", "odradek.broker", *args, "--bootstrap-server", address]
+
+
+def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(address, *args), capture_output=True, text=True, timeout=30, check=False)
+
+
+def printed(address: str, *args: str) -> list[str]:
+    """Lines on standard output of a command that must succeed."""
+    ended = odradek(address, *args)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+    return ended.stdout.splitlines()
+
+
+def refused(address: str, *args: str) -> str:
+    ended = odradek(address, *args)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("odradek: ") and ended.stderr.count("\n") == 1, ended.stderr
+    return ended.stderr
+
+
+def test_a_topic_from_birth_to_death(broker: str) -> None:
+    assert printed(broker, "topics", "create", "life", "--partitions", "3", "--config", "segment.bytes=2000000") == []
+    assert "life\t3" in printed(broker, "topics", "list")
+    assert printed(broker, "topics", "describe", "life")[2] == "life\t2\t1\t1\t1\t0\t0"
+    configs = printed(broker, "topics", "describe", "life", "--configs")
+    assert "life\tsegment.bytes\t2000000\tyes" in configs
+    assert "life\tsegment.ms\t604800000\tno" in configs
+    assert "already exists" in refused(broker, "topics", "create", "life")
+    assert printed(broker, "topics", "create", "life", "--if-not-exists") == []
+    assert printed(broker, "topics", "delete", "life") == []
+    assert "does not exist" in refused(broker, "topics", "delete", "life")
+    assert printed(broker, "topics", "delete", "life", "--if-exists") == []
+    assert not any(line.startswith("life\t") for line in printed(broker, "topics", "list"))
+
+
+def test_what_the_broker_refuses_is_said_in_its_words(broker: str) -> None:
+    assert "retention.ms=5" in refused(broker, "topics", "create", "x", "--config", "retention.ms=5")
+    assert "INVALID_TOPIC" in refused(broker, "topics", "create", "a/b")
+    assert "INVALID_REPLICATION_FACTOR" in refused(broker, "topics", "create", "x", "--replication-factor", "3")
+    assert "'nothing'" in refused(broker, "topics", "describe", "nothing")
+    assert "'nothing'" in refused(broker, "consume", "nothing")
+    assert "'nothing'" in refused(broker, "groups", "describe", "nothing")
+
+
+def test_consume_prints_what_is_there(broker: str, numbers: str) -> None:
+    lines = printed(broker, "consume", numbers, "--until-end")
+    assert sorted(lines) == sorted([str(number) for number in range(100)] * 2)
+    assert printed(broker, "consume", numbers, "--partition", "1", "--from", "97", "--until-end") == ["97", "98", "99"]
+    assert len(printed(broker, "consume", numbers, "--max", "7")) == 7
+    assert printed(broker, "consume", numbers, "--max", "0") == []
+    assert printed(broker, "consume", numbers, "--from", "latest", "--until-end") == []
+    assert printed(broker, "consume", numbers, "--max", "1", "--key-separator", "=") == ["k=0"]
+
+
+def test_consume_as_json(broker: str, numbers: str) -> None:
+    (line,) = printed(broker, "consume", numbers, "--partition", "1", "--from", "5", "--max", "1", "--json")
+    row = json.loads(line)
+    assert row.pop("timestamp").endswith("+00:00")
+    wanted = {"topic": numbers, "partition": 1, "offset": 5, "key": "k", "value": "5", "headers": [["h", "x"]]}
+    assert row == wanted
+
+
+def test_a_group_goes_on_where_it_left_off_and_shows_its_lag(broker: str, numbers: str) -> None:
+    assert len(printed(broker, "consume", numbers, "--group", "readers", "--max", "150")) == 150
+    rows = [line.split("\t") for line in printed(broker, "groups", "describe", "readers")]
+    assert [row[:3] for row in rows] == [["readers", numbers, "0"], ["readers", numbers, "1"]]
+    assert sum(int(row[3]) for row in rows) == 150 and sum(int(row[5]) for row in rows) == 50
+    assert len(printed(broker, "consume", numbers, "--group", "readers", "--until-end")) == 50
+    assert "readers\tEmpty\tclassic\tconsumer" in printed(broker, "groups", "list")
+
+
+def test_ctrl_c_commits_what_was_printed_and_leaves_the_group(broker: str, numbers: str) -> None:
+    with subprocess.Popen(command(broker, "consume", numbers, "--group", "stopped"), stdout=subprocess.PIPE) as run:
+        try:
+            assert run.stdout is not None
+            lines = [run.stdout.readline() for _ in range(200)]
+            members = [line.split("\t") for line in printed(broker, "groups", "describe", "stopped", "--members")]
+            assert [row[1] for row in members] == ["Stable"] and members[0][-1] == "numbers-0,numbers-1"
+            run.send_signal(signal.SIGINT)
+            assert run.wait(15) == 0
+        finally:
+            run.kill()
+    assert len(set(lines)) == 100
+    assert [line.split("\t")[5] for line in printed(broker, "groups", "describe", "stopped")] == ["0", "0"]
+    assert printed(broker, "groups", "describe", "stopped", "--members")[0].split("\t")[1] == "Empty"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("consume", "t", "--from", "yesterday"),
+        ("consume", "t", "--group", "g", "--from", "5"),
+        ("consume", "t", "--group", "g", "--partition", "0"),
+        ("topics", "create", "t", "--config", "segment.bytes"),
+        ("topics", "create", "t", "--partitions", "0"),
+        ("topics", "create"),
+    ],
+)
+def test_wrong_usage_has_status_2(broker: str, args: tuple[str, ...]) -> None:
+    assert odradek(broker, *args).returncode == 2
