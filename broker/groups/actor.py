@@ -218,7 +218,7 @@ class GroupActor:
     # The log.
 
     def _append(self, outcome: Outcome) -> None:
-        self._writing = isinstance(outcome.records[0], records.GroupRecord)
+        self._writing = _concerns_group(outcome)
         self._under_way += 1
         try:
             encoded = [records.encode(record) for record in outcome.records]
@@ -229,7 +229,7 @@ class GroupActor:
 
     def _appended(self, outcome: Outcome, error: KafkaError | None) -> None:
         self._under_way -= 1
-        if isinstance(outcome.records[0], records.GroupRecord):
+        if _concerns_group(outcome):
             self._writing = False
         if error is not None:
             self._world.note(f"group {self.group.group_id}: records were not written: {error}")
@@ -299,6 +299,11 @@ class GroupActor:
         del self._alarms[event]
         self._rung.add(event)
         self.feed(event)
+
+
+def _concerns_group(outcome: Outcome) -> bool:
+    """Whether the group itself changes with these records, not only its offsets."""
+    return isinstance(outcome.records[-1], records.GroupRecord)
 
 
 def _refuse(event: Event, error: ErrorCode) -> None:

@@ -26,9 +26,9 @@ from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from . import describing, fetching, records, requests
-from .actor import Call, Clock, GroupActor, OffsetsLog, Timers, World
+from .actor import Call, Clock, GroupActor, OffsetsLog, TimerHandle, Timers, World
 from .committing import Commit, Topics
-from .events import CommitOffsets, Create, Heartbeat, Joined, Left, Loaded, Synced
+from .events import CommitOffsets, Create, DropTopic, ExpireOffsets, Heartbeat, Joined, Left, Loaded, Synced
 from .machine import Group, GroupLimits
 from .partitions import partition_for
 
@@ -51,6 +51,10 @@ class GroupsConfig(Protocol):
     def group_max_size(self) -> int: ...
     @property
     def offset_metadata_max_bytes(self) -> int: ...
+    @property
+    def offsets_retention_minutes(self) -> int: ...
+    @property
+    def offsets_retention_check_interval_ms(self) -> int: ...
 
 
 class Context(Protocol):
@@ -94,6 +98,7 @@ class GroupCoordinator:
         """The group cache. Invariant: only groups of `owned` partitions."""
         self.owned: set[int] = set()
         self.loading: set[int] = set()
+        self._expiry: TimerHandle | None = None
 
     # Start and stop.
 
@@ -103,9 +108,13 @@ class GroupCoordinator:
         self.loading.update(partitions)
         for partition in partitions:
             self.load(partition)
+        self._arm_expiry()
 
     def stop(self) -> None:
         """Idempotent. Parked requests are answered NOT_COORDINATOR, so that members look for their group elsewhere."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
         for partition in list(self.owned):
             self.unload(partition)
         self.loading.clear()
@@ -239,6 +248,22 @@ class GroupCoordinator:
             for asked in fetching.groups_of(request, version)
         ]
         return fetching.response_of(request, groups, version)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted: every group forgets how far it had come in it."""
+        for actor in list(self.groups.values()):
+            if actor.group.offsets.partitions(topic):
+                actor.feed(DropTopic(topic))
+
+    def _arm_expiry(self) -> None:
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        self._expiry = self._world.timers.at(self._clock.monotonic_ms() + interval_ms, self._expire)
+
+    def _expire(self) -> None:
+        retention_ms = self._config.offsets_retention_minutes * 60_000
+        for actor in list(self.groups.values()):
+            actor.feed(ExpireOffsets(retention_ms))
+        self._arm_expiry()
 
     # Seen from outside.
 

@@ -136,6 +136,20 @@ class Create:
 
 
 @dataclass(slots=True)
+class ExpireOffsets:
+    """Time to look for offsets that were kept long enough."""
+
+    retention_ms: int
+
+
+@dataclass(slots=True)
+class DropTopic:
+    """A topic was deleted, and its offsets with it."""
+
+    topic: str
+
+
+@dataclass(slots=True)
 class Loaded:
     """The group was found in the log: its members get fresh sessions."""
 
@@ -165,6 +179,8 @@ Event = (
     | RebalanceTimeout
     | SyncTimeout
     | Create
+    | ExpireOffsets
+    | DropTopic
     | Loaded
     | Unload
     | AppendFailed

@@ -9,8 +9,8 @@ same place. Between a step that returns a record of the group and its `apply` (o
 stepped.
 
 The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log),
-sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), rebalance.py (how a rebalance begins, waits and ends).
-States and legal moves: states.py.
+sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), expiring.py (offsets that go), rebalance.py (how a
+rebalance begins, waits and ends). States and legal moves: states.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_records import GroupMetadataValue
-from . import events, joining, rebalance, sessions, syncing
+from . import events, expiring, joining, rebalance, sessions, syncing
 from .members import Member, Roster
 from .offsets import Offsets
 from .records import GroupRecord, OffsetRecord, Record
@@ -173,6 +173,8 @@ _HANDLERS: dict[type, Callable[[Group, Any, events.Outcome, int], None]] = {
     events.RebalanceTimeout: rebalance.rebalance_timeout,
     events.SyncTimeout: rebalance.sync_timeout,
     events.Create: syncing.create,
+    events.ExpireOffsets: expiring.expire_offsets,
+    events.DropTopic: expiring.drop_topic,
     events.Loaded: syncing.loaded,
     events.Unload: syncing.unload,
     events.AppendFailed: syncing.append_failed,

@@ -35,6 +35,10 @@ class Offsets:
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic that have an offset."""
+        return list(self._topics.get(topic, ()))
+
     def apply(self, record: OffsetRecord) -> None:
         """A record of the log takes effect."""
         if record.value is not None:

@@ -4,7 +4,7 @@ It plays the coordinator's part around the machine (log, timers, clock), at once
 m2, ... in the order in which they are given out; answers are named after the first word of their command.
 
     group [hold] [delay=MS] [max=N]                   a new group on an empty log
-    join LABEL [member=ID] [instance=ID] [protocols=range:meta,...] [type=T]
+    join LABEL [member=ID] [instance=ID] [protocols=range:meta,...] [topics=a,b] [type=T]
                [session=MS] [rebalance=MS] [version=N] [reason=R]
     sync LABEL member=ID gen=N [instance=ID] [assign=m1:x,m2:y] [type=T] [protocol=P]
     heartbeat LABEL member=ID gen=N [instance=ID]     leave LABEL [member=ID|instance=ID|member=ID/instance],...
@@ -12,6 +12,7 @@ m2, ... in the order in which they are given out; answers are named after the fi
     wait MS                                           time passes; timers that fall due ring
     hold / committed / failed ERROR                   the log keeps its answer back / says yes / says no
     restart [max=N]                                   all memory is lost, the log is replayed
+    expire RETENTION_MS / drop TOPIC                  old offsets go / a topic was deleted
     delete                                            a tombstone of the group is committed
     unload                                            the coordinator lets the group go
     show                                              what the group is now
@@ -27,7 +28,9 @@ from odradek.broker.groups.events import (
     AppendFailed,
     CommitOffsets,
     Create,
+    DropTopic,
     Event,
+    ExpireOffsets,
     Heartbeat,
     InitialDelayPassed,
     Join,
@@ -37,6 +40,7 @@ from odradek.broker.groups.events import (
     Left,
     Loaded,
     Outcome,
+    Protocols,
     RebalanceTimeout,
     SessionExpired,
     SetTimer,
@@ -49,6 +53,11 @@ from odradek.broker.groups.machine import Group, GroupLimits
 from odradek.broker.groups.records import GroupRecord, OffsetRecord, Record
 from odradek.broker.groups.states import GroupState
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    decode_versioned,
+    encode_versioned,
+)
 from odradek.protocol.messages.group_records import OffsetCommitValue
 
 GROUP_ID = "g"
@@ -141,7 +150,7 @@ class Stage:
                 session_ms,
                 int(options.get("rebalance", 60_000)) if version else session_ms,
                 options.get("type", "consumer"),
-                tuple((name, data.encode()) for name, data in pairs(options.get("protocols", "range:x"))),
+                protocols_of(options),
                 options.get("reason"),
                 needs_member_id=version >= 4,
                 can_skip_assignment=version >= 9,
@@ -168,7 +177,11 @@ class Stage:
         offsets: list[Record] = []
         for place, offset in pairs(options["offsets"]):
             topic, partition = place.split("/")
-            offsets.append(OffsetRecord(GROUP_ID, topic, int(partition), OffsetCommitValue(offset=int(offset))))
+            offsets.append(
+                OffsetRecord(
+                    GROUP_ID, topic, int(partition), OffsetCommitValue(offset=int(offset), commit_timestamp=self.now_ms)
+                )
+            )
         member, instance = options.get("member", ""), options.get("instance")
         self.step(CommitOffsets(words[0], member, instance, int(options.get("gen", -1)), offsets))
 
@@ -200,6 +213,12 @@ class Stage:
         self.do_show([], {})
         self.step(Loaded())
 
+    def do_expire(self, words: list[str], options: dict[str, str]) -> None:
+        self.step(ExpireOffsets(int(words[0])))
+
+    def do_drop(self, words: list[str], options: dict[str, str]) -> None:
+        self.step(DropTopic(words[0]))
+
     def do_delete(self, words: list[str], options: dict[str, str]) -> None:
         self.commit(Outcome([GroupRecord(GROUP_ID, None)]))
 
@@ -210,7 +229,7 @@ class Stage:
         group = self.group
         self.say(f"{group.state.value} gen={group.generation} protocol={group.protocol} leader={group.leader}")
         for member in group.roster.members.values():
-            protocols = ",".join(f"{name}:{data.decode()}" for name, data in member.protocols)
+            protocols = ",".join(f"{name}:{show_bytes(data)}" for name, data in member.protocols)
             instance = f" instance={member.instance_id}" if member.instance_id else ""
             self.say(f"  {member.member_id}{instance} {protocols} -> {member.assignment.decode()!r}")
         if group.roster.pending:
@@ -244,7 +263,24 @@ def pairs(text: str) -> list[tuple[str, str]]:
     return [(name, rest) for name, _, rest in (part.partition(":") for part in text.split(",") if part)]
 
 
+def protocols_of(options: dict[str, str]) -> Protocols:
+    """What a join speaks: as it is written, or a subscription of topics."""
+    if "topics" in options:
+        subscription = ConsumerProtocolSubscription(topics=options["topics"].split(","))
+        return (("range", encode_versioned(subscription, 1)),)
+    return tuple((name, data.encode()) for name, data in pairs(options.get("protocols", "range:x")))
+
+
+def show_bytes(data: bytes) -> str:
+    """A member's metadata: text, or the topics of a subscription."""
+    if not data.startswith(b"\0"):
+        return data.decode()
+    return "+".join(decode_versioned(ConsumerProtocolSubscription, data).topics)
+
+
 def _show_record(record: Record) -> str:
+    if isinstance(record, OffsetRecord) and record.value is None:
+        return f"offset {record.topic}/{record.partition} deleted"
     if isinstance(record, OffsetRecord):
         assert record.value is not None
         return f"offset {record.topic}/{record.partition} = {record.value.offset}"
@@ -268,7 +304,7 @@ def show_answer(answer: Answer) -> str:
         return f"synced {answer.protocol_type}/{answer.protocol} {answer.assignment.decode()!r}"
     skip = " skip_assignment" if answer.skip_assignment else ""
     members = " ".join(
-        f"{m.member_id}{f'({m.instance_id})' if m.instance_id else ''}:{m.metadata.decode()}" for m in answer.members
+        f"{m.member_id}{f'({m.instance_id})' if m.instance_id else ''}:{show_bytes(m.metadata)}" for m in answer.members
     )
     who = f"{answer.member_id} gen={answer.generation} {answer.protocol_type}/{answer.protocol}"
     return f"joined {who} leader={answer.leader}{skip} [{members}]"

@@ -14,6 +14,8 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.tests.broker.groups.world import Asker, Config, FakeLog, World, code_of, is_waiting
 
+HOUSEKEEPING = 1
+"""The timer that looks for old offsets."""
 NOT_ENOUGH = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
 
@@ -241,7 +243,7 @@ async def test_heartbeats_keep_a_member_and_cost_no_timers(world: World) -> None
         world.wait(5000)
         assert world.heartbeat(leader, 2).error_code == 0
         assert world.heartbeat(follower, 2).error_code == 0
-        assert len(world.timers.live()) == 2
+        assert len(world.timers.live()) == 2 + HOUSEKEEPING
     world.wait(9999)
     assert world.heartbeat(leader, 2).error_code == 0
     world.wait(1)
@@ -276,11 +278,48 @@ async def test_a_heartbeat_that_waits_behind_the_log_still_counts(world: World) 
 async def test_nobody_left_means_no_timers(world: World) -> None:
     leader, follower = world.stable_pair()
     world.leave(leader, follower)
-    assert not world.timers.live()
+    assert len(world.timers.live()) == HOUSEKEEPING
     world.join()
-    assert len(world.timers.live()) == 1
+    assert len(world.timers.live()) == 1 + HOUSEKEEPING
     world.wait(10_000)
+    assert len(world.timers.live()) == HOUSEKEEPING
+
+
+# Offsets that go.
+
+
+async def test_old_offsets_go_when_it_is_time_to_look_and_their_group_with_them(world: World) -> None:
+    world.commit(1)
+    world.commit(2, group="kept")
+    world.wait(59 * 60_000)
+    world.commit(3, group="kept")
+    world.wait(59_999)
+    assert set(world.groups.groups) == {"g", "kept"}
+    world.wait(1)
+    assert set(world.groups.groups) == {"kept"}
+    assert world.restarted().committed() == -1
+    world.groups.stop()
     assert not world.timers.live()
+
+
+async def test_a_live_group_keeps_its_offsets(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.commit(1, leader, 2)
+    for _ in range(1000):
+        world.wait(9000)
+        world.heartbeat(leader, 2)
+        world.heartbeat(follower, 2)
+    assert world.committed() == 1
+
+
+async def test_a_deleted_topic_is_forgotten_by_every_group(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.commit(1, leader, 2)
+    world.commit(2, group="other")
+    world.groups.forget_topic("t")
+    assert world.committed() == world.committed("other") == -1
+    assert set(world.groups.groups) == {"g"}
+    assert world.restarted().committed() == -1
 
 
 # Who is let in.

@@ -12,6 +12,7 @@ from odradek.broker.groups.events import (
     CommitOffsets,
     Create,
     Event,
+    ExpireOffsets,
     Heartbeat,
     InitialDelayPassed,
     Join,
@@ -62,6 +63,7 @@ OPS = st.one_of(
     st.tuples(st.just("leave"), st.lists(st.tuples(st.none() | SEATS, INSTANCE), max_size=3)),
     st.tuples(st.just("commit"), st.none() | SEATS, INSTANCE, GENERATION),
     st.tuples(st.just("wait"), st.sampled_from([1, 1000, 6000, 30_000])),
+    st.tuples(st.just("expire"), st.sampled_from([0, 5000])),
     st.tuples(st.just("fail next")),
     st.tuples(st.just("restart")),
 )
@@ -193,6 +195,13 @@ class Observed(Stage):
 
     def op_wait(self, for_ms: int) -> None:
         self.do_wait([str(for_ms)], {})
+
+    def op_expire(self, retention_ms: int) -> None:
+        self.step(ExpireOffsets(retention_ms))
+        if self.group.state is GroupState.DEAD:
+            self.group = Group(GROUP_ID, self.limits)
+            self.timers.clear()
+            self.step(Create())
 
     def op_fail_next(self) -> None:
         self.fail_next = True

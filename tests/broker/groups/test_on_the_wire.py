@@ -31,7 +31,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.broker.groups.stage import pairs, show_answer, split
+from odradek.tests.broker.groups.stage import pairs, protocols_of, show_answer, split
 from odradek.tests.broker.groups.test_transcripts import FOLDER
 from odradek.tests.support.raw import Raw
 
@@ -180,7 +180,7 @@ class Player:
             self.joins += 1
             new_id = f"m{self.joins}"
         self.protocol_type = options.get("type", "consumer")
-        protocols = [JoinGroupRequestProtocol(n, d.encode()) for n, d in pairs(options.get("protocols", "range:x"))]
+        protocols = [JoinGroupRequestProtocol(name, data) for name, data in protocols_of(options)]
         request = JoinGroupRequest(
             self.group_id,
             int(options.get("session", 10_000)),

@@ -39,6 +39,8 @@ class Config:
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = 2**31 - 1
     offset_metadata_max_bytes: int = 100
+    offsets_retention_minutes: int = 60
+    offsets_retention_check_interval_ms: int = 60_000
 
 
 @dataclass
