@@ -155,12 +155,13 @@ def read_meta_properties(directory: Path, disk: Disk = DISK) -> MetaProperties |
     return MetaProperties(values["cluster.id"], parse_int(path, 1, values["node.id"]), values.get("directory.id", ""))
 
 
-def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK) -> None:
+def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:
     """Say which topic (16 bytes) a partition's directory belongs to.
 
     A topic made again under its old name has another id.
     """
-    disk.write_atomically(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode())
+    text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
+    disk.write_atomically(directory / PARTITION_METADATA, text.encode(), durable=durable)
 
 
 def read_partition_metadata(directory: Path, disk: Disk = DISK) -> bytes | None:

@@ -26,7 +26,7 @@ import msgpack
 
 from ..protocol.records.crc import crc32c
 from .errors import DamagedFile, LogClosed, StorageError
-from .files import DISK, TEMPORARY_SUFFIX, Disk, File
+from .files import DISK, Disk, File
 
 MAGIC = b"ODRJRNL1"
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -160,9 +160,9 @@ class Journal:
     def _remove_others(self) -> None:
         """Remove what a snapshot replaced; after a crash the next opening does it."""
         keep = {self._path(SNAPSHOT_SUFFIX).name, self._path(TAIL_SUFFIX).name}
+        ours = re.compile(re.escape(self.name) + r"-\d{10}\.(journal|snapshot)(\.tmp)?")
         for name in self._disk.sizes(self.directory):
-            ours = name.startswith(f"{self.name}-") and name.endswith((SNAPSHOT_SUFFIX, TAIL_SUFFIX, TEMPORARY_SUFFIX))
-            if ours and name not in keep:
+            if ours.fullmatch(name) and name not in keep:
                 self._disk.unlink(self.directory / name)
 
     def _fatal(self, step: Callable[[], None]) -> None:

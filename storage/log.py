@@ -21,7 +21,7 @@ from threading import Lock
 from ..protocol.records.batch import BatchHeader
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
 from .epochs import LeaderEpochs
-from .errors import BatchTooLarge, LogClosed, OffsetOutOfRange, OffsetsNotMonotonic, StorageError, TornWrite
+from .errors import BatchTooLarge, DiskError, LogClosed, OffsetOutOfRange, OffsetsNotMonotonic, StorageError, TornWrite
 from .files import DISK, Buffer, Disk, FileRange
 from .producers import ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
@@ -183,11 +183,11 @@ class Log:
             self._last_flush_ms = now_ms
 
     def _dirty_below(self, offset: int) -> list[Segment]:
-        """Return the segments with something to fsync that begin below `offset`, newest first."""
+        """Return the segments with something to fsync, be it that they were cut, up to `offset`, newest first."""
         segments = self._segments
         dirty: list[Segment] = []
         for segment in reversed(segments):
-            if segment.is_dirty and segment.base_offset < offset:
+            if segment.is_dirty and segment.base_offset <= offset:
                 dirty.append(segment)
             elif segment is not segments[-1]:
                 # Those before it were synced when it was.
@@ -203,8 +203,10 @@ class Log:
             if self._names_dirty:
                 self._names_dirty = False
                 self._disk.fsync_dir(self.directory)
-        except StorageError as error:
-            self._failure = error
+        except DiskError as error:
+            # Anything else (no room for the epochs, no descriptor left) may go better another time.
+            if error.operation == "fsync":
+                self._failure = error
             raise
 
     # -- reading -----------------------------------------------------------------------------------
@@ -305,7 +307,7 @@ class Log:
     # -- taking away -------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that holds `offset` or later ones (a follower whose leader knows no better).
+        """Drop every batch that holds `offset` or later ones, durably (a follower whose leader knows no better).
 
         The recovery point goes back with it: write its checkpoint before anything is appended.
         """
@@ -323,6 +325,7 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         self._rebuild_producers()
+        self._sync([active])
 
     def _rebuild_producers(self) -> None:
         self.producers, offset = load_snapshot(self.directory, self.log_end_offset, self._disk)

@@ -30,6 +30,8 @@ MAX_INT32 = 2**31 - 1
 REBUILD_INTERVAL_BYTES = 4096
 # A largest timestamp that was not looked up yet; none is below -1.
 UNKNOWN = -2
+# As the size that an fsync has covered: the file was cut, and until the next fsync a power cut may undo that.
+UNSYNCED = -1
 
 
 def segment_name(base_offset: int) -> str:
@@ -73,6 +75,7 @@ class Segment:
         try:
             segment._file = disk.open(segment.path(LOG_SUFFIX), create=True)
             disk.truncate(segment._file, 0)
+            segment._synced = UNSYNCED
             segment.reset()
         except StorageError:
             segment.unlink()
@@ -101,6 +104,7 @@ class Segment:
         try:
             self._disk.write(self.file, batch, position)
         except StorageError as error:
+            self._synced = UNSYNCED
             try:
                 self._disk.truncate(self.file, position)
             except StorageError as second:
@@ -287,7 +291,7 @@ class Segment:
         """Make `position`, where a batch begins, the end of the file. The indexes must hold nothing from there on."""
         self._disk.truncate(self.file, position)
         self.size = position
-        self._synced = min(self._synced, position)
+        self._synced = UNSYNCED
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""

@@ -154,9 +154,10 @@ class SparseIndex:
     def sync(self) -> None:
         """Make durable what was written."""
         if self._file_dirty:
-            # First, for a flush in a thread may overlap a write.
+            file = self._open()
+            # Before the fsync, for a flush in a thread may overlap a write.
             self._file_dirty = False
-            self._disk.fsync(self._open())
+            self._disk.fsync(file)
 
     @property
     def is_dirty(self) -> bool:

@@ -427,7 +427,7 @@ def test_advancing_the_start_removes_whole_segments_below_it(directory: Path) ->
     log = filled(directory, 10, segment_bytes=200)
     log.advance_log_start(9)
     assert log.log_start_offset == 9
-    assert [segment.base_offset for segment in log._segments][:2] == [8, 10] or log._segments[0].base_offset == 8
+    assert log._segments[0].base_offset == 8
     log.advance_log_start(5)
     assert log.log_start_offset == 9
     with pytest.raises(OffsetOutOfRange):

@@ -1,0 +1,235 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import BatchHeader
+from odradek.protocol.records.crc import crc32c
+from odradek.storage import producers
+from odradek.storage.errors import DamagedFile
+from odradek.storage.producers import (
+    Duplicate,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    ProducerStates,
+    load_snapshot,
+    snapshot_offsets,
+    snapshot_path,
+    write_snapshot,
+)
+
+MAX_INT32 = 2**31 - 1
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+
+
+def header(
+    sequence: int,
+    count: int = 1,
+    *,
+    offset: int = 0,
+    epoch: int = 0,
+    producer_id: int = 9,
+    timestamp_ms: int = 0,
+    attributes: int = 0,
+) -> BatchHeader:
+    delta = count - 1
+    return BatchHeader(
+        offset, 49, 0, 2, 0, attributes, delta, timestamp_ms, timestamp_ms, producer_id, epoch, sequence, count
+    )  # fmt: skip
+
+
+def written(*headers: BatchHeader) -> ProducerStates:
+    states = ProducerStates()
+    for each in headers:
+        assert states.check(each) is None
+        states.apply(each)
+    return states
+
+
+def test_batches_without_a_producer_are_none_of_its_business() -> None:
+    states = written(header(-1, producer_id=-1, epoch=-1), header(-1, producer_id=-1, epoch=-1))
+    assert len(states) == 0
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 77, MAX_INT32])
+def test_an_unknown_producer_may_start_anywhere(sequence: int) -> None:
+    assert written(header(sequence)).check(header((sequence + 1) & MAX_INT32)) is None
+
+
+@pytest.mark.parametrize("sequence", [2, 4, 100])
+def test_a_sequence_that_does_not_follow_is_out_of_order(sequence: int) -> None:
+    states = written(header(0, 3))
+    with pytest.raises(OutOfOrderSequence, match="where 3 was due") as caught:
+        states.check(header(sequence))
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_last_five_batches_are_known_again_and_the_sixth_is_out_of_order() -> None:
+    sent = [header(3 * n, 3, offset=100 + 3 * n, timestamp_ms=50 + n) for n in range(6)]
+    states = written(*sent)
+    for n in range(1, 6):
+        assert states.check(sent[n]) == Duplicate(100 + 3 * n, 102 + 3 * n, 50 + n)
+    with pytest.raises(OutOfOrderSequence):
+        states.check(sent[0])
+
+
+def test_a_part_of_a_batch_or_more_than_one_is_no_duplicate() -> None:
+    states = written(header(0, 3), header(3, 3))
+    for other in (header(0, 2), header(1, 2), header(0, 6)):
+        with pytest.raises(OutOfOrderSequence):
+            states.check(other)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10])
+def test_sequences_wrap_to_zero(count: int) -> None:
+    first = header(MAX_INT32 - 1, count, offset=5)
+    states = written(header(MAX_INT32 - 2), first)
+    assert states.check(first) == Duplicate(5, 4 + count, 0)
+    after = (MAX_INT32 - 1 + count) & MAX_INT32
+    assert after == count - 2 if count > 1 else MAX_INT32
+    assert states.check(header(after)) is None
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(after + 1 & MAX_INT32))
+
+
+def test_a_new_epoch_starts_at_zero_and_forgets_the_old_batches() -> None:
+    states = written(header(0, 5), header(5, 5))
+    with pytest.raises(OutOfOrderSequence, match="where 0 was due"):
+        states.check(header(10, epoch=1))
+    fresh = header(0, 5, epoch=1, offset=10)
+    assert states.check(fresh) is None
+    states.apply(fresh)
+    assert states.check(fresh) == Duplicate(10, 14, 0)
+    assert states.check(header(5, epoch=1)) is None
+
+
+def test_an_older_epoch_is_fenced_even_for_a_duplicate() -> None:
+    old = header(0, epoch=3)
+    states = written(old, header(0, epoch=4))
+    with pytest.raises(InvalidProducerEpoch) as caught:
+        states.check(old)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_an_epoch_known_by_a_marker_alone_starts_at_zero() -> None:
+    states = written(header(0, attributes=TRANSACTIONAL))
+    states.apply(header(-1, epoch=1, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=4)
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(1, epoch=1))
+    assert states.check(header(0, epoch=1)) is None
+
+
+def test_an_open_transaction_holds_the_first_undecided_offset_until_its_marker() -> None:
+    states = written(
+        header(0, 2, offset=10, attributes=TRANSACTIONAL),
+        header(0, offset=12, producer_id=8, attributes=TRANSACTIONAL),
+        header(2, 2, offset=13, attributes=TRANSACTIONAL),
+    )
+    assert states.first_undecided_offset() == 10
+    states.apply(header(-1, offset=15, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=1)
+    assert states.first_undecided_offset() == 12
+    states.apply(header(-1, offset=16, producer_id=8, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=1)
+    assert states.first_undecided_offset() is None
+    assert states.check(header(4)) is None
+
+
+def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
+    states = written(
+        header(0, producer_id=1, timestamp_ms=100),
+        header(0, producer_id=2, timestamp_ms=200),
+        header(0, producer_id=3, timestamp_ms=100, attributes=TRANSACTIONAL),
+    )
+    assert states.expire(now_ms=1100, expiration_ms=1001) == 0
+    assert states.expire(now_ms=1100, expiration_ms=1000) == 1
+    assert [producer_id for producer_id, _ in states.items()] == [2, 3]
+
+
+def test_their_number_is_bounded_and_the_longest_silent_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "PRODUCERS_MAX", 32)
+    states = written(*(header(0, producer_id=n, timestamp_ms=1000 - n) for n in range(32)))
+    states.apply(header(0, producer_id=99, timestamp_ms=5))
+    assert len(states) == 31
+    assert {n for n, _ in states.items()} == {*range(30), 99}
+
+
+# -- snapshots ---------------------------------------------------------------------------------------
+
+entries = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.integers(0, MAX_INT32),
+        st.integers(1, 100),
+        st.sampled_from([0, TRANSACTIONAL]),
+    ),
+    max_size=40,
+)
+
+
+@given(entries)
+def test_a_snapshot_brings_everything_back(entries: list[tuple[int, int, int, int, int]]) -> None:
+    states = ProducerStates()
+    for offset, (producer_id, epoch, sequence, count, attributes) in enumerate(entries):
+        states.apply(
+            header(
+                sequence,
+                count,
+                offset=offset * 100,
+                epoch=epoch,
+                producer_id=producer_id,
+                timestamp_ms=offset,
+                attributes=attributes,
+            )
+        )
+    again = ProducerStates.decode(states.encode(), Path("x"))
+    assert dict(again.items()) == dict(states.items())
+    assert again.first_undecided_offset() == states.first_undecided_offset()
+    assert again.encode() == states.encode()
+
+
+def test_the_bytes_are_kafkas() -> None:
+    states = written(header(5, 3, offset=100, epoch=2, producer_id=0x1234, timestamp_ms=77))
+    body = bytes.fromhex(
+        "00000001"  # one entry
+        "0000000000001234 0002 00000007 0000000000000066 00000002 000000000000004d ffffffff ffffffffffffffff"
+    )
+    assert states.encode() == b"\0\1" + crc32c(body).to_bytes(4, "big") + body
+
+
+def test_a_producer_without_batches_is_written_as_kafka_does() -> None:
+    states = ProducerStates()
+    states.apply(header(-1, offset=3, attributes=TRANSACTIONAL | CONTROL, timestamp_ms=6), coordinator_epoch=2)
+    assert states.encode()[10:] == bytes.fromhex(
+        "0000000000000009 0000 ffffffff ffffffffffffffff 00000000 0000000000000006 00000002 ffffffffffffffff"
+    )
+    assert dict(ProducerStates.decode(states.encode(), Path("x")).items()) == dict(states.items())
+
+
+def test_every_flipped_bit_and_every_cut_of_a_snapshot_is_damage() -> None:
+    good = written(header(0, 2), header(2, 2, offset=2)).encode()
+    for position in range(len(good)):
+        for bit in range(8):
+            bad = bytearray(good)
+            bad[position] ^= 1 << bit
+            with pytest.raises(DamagedFile, match="x at"):
+                ProducerStates.decode(bytes(bad), Path("x"))
+        with pytest.raises(DamagedFile):
+            ProducerStates.decode(good[:position], Path("x"))
+
+
+def test_the_newest_sound_snapshot_at_or_below_the_offset_is_taken(tmp_path: Path) -> None:
+    for offset in (10, 20, 30):
+        write_snapshot(written(header(offset)), tmp_path, offset, durable=True)
+    snapshot_path(tmp_path, 20).write_bytes(b"damaged")
+    states, offset = load_snapshot(tmp_path, 25)
+    assert offset == 10
+    assert states.check(header(11)) is None
+    assert snapshot_offsets(tmp_path) == [10]
+    assert load_snapshot(tmp_path, 9)[1] is None
+
+
+def test_few_snapshots_are_kept(tmp_path: Path) -> None:
+    for offset in range(0, 100, 10):
+        write_snapshot(ProducerStates(), tmp_path, offset, durable=False)
+    assert snapshot_offsets(tmp_path) == [70, 80, 90]
