@@ -78,7 +78,7 @@ class Brokers:
                 return Wire(address, self.options)
             except ConnectionLost as error:
                 reasons.append(error.message)
-        raise NoBrokerReachable("; ".join(reasons))
+        raise NoBrokerReachable(f"is a broker running there? {'; '.join(reasons)}")
 
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
         """Where the partition's leader listens.

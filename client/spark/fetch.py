@@ -197,7 +197,7 @@ class RangeFetch:
     # -- what is not there --
 
     def _nothing(self, data: PartitionData) -> None:
-        """An empty answer, which the broker may have held back for `fetch.max.wait.ms`: ask again while there is time."""
+        """An empty answer, which the broker may have held back: ask again while there is time."""
         if self._brokers.pause(1, self._deadline):
             return
         committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED

@@ -79,7 +79,7 @@ KAFKA_SETTINGS = {
     "fetch.max.bytes": Setting(50 * 1024 * 1024, 1, _INT32),
     # Kafka: 1 MiB. A task reads one partition alone, and fewer round trips are faster.
     "max.partition.fetch.bytes": Setting(4 * 1024 * 1024, 1, _INT32),
-    # Kafka: 500 records a poll. Here: the most rows of an Arrow batch (fewer cost time on both sides, more gain nothing).
+    # Kafka: 500 records a poll. Here: the most rows of an Arrow batch; fewer cost time on both sides.
     "max.poll.records": Setting(32_768, 1, 1_000_000),
     "request.timeout.ms": Setting(30_000, 1, _DAY_MS),
     "socket.connection.setup.timeout.ms": Setting(10_000, 1, _DAY_MS),

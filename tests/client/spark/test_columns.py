@@ -1,0 +1,72 @@
+"""Which columns a schema may ask for, and that Arrow's schema of them is what Spark expects."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+from odradek.client.spark.columns import TYPES, Column, columns_of, default_ddl  # noqa: E402
+from odradek.client.spark.decoder import arrow_schema  # noqa: E402
+from odradek.client.spark.errors import SchemaError  # noqa: E402
+from pyspark.sql.types import (  # noqa: E402
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+SPARK_TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADERS,
+}
+
+
+def schema(*names: str, nullable: bool = True) -> StructType:
+    return StructType([StructField(name, SPARK_TYPES[name], nullable) for name in names])
+
+
+def test_any_columns_in_any_order() -> None:
+    assert columns_of(schema("offset", "value")) == (Column("offset"), Column("value"))
+    assert [column.name for column in columns_of(schema(*reversed(SPARK_TYPES)))] == list(reversed(TYPES))
+
+
+def test_headers_are_there_when_asked_for() -> None:
+    assert "headers" not in default_ddl(False)
+    assert "headers array<struct<key:string,value:binary>>" in default_ddl(True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ([StructField("values", BinaryType())], "no column 'values'"),
+        ([StructField("value", StringType())], "column 'value' is binary, not string"),
+        ([StructField("offset", IntegerType())], "column 'offset' is bigint, not int"),
+        ([StructField("key", BinaryType()), StructField("key", BinaryType())], "'key' twice"),
+        ([], "no columns"),
+    ],
+)
+def test_what_a_topic_does_not_have_is_refused(fields: list[StructField], said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        columns_of(StructType(fields))
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_arrow_batches_have_the_schema_that_spark_checks_for(nullable: bool) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    asked = schema(*TYPES, nullable=nullable)
+    inner = StructType([StructField("key", StringType(), False), StructField("value", BinaryType())])
+    asked.fields[-1] = StructField("headers", ArrayType(inner, containsNull=nullable))
+    assert arrow_schema(columns_of(asked)) == to_arrow_schema(asked, timezone="UTC")

@@ -1,0 +1,70 @@
+"""What the build adds so that Spark finds the source with no `register` call."""
+
+import base64
+import csv
+import hashlib
+import importlib.util
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("setuptools", reason="the build needs setuptools")
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build_backend", ROOT / "tools" / "build_backend.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("hook", ["build_wheel", "build_editable"])
+def test_the_module_is_in_what_is_built_and_in_its_record(
+    backend: ModuleType, hook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(folder: str, *rest: object) -> str:
+        with zipfile.ZipFile(Path(folder, "built.whl"), "w") as wheel:
+            wheel.writestr("odradek/__init__.py", "x = 1\n")
+            wheel.writestr("odradek-1.dist-info/RECORD", "odradek/__init__.py,,\nodradek-1.dist-info/RECORD,,\n")
+        return "built.whl"
+
+    monkeypatch.setattr(backend.build_meta, hook, build)
+    assert getattr(backend, hook)(str(tmp_path)) == "built.whl"
+    with zipfile.ZipFile(tmp_path / "built.whl") as wheel:
+        assert wheel.testzip() is None
+        assert wheel.read("odradek/__init__.py") == b"x = 1\n"
+        text = wheel.read("pyspark_odradek.py")
+        record = list(csv.reader(io.StringIO(wheel.read("odradek-1.dist-info/RECORD").decode())))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+    assert record == [
+        ["pyspark_odradek.py", f"sha256={digest}", str(len(text))],
+        ["odradek/__init__.py", "", ""],
+        ["odradek-1.dist-info/RECORD", "", ""],
+    ]
+
+
+def test_spark_finds_the_module_as_it_looks_for_it() -> None:
+    """In the environment of the tests: it must be installed by our own build, editable or not."""
+    code = "import pkgutil; print('pyspark_odradek' in {found.name for found in pkgutil.iter_modules()})"
+    found = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "True", "install anew: pip install --editable ."
+
+
+def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:
+    heavy = "{'numpy', 'numba', 'pyarrow', 'pyspark', 'pandas'}"
+    code = (
+        "import sys, odradek.client, odradek.client.spark, odradek.client.spark.plan, odradek.client.spark.fetch;"
+        f"print({heavy} & sys.modules.keys() or '')"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == ""

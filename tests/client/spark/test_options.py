@@ -1,0 +1,129 @@
+"""What users write as options: taken by the connector's names, refused by name where it cannot be honoured."""
+
+import pytest
+from odradek.client.errors import InvalidOption
+from odradek.client.record import TopicPartition
+from odradek.client.spark.errors import OptionError
+from odradek.client.spark.offsets import EARLIEST, LATEST
+from odradek.client.spark.options import KAFKA_SETTINGS, REFUSED, IsolationLevel, SourceOptions, parse_options
+
+BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
+MINIMAL = BOOTSTRAP | {"subscribe": "t"}
+
+
+def parse(**texts: str) -> SourceOptions:
+    """Dots in names are written as two underscores."""
+    return parse_options(MINIMAL | {name.replace("__", "."): text for name, text in texts.items()})
+
+
+def refusal(texts: dict[str, str]) -> OptionError:
+    with pytest.raises(OptionError) as caught:
+        parse_options(texts)
+    return caught.value
+
+
+def test_defaults_are_those_of_the_connector() -> None:
+    options = parse()
+    assert options.starting.everywhere == EARLIEST
+    assert options.ending.everywhere == LATEST
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert options.client.bootstrap == (("localhost", 9092),)
+    assert options.client.isolation_level is IsolationLevel.READ_UNCOMMITTED
+    assert options.client.check_crcs
+
+
+def test_names_are_taken_in_any_case() -> None:
+    options = parse_options({"KAFKA.bootstrap.SERVERS": "a:1", "Subscribe": "t", "INCLUDEHEADERS": "TRUE"})
+    assert options.include_headers
+    assert options.client.bootstrap == (("a", 1),)
+
+
+def test_topics_are_split_and_each_is_read_once() -> None:
+    assert parse(subscribe=" b , a,,b ").subscription.topics == ("a", "b")
+
+
+def test_a_pattern_is_a_regular_expression() -> None:
+    texts = BOOTSTRAP | {"subscribePattern": "events-.*"}
+    assert parse_options(texts).subscription.pattern == "events-.*"
+    assert "regular expression" in str(refusal(BOOTSTRAP | {"subscribePattern": "("}))
+
+
+def test_assign_names_partitions() -> None:
+    options = parse_options(BOOTSTRAP | {"assign": '{"b": [1, 0], "a": [2, 2]}'})
+    assert options.subscription.partitions == (("a", 2), ("b", 0), ("b", 1))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"a": 1}', '{"a": ["x"]}', '{"a": [-1]}', '{"a": [true]}', "a"])
+def test_an_assign_that_names_no_partitions_is_refused(text: str) -> None:
+    assert refusal(BOOTSTRAP | {"assign": text}).option == "assign"
+
+
+def test_offsets_are_given_as_json_with_sentinels() -> None:
+    limit = parse(startingOffsets='{"t": {"0": 23, "1": -2}}').starting
+    assert [limit.of(TopicPartition("t", number)) for number in (0, 1)] == [23, EARLIEST]
+    assert parse(endingOffsets='{"t": {"0": -1}}').ending.of(TopicPartition("t", 0)) == LATEST
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["soon", "{", "3", '{"t": 3}', '{"t": {"x": 3}}', '{"t": {"0": "3"}}', '{"t": {"0": -3}}', '{"t": {"-1": 3}}'],
+)
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_that_are_none_are_refused(option: str, text: str) -> None:
+    assert refusal(MINIMAL | {option: text}).option == option
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+        ({"startingOffsets": '{"t": {"0": -1}}'}, "t-0 can't be latest for batch queries on Kafka"),
+        ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
+        ({"endingOffsets": '{"t": {"0": -2}}'}, "t-0 can't be earliest for batch queries on Kafka"),
+        ({"subscribePattern": "t.*"}, "only one of the options"),
+        ({"assign": '{"a": [0]}'}, "only one of the options"),
+        ({"failOnDataLoss": "maybe"}, "'maybe' is neither true nor false"),
+        ({"minPartitions": "0"}, "'0' is not a whole number from 1"),
+        ({"maxRecordsPerPartition": "x"}, "'x' is not a whole number from 1"),
+        ({"kafka.isolation.level": "serializable"}, "neither read_uncommitted nor read_committed"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "SASL_SSL is not supported yet"),
+        ({"kafka.bootstrap.servers": "a:b"}, "'a:b' is not HOST:PORT"),
+        ({"kafka.bootstrap.servers": ""}, "names no server"),
+        ({"subscribe": " , "}, "names no topic"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(texts: dict[str, str], said: str) -> None:
+    assert said in str(refusal(MINIMAL | texts))
+
+
+def test_servers_and_a_choice_of_topics_are_needed() -> None:
+    assert refusal({"subscribe": "t"}).option == "kafka.bootstrap.servers"
+    assert "one of the options 'subscribe', 'subscribePattern', 'assign' must be specified" in str(refusal(BOOTSTRAP))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_known_options_that_are_not_supported_are_refused_by_name(name: str) -> None:
+    error = refusal(MINIMAL | {name.lower(): "1"})
+    assert error.option == name
+    assert REFUSED[name] in str(error)
+
+
+def test_a_mistyped_option_is_refused_with_a_guess() -> None:
+    assert "did you mean 'startingOffsets'?" in str(refusal(MINIMAL | {"startingOfsets": "latest"}))
+    assert "did you mean 'kafka.fetch.min.bytes'?" in str(refusal(MINIMAL | {"kafka.fetch.min.byte": "1"}))
+    assert "known are" in str(refusal(MINIMAL | {"zzz": "1"}))
+
+
+@pytest.mark.parametrize("name", KAFKA_SETTINGS)
+def test_kafka_settings_are_honoured_within_their_range(name: str) -> None:
+    setting = KAFKA_SETTINGS[name]
+    assert parse_options(MINIMAL).client.numbers[name] == setting.default
+    for number in (setting.minimum, setting.maximum):
+        assert parse_options(MINIMAL | {f"kafka.{name}": str(number)}).client.numbers[name] == number
+    for number in (setting.minimum - 1, setting.maximum + 1):
+        assert refusal(MINIMAL | {f"kafka.{name}": str(number)}).option == f"kafka.{name}"
+
+
+def test_refusals_are_the_clients_own_kind_of_error() -> None:
+    assert isinstance(refusal({}), InvalidOption)
