@@ -12,7 +12,7 @@ LINK   := .cache/path/odradek
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test lint bench conformance soak wheel clean
+.PHONY: help env demo serve test lint bench conformance wheel clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,15 +38,13 @@ lint: env  ## ruff, pyright strict, import-linter
 bench: env  ## measure, beside a real Kafka where KAFKA_LIB names its jars
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-conformance: env  ## other people's clients and tools against a broker
-	@$(BIN)/python -m pytest -q tests/conformance $(ARGS)
-
-soak: env  ## the long tests: crashes and random loads, by seed
-	@$(BIN)/python -m pytest -q tests/soak $(ARGS)
+conformance: env  ## librdkafka's own tests and Kafka's tools against a broker, as a table
+	@$(BIN)/python tests/conformance/run.py $(ARGS)
 
 wheel: env  ## build the wheel into dist/
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf build
 	@ls dist
 
 clean:  ## remove what was generated (not .venv, not data)

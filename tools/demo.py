@@ -56,13 +56,15 @@ def run(folder: Path) -> None:
             truth, records = read_flights(bars)
             asyncio.run(produce(address, records, bars))
             try:
-                consumed = asyncio.run(consume(address, bars))
+                consumed, shares = asyncio.run(consume(address, bars))
             except TimeoutError:
                 raise DemoFailed(f"the group had not read everything after {CONSUMED_WITHIN_S} s") from None
+        console.print(f"the two consumers shared the partitions: {sorted(shares[0])} and {sorted(shares[1])}")
         check("consumed by the group", consumed, truth)
         spark_began = time.monotonic()
         rows = read_by_spark(address, folder)
-        check(f"read by Spark in {time.monotonic() - spark_began:.0f} s with its start", rows, truth)
+        console.print(f"Spark started and read the topic in {time.monotonic() - spark_began:.0f} s")
+        check("read by Spark", rows, truth)
         console.print(delays(rows))
     console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
 
@@ -158,8 +160,11 @@ async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progre
 # -- consuming
 
 
-async def consume(address: str, bars: Progress) -> ByCarrier:
-    """Two members of one group, until they have handed over as many records as there are flights."""
+async def consume(address: str, bars: Progress) -> tuple[ByCarrier, list[set[int]]]:
+    """Two members of one group, until they have handed over as many records as there are flights.
+
+    The sums, and the partitions that each of the two had.
+    """
     task = bars.add_task("consume", total=COUNT)
     sums = ByCarrier()
 
@@ -182,8 +187,7 @@ async def consume(address: str, bars: Progress) -> ByCarrier:
         shares = await asyncio.gather(read(first), read(second))
     if shares[0] & shares[1] or len(shares[0] | shares[1]) != PARTITIONS or not all(shares):
         raise DemoFailed(f"the two consumers had the partitions {shares[0]} and {shares[1]} of {PARTITIONS}")
-    console.print(f"the two consumers shared the partitions: {sorted(shares[0])} and {sorted(shares[1])}")
-    return sums
+    return sums, shares
 
 
 def member_of_group(address: str) -> Consumer:
