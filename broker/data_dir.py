@@ -12,7 +12,11 @@ from pathlib import Path
 from ..storage import checkpoints
 from ..storage.checkpoints import MetaProperties
 from ..storage.errors import LockedError, StorageError
-from ..storage.files import DirectoryLock
+from ..storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
+
+# What a directory may hold and still be a new one: what a file system makes by itself, and what a first start that was
+# cut short leaves.
+_NO_STRANGERS = frozenset({"lost+found", checkpoints.META_PROPERTIES + TEMPORARY_SUFFIX})
 
 
 class StartError(Exception):
@@ -22,62 +26,67 @@ class StartError(Exception):
 class DataDir:
     """A locked data directory. `open` before anything is read, `close` last of all."""
 
-    def __init__(self, path: Path, lock: DirectoryLock, meta: MetaProperties, clean: bool) -> None:
+    def __init__(self, path: Path, lock: DirectoryLock, meta: MetaProperties, clean: bool, disk: Disk = DISK) -> None:
         self.path = path
         self.meta = meta
         self.clean = clean
         self._lock = lock
+        self._disk = disk
 
     @classmethod
-    def open(cls, path: Path, node_id: int) -> "DataDir":
+    def open(cls, path: Path, node_id: int, disk: Disk = DISK) -> "DataDir":
         """Makes the directory if need be, locks it, and takes away the clean-stop marker.
 
-        StartError says why it cannot.
+        StartError says why it cannot; somebody else's directory is then as it was.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lock = DirectoryLock(path)
+            _refuse_strangers(path)
+            lock = DirectoryLock(path, disk)
         except LockedError as error:
             why = f"data directory {path} is in use by another process: stop that one, or choose another --data-dir"
             raise StartError(why) from error
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {path} cannot be written: {error}") from error
         try:
-            meta = cls._meta(path, node_id)
-            clean = checkpoints.take_clean_shutdown(path)
+            meta = _meta(path, node_id, disk)
+            clean = checkpoints.take_clean_shutdown(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
             raise StartError(f"data directory {path} cannot be used: {error}") from error
         except StartError:
             lock.release()
             raise
-        return cls(path, lock, meta, clean)
+        return cls(path, lock, meta, clean, disk)
 
     def mark_clean(self) -> None:
         """Everything is on disk: the next start need not check."""
-        checkpoints.write_clean_shutdown(self.path)
+        checkpoints.write_clean_shutdown(self.path, self._disk)
 
     def close(self) -> None:
         """Lets others have the directory."""
         self._lock.release()
 
-    @staticmethod
-    def _meta(path: Path, node_id: int) -> MetaProperties:
-        meta = checkpoints.read_meta_properties(path)
-        if meta is None:
-            strangers = sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
-            if strangers:
-                shown = ", ".join(strangers[:3])
-                raise StartError(
-                    f"data directory {path} is not empty and not a broker's ({shown}): choose another --data-dir"
-                )
-            meta = MetaProperties(_new_id_text(), node_id, _new_id_text())
-            checkpoints.write_meta_properties(path, meta)
-        if meta.node_id != node_id:
-            raise StartError(
-                f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
-            )
-        return meta
+
+def _refuse_strangers(path: Path) -> None:
+    """StartError for a directory that holds something, but nothing of a broker's."""
+    names = sorted(each.name for each in path.iterdir())
+    strangers = [name for name in names if not name.startswith(".") and name not in _NO_STRANGERS]
+    if strangers and checkpoints.META_PROPERTIES not in names:
+        shown = ", ".join(strangers[:3])
+        raise StartError(f"data directory {path} is not empty and not a broker's ({shown}): choose another --data-dir")
+
+
+def _meta(path: Path, node_id: int, disk: Disk) -> MetaProperties:
+    meta = checkpoints.read_meta_properties(path, disk)
+    if meta is None:
+        meta = MetaProperties(_new_id_text(), node_id, _new_id_text())
+        checkpoints.write_meta_properties(path, meta, disk)
+    if meta.node_id != node_id:
+        raise StartError(
+            f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
+        )
+    return meta
 
 
 def _new_id_text() -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ..storage.files import DISK, Disk
 from ..storage.journal import Journal
 
 JOURNAL_NAME = "metadata"
@@ -37,13 +38,13 @@ class TopicRecord:
 class Metadata:
     """The state and its journal. Opening replays the journal."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self.cluster_id = ""
         self.leader_epoch = 0
         self.topics: dict[str, TopicRecord] = {}
         self._next_producer_id = 0
         self._producer_id_limit = 0
-        self._journal = Journal.open(directory, JOURNAL_NAME)
+        self._journal = Journal.open(directory, JOURNAL_NAME, disk)
         self._since_snapshot = 0
         for record in self._journal.records:
             self._apply(record)

@@ -9,13 +9,17 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ..storage.errors import StorageError
+from ..protocol.errors import DecodeError, KafkaError
+from ..storage.files import DISK, Disk
+from .admission import Admission
 from .clock import Clock
 from .config import BrokerConfig, Endpoint
 from .connection import Connection, Limits
+from .creation import Creation
 from .data_dir import DataDir, StartError
 from .dispatch import Dispatcher, RequestContext
 from .fetch_sessions import FetchSessions
@@ -32,6 +36,8 @@ from .topics import OFFSETS_TOPIC, Topic, Topics
 STOP_DEADLINE_S = 3.0
 # What is not on disk yet gets this long to get there. Both together stay under the 10 s that an operator is promised.
 CLOSE_DEADLINE_S = 5.0
+# A checkpoint is some fsyncs: asked for more often than this, it would be all that the disk does.
+MIN_CHECKPOINT_INTERVAL_MS = 100
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +48,10 @@ class Broker:
     `async with Broker(config) as broker:` or `await start()` / `await stop()`; several run in one loop.
     """
 
-    def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None) -> None:
+    def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None, disk: Disk = DISK) -> None:
         self.config = config if config is not None else BrokerConfig()
         self.clock = clock if clock is not None else Clock()
+        self.disk = disk
         self.timers = Timers(self.clock)
         self.purgatory = Purgatory(self.timers)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
@@ -53,11 +60,16 @@ class Broker:
         self.metadata: Metadata
         self.topics: Topics
         self.groups: GroupCoordinator
+        # Set while it runs: from the lock on the directory to its release.
         self._data_dir: DataDir | None = None
+        # Invariant: without it nothing of what the start found in the directory may be said to be whole.
+        self._loaded = False
+        self._stopping: asyncio.Future[None] | None = None
         self._servers: list[tuple[Endpoint, asyncio.Server]] = []
         self._processors: list[Processor] = []
         self._next_processor = 0
-        self._deleting: set[asyncio.Future[None]] = set()
+        # Work in threads that a stop waits for: checkpoints, files of deleted topics.
+        self._at_work: set[asyncio.Future[None]] = set()
 
     async def __aenter__(self) -> "Broker":
         await self.start()
@@ -89,53 +101,88 @@ class Broker:
 
     def create_internal_topic(self, name: str) -> Topic:
         """The broker's own topics, made at first need with the shape that its config gives."""
+        return self._internal_topic(name).finish()
+
+    async def make_internal_topic(self, name: str) -> Topic:
+        """As `create_internal_topic`, while others get their turns: such a topic has many partitions."""
+        return await self._internal_topic(name).wait()
+
+    def _internal_topic(self, name: str) -> Creation:
+        coming = self.topics.coming(name)
+        if coming is not None:
+            return coming
         if name != OFFSETS_TOPIC:
             raise AssertionError(f"{name} is not made here yet")
         configs = {"segment.bytes": str(self.config.offsets_topic_segment_bytes)}
-        return self.topics.create(name, self.config.offsets_topic_num_partitions, configs)
+        return self.topics.begin(name, self.config.offsets_topic_num_partitions, configs)
 
     def delete_topic(self, topic: Topic) -> None:
         """Gone at once; its files are removed in a thread."""
         self.topics.delete(topic)
-        loop = asyncio.get_running_loop()
+        self.groups.forget_topic(topic.name)
         for partition in topic.partitions:
-            removal = loop.run_in_executor(None, partition.log.delete)
-            self._deleting.add(removal)
-            removal.add_done_callback(self._deleting.discard)
+            self._in_background(partition.log.delete, f"files of deleted topic {topic.name} stay in place")
+
+    def _in_background(self, work: Callable[[], None], failed: str) -> None:
+        """Runs `work` in a thread; a failure is a line in the log that begins with `failed`."""
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+        self._at_work.add(running)
+
+        def done(_: "asyncio.Future[None]") -> None:
+            self._at_work.discard(running)
+            error = None if running.cancelled() else running.exception()
+            if error is not None:
+                _log.error("%s: %s", failed, error)
+
+        running.add_done_callback(done)
 
     # Start.
 
     async def start(self) -> None:
-        """See the module's text. StartError says in one line why it cannot."""
+        """See the module's text. StartError says in one line why it cannot; nothing is left open then."""
+        if self._data_dir is not None:
+            raise StartError("this broker is running already")
         self._advertised = self.config.advertised
-        self._data_dir = DataDir.open(self.config.data_dir, self.node_id)
+        self._data_dir = DataDir.open(self.config.data_dir, self.node_id, self.disk)
         try:
-            self._open_data(self._data_dir)
+            self._load(self._data_dir)
             await self._listen()
         except BaseException:
             await self.stop()
             raise
 
-    def _open_data(self, data_dir: DataDir) -> None:
+    def _load(self, data_dir: DataDir) -> None:
+        """Reads what the directory holds. StartError where it cannot be used."""
         try:
-            self.metadata = Metadata(data_dir.path)
-        except (UnknownMetadata, StorageError) as error:
+            self.metadata = self._open_metadata(data_dir)
+            self.topics = Topics(
+                self.config, data_dir.path, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
+            )
+            self.topics.open_all(data_dir.clean)
+            self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
+            self.groups.start()
+        except (UnknownMetadata, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
-        if not self.metadata.cluster_id:
-            self.metadata.set_cluster_id(data_dir.meta.cluster_id)
-        if not data_dir.clean and self.metadata.topics:
-            self.metadata.raise_leader_epoch()
-        self.topics = Topics(self.config, data_dir.path, self.metadata, self.clock, self.purgatory, self.flusher)
-        self.topics.open_all(data_dir.clean)
-        self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
-        self.groups.start()
+        self._loaded = True
         self._arm_checkpoint()
+
+    def _open_metadata(self, data_dir: DataDir) -> Metadata:
+        metadata = Metadata(data_dir.path, self.disk)
+        if not metadata.cluster_id:
+            metadata.set_cluster_id(data_dir.meta.cluster_id)
+        if metadata.cluster_id != data_dir.meta.cluster_id:
+            whose = f"its metadata are of cluster {metadata.cluster_id}, meta.properties of {data_dir.meta.cluster_id}"
+            raise StartError(f"data directory {data_dir.path} cannot be used: {whose}")
+        if not data_dir.clean and metadata.topics:
+            metadata.raise_leader_epoch()
+        return metadata
 
     async def _listen(self) -> None:
         limits = Limits(self.config.socket_request_max_bytes, self.config.connections_max_idle_ms)
+        admission = Admission(self.config.max_connections, self.config.max_connections_per_ip)
         dispatch = Dispatcher(self)
         for _ in range(self.config.num_network_threads):
-            self._processors.append(Processor(dispatch, limits, self.clock, self.timers))
+            self._processors.append(Processor(dispatch, limits, self.clock, self.timers, admission))
         loop = asyncio.get_running_loop()
         for endpoint in self.config.endpoints:
             try:
@@ -144,11 +191,14 @@ class Broker:
                     endpoint.host or None,
                     endpoint.port,
                     backlog=self.config.socket_listen_backlog_size,
+                    start_serving=False,
                 )
+                self._servers.append((endpoint, server))
+                _set_options(server.sockets, self.config)
+                await server.start_serving()
             except OSError as error:
                 why = f"cannot listen on {endpoint.address}: {error.strerror or error}"
                 raise StartError(f"{why} (choose another --listen, port 0 takes a free one)") from error
-            self._servers.append((endpoint, server))
             _log.info("listening on %s (%s)", _address(server), endpoint.name)
 
     def _accept(self, listener: str) -> Connection:
@@ -160,19 +210,32 @@ class Broker:
 
     def _arm_checkpoint(self) -> None:
         interval_ms = self.config.log_flush_offset_checkpoint_interval_ms
-        self.timers.after(interval_ms, self._checkpoint)
+        self.timers.after(max(interval_ms, MIN_CHECKPOINT_INTERVAL_MS), self._checkpoint)
 
     def _checkpoint(self) -> None:
-        self.topics.write_checkpoints()
+        self._in_background(self.topics.checkpoint(), "a checkpoint could not be written")
         self._arm_checkpoint()
 
     # Stop.
 
     async def stop(self) -> None:
-        """Stops cleanly; does nothing the second time."""
-        data_dir, self._data_dir = self._data_dir, None
-        if data_dir is None:
-            return
+        """Stops cleanly; does nothing the second time. Who is cancelled meanwhile does not keep it from its end."""
+        if self._stopping is None:
+            if self._data_dir is None:
+                return
+            self._stopping = asyncio.ensure_future(self._stop(self._data_dir))
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self, data_dir: DataDir) -> None:
+        try:
+            await self._stop_serving()
+            await self._close_data(data_dir)
+        finally:
+            data_dir.close()
+            self._data_dir = self._stopping = None
+            self._loaded = False
+
+    async def _stop_serving(self) -> None:
         # 1. No new connections.
         for _, server in self._servers:
             server.close()
@@ -181,36 +244,39 @@ class Broker:
             processor.stop_reading()
         # 3. Those that wait are answered with what there is.
         self.purgatory.expire_all()
-        if hasattr(self, "groups"):
+        if self._loaded:
+            self.topics.abandon_creations()
             self.groups.stop()
         # 4. Answers are written, by a deadline.
-        for processor in self._processors:
-            await processor.close(STOP_DEADLINE_S)
+        await asyncio.gather(*(processor.close(STOP_DEADLINE_S) for processor in self._processors))
         self.timers.close()
-        # 5. What is on its way to disk gets there; logs and metadata are closed; then, and only then, the stop was
-        # clean.
-        await self.flusher.stop()
-        if self._deleting:
-            await asyncio.wait(self._deleting)
-        if hasattr(self, "topics"):
-            await self._close_data(data_dir)
-        data_dir.close()
         for _, server in self._servers:
             await server.wait_closed()
+        self._servers.clear()
+        self._processors.clear()
 
     async def _close_data(self, data_dir: DataDir) -> None:
-        """Closes logs and metadata; the clean-stop marker is written only if all of it went well and in time."""
-        closing = _in_thread(self.topics.close)
+        """What is on its way to disk gets there; logs and metadata are closed.
+
+        The clean-stop marker is written only if all of it went well and in time.
+        """
+        if not self._loaded:
+            return
+        work = [*self._at_work, asyncio.ensure_future(self.flusher.stop())]
+        closing = asyncio.ensure_future(self._close_logs(work, data_dir))
         done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
         if not done:
             _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
             closing.cancel()
         elif (error := closing.exception()) is not None:
             _log.error("not all logs could be closed (%s): the next start will check their tails", error)
-        else:
-            self.topics.write_checkpoints()
-            data_dir.mark_clean()
         self.metadata.close()
+
+    async def _close_logs(self, at_work: "list[asyncio.Future[None]]", data_dir: DataDir) -> None:
+        await asyncio.wait(at_work)
+        await _in_thread(self.topics.close)
+        self.topics.checkpoint()()
+        data_dir.mark_clean()
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
@@ -227,6 +293,17 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
         announce(broker.address)
         await stop.wait()
         _log.info("stopping")
+
+
+def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None:
+    """Sets what the connections inherit from the socket that they were accepted from."""
+    for each in sockets:
+        # A client whose machine is gone says nothing: only so it is ever known.
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.socket_receive_buffer_bytes >= 0:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
+        if config.socket_send_buffer_bytes >= 0:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
 
 
 def _in_thread(work: Callable[[], None]) -> "asyncio.Future[None]":

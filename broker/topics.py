@@ -1,8 +1,9 @@
 """The topics of this broker: by name and by id, their partitions, how they come and go.
 
-A topic exists once its record is in the metadata journal; the directories of its partitions follow. A crash between
-the two is made good at start: a partition whose directory is missing begins empty, and a directory that no topic owns
-is set aside (`-stray`), not deleted, unless it was being deleted already (`-delete`).
+A topic exists once its record is in the metadata journal; the directories of its partitions follow, and once all are
+there it is served. A crash between the two is made good at start: a partition whose directory is missing begins empty,
+and a directory that no topic owns is set aside (`-stray`), not deleted, unless it was being deleted already
+(`-delete`). Where a directory cannot be made the topic is taken back.
 """
 
 import logging
@@ -13,15 +14,18 @@ from pathlib import Path
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import ZERO_UUID
-from ..storage import checkpoints
 from ..storage.config import LogConfig
 from ..storage.errors import StorageError
+from ..storage.files import DISK, Disk
 from ..storage.log import Log
 from .clock import Clock
 from .config import BrokerConfig
+from .creation import Creation
 from .flushing import Flusher
 from .metadata import Metadata, TopicRecord
+from .offset_checkpoints import OffsetCheckpoints
 from .partition import Partition
+from .partition_dirs import PartitionDirs
 from .purgatory import Purgatory
 from .settings import ConfigError
 from .topic_config import TopicConfig
@@ -69,9 +73,12 @@ class Topics:
         clock: Clock,
         purgatory: Purgatory,
         flusher: Flusher,
+        disk: Disk = DISK,
     ) -> None:
         self._config = config
-        self._directory = directory
+        self._disk = disk
+        self._dirs = PartitionDirs(directory, disk)
+        self._checkpoints = OffsetCheckpoints(directory, disk)
         self._metadata = metadata
         self._clock = clock
         self._purgatory = purgatory
@@ -79,9 +86,8 @@ class Topics:
         # Invariant: both hold the same topics.
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._recovery_points: dict[tuple[str, int], int] = {}
-        self._log_starts: dict[tuple[str, int], int] = {}
-        self.on_deleted: Callable[[Topic], None] | None = None
+        # Topics that have a record, but not all of their directories yet.
+        self._coming: dict[str, Creation] = {}
 
     def __iter__(self) -> Iterable[Topic]:
         return iter(self._by_name.values())
@@ -111,18 +117,27 @@ class Topics:
 
     def create(self, name: str, partitions: int, configs: dict[str, str]) -> Topic:
         """Creates a topic. The caller has checked the request (`check_new`); errors are KafkaErrors all the same."""
+        return self.begin(name, partitions, configs).finish()
+
+    def begin(self, name: str, partitions: int, configs: dict[str, str]) -> Creation:
+        """As `create`, but only the record is written: the caller has the rest made, at once or by and by."""
         self.check_new(name, partitions)
         config = self._topic_config(configs)
+        if self._checkpoints.may_name(name):
+            self.checkpoint()()
         record = TopicRecord(name, _new_id(), partitions, configs)
         self._metadata.put_topic(record)
-        topic = self._open(record, config, clean=True)
-        _log.info("topic %s created with %d partition%s", name, partitions, "s" if partitions > 1 else "")
-        return topic
+        creation = self._coming[name] = Creation(self, record, config)
+        return creation
+
+    def coming(self, name: str) -> Creation | None:
+        """The topic of that name that is being made, or None."""
+        return self._coming.get(name)
 
     def check_new(self, name: str, partitions: int) -> None:
         """Refuses a name out of rule, a name taken, and a number of partitions that cannot be."""
         check_name(name)
-        if name in self._by_name:
+        if name in self._by_name or name in self._coming:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         for other in self._colliding(name):
             why = f"Topic '{name}' collides with existing topic: {other}"
@@ -136,35 +151,65 @@ class Topics:
         return self._topic_config(configs)
 
     def delete(self, topic: Topic) -> None:
-        """The topic is gone at once; the caller removes its files (`remove_files`), which may take a while."""
+        """The topic is gone at once; the caller removes its files (`Log.delete`), which may take a while."""
         self._metadata.delete_topic(topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         for partition in topic.partitions:
-            partition.log.set_aside()
+            try:
+                partition.log.set_aside()
+            except StorageError as error:
+                # The journal has its word already: a start will set the directory aside.
+                _log.error("files of deleted topic %s stay in place: %s", topic.name, error.message)
             self._purgatory.wake(partition)
-        if self.on_deleted is not None:
-            self.on_deleted(topic)
         _log.info("topic %s deleted", topic.name)
+
+    # Called by a Creation.
+
+    def make_partition(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
+        """A new partition in a new directory."""
+        return self._open_partition(record, index, config, self._dirs.made(record.name, index, record.id), clean=True)
+
+    def add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
+        """All partitions are made: from here on the topic is served."""
+        self._dirs.sync()
+        del self._coming[record.name]
+        count = record.partitions
+        _log.info("topic %s created with %d partition%s", record.name, count, "s" if count > 1 else "")
+        return self._register(Topic(record, config, partitions))
+
+    def take_back(self, record: TopicRecord, partitions: list[Partition]) -> None:
+        """A partition could not be made: the topic never was. If not even that can be said, the next start makes it."""
+        del self._coming[record.name]
+        try:
+            self._metadata.delete_topic(record.name)
+            for partition in partitions:
+                partition.log.delete()
+            self._dirs.unmake(record.name, len(partitions))
+        except StorageError as error:
+            _log.error("topic %s could be neither created nor taken back: %s", record.name, error.message)
 
     # Start and stop.
 
     def open_all(self, clean: bool) -> None:
         """Opens the partitions of every topic, checking their tails if the last stop was not clean."""
-        self._recovery_points = checkpoints.read_offsets(self._directory / checkpoints.RECOVERY_POINT)
-        self._log_starts = checkpoints.read_offsets(self._directory / checkpoints.LOG_START)
-        self._tidy()
-        for record in self._metadata.topics.values():
-            self._open(record, self._topic_config(record.configs), clean)
-        self._recovery_points, self._log_starts = {}, {}
+        records = self._metadata.topics.values()
+        self._dirs.tidy({f"{each.name}-{index}": each.id for each in records for index in range(each.partitions)})
+        for record in records:
+            self._register(self._open(record, self._topic_config(record.configs), clean))
+        if records and not clean:
+            # Where a log was cut, so is what is certain; and the names that were made are to last.
+            self._dirs.sync()
+            self.checkpoint()()
 
-    def write_checkpoints(self) -> None:
-        """Notes up to where each partition is on disk for certain, and where it starts."""
-        partitions = self.partitions()
-        points = {(each.topic, each.index): each.log.recovery_point for each in partitions}
-        starts = {(each.topic, each.index): each.log.log_start_offset for each in partitions}
-        checkpoints.write_offsets(self._directory / checkpoints.RECOVERY_POINT, points)
-        checkpoints.write_offsets(self._directory / checkpoints.LOG_START, starts)
+    def checkpoint(self) -> Callable[[], None]:
+        """Notes up to where each partition is on disk for certain; the call that is returned writes it."""
+        return self._checkpoints.take(self.partitions())
+
+    def abandon_creations(self) -> None:
+        """The broker stops: nobody waits any more for a topic that is being made."""
+        for creation in self._coming.values():
+            creation.abandon()
 
     def close(self) -> None:
         """Flushes and closes every log. Raises the first failure after all have been tried."""
@@ -179,26 +224,39 @@ class Topics:
 
     # Parts.
 
-    def _open(self, record: TopicRecord, config: TopicConfig, clean: bool) -> Topic:
-        partitions = [self._open_partition(record, index, config, clean) for index in range(record.partitions)]
-        topic = Topic(record, config, partitions)
+    def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         return topic
 
-    def _open_partition(self, record: TopicRecord, index: int, config: TopicConfig, clean: bool) -> Partition:
-        directory = self._directory / f"{record.name}-{index}"
-        if not directory.exists():
-            directory.mkdir()
-            checkpoints.write_partition_metadata(directory, record.id)
-        key = (record.name, index)
+    def _open(self, record: TopicRecord, config: TopicConfig, clean: bool) -> Topic:
+        partitions: list[Partition] = []
+        for index in range(record.partitions):
+            directory = self._dirs.opened(record.name, index, record.id)
+            key = record.name, index
+            point = self._checkpoints.recovery_points.get(key, 0)
+            start = self._checkpoints.log_starts.get(key, 0)
+            partitions.append(self._open_partition(record, index, config, directory, clean, point, start))
+        return Topic(record, config, partitions)
+
+    def _open_partition(
+        self,
+        record: TopicRecord,
+        index: int,
+        config: TopicConfig,
+        directory: Path,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> Partition:
         log = Log.open(
             directory,
-            _log_config(config),
+            _log_config(config, self._config.producer_id_expiration_ms),
             clean=clean,
             now_ms=self._clock.now_ms(),
-            recovery_point=self._recovery_points.get(key, 0),
-            log_start_offset=self._log_starts.get(key, 0),
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            disk=self._disk,
         )
         for cut in log.recovery.lines():
             _log.warning("%s-%d: %s", record.name, index, cut)
@@ -220,27 +278,11 @@ class Topics:
         if "." not in name and "_" not in name:
             return []
         folded = name.replace(".", "_")
-        return [other for other in self._by_name if other != name and other.replace(".", "_") == folded]
-
-    def _tidy(self) -> None:
-        """Finishes deletions that a stop cut short, and sets aside directories that belong to no topic."""
-        owned = {
-            f"{record.name}-{index}": record.id
-            for record in self._metadata.topics.values()
-            for index in range(record.partitions)
-        }
-        for directory in sorted(self._directory.iterdir()):
-            if not directory.is_dir() or not re.search(r"-\d+$|-delete$", directory.name):
-                continue
-            if directory.name.endswith("-delete"):
-                Log.remove_set_aside(directory)
-            elif owned.get(directory.name) != checkpoints.read_partition_metadata(directory):
-                stray = directory.with_name(f"{directory.name}.{secrets.token_hex(8)}-stray")
-                directory.rename(stray)
-                _log.warning("%s belongs to no topic: set aside as %s", directory, stray.name)
+        others = (*self._by_name, *self._coming)
+        return [other for other in others if other != name and other.replace(".", "_") == folded]
 
 
-def _log_config(config: TopicConfig) -> LogConfig:
+def _log_config(config: TopicConfig, producer_id_expiration_ms: int) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_size_bytes,
         segment_ms=config.segment_ms,
@@ -248,6 +290,7 @@ def _log_config(config: TopicConfig) -> LogConfig:
         segment_index_bytes=config.segment_index_bytes,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,
+        producer_id_expiration_ms=producer_id_expiration_ms,
     )
 
 

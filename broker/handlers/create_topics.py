@@ -4,6 +4,7 @@ Version 4 lets partitions and replication factor be -1 (the broker's defaults), 
 configs, 7 the topic's id.
 """
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -25,26 +26,31 @@ if TYPE_CHECKING:
 _DEFAULT = -1
 
 
-def handle(broker: "Broker", context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+def handle(
+    broker: "Broker", context: RequestContext, request: CreateTopicsRequest
+) -> "asyncio.Future[CreateTopicsResponse]":
     """One result a topic, in the order asked; one topic's error is no other's.
 
-    A name that comes twice is refused each time.
+    A name that comes twice is refused. Others get their turns while topics of many partitions are made.
     """
+    return asyncio.ensure_future(_create_all(broker, request))
+
+
+async def _create_all(broker: "Broker", request: CreateTopicsRequest) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
-    results: list[CreatableTopicResult] = []
+    results: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
         if times[topic.name] > 1:
-            if times[topic.name] > 0 and all(each.name != topic.name for each in results):
-                results.append(_error(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            results[topic.name] = _error(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             continue
         try:
-            results.append(_create(broker, topic, request.validate_only))
+            results[topic.name] = await _create(broker, topic, request.validate_only)
         except KafkaError as error:
-            results.append(_error(topic.name, error.code, error.message or error.code.text))
-    return CreateTopicsResponse(topics=results)
+            results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
+    return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     partitions = _partitions(broker, topic)
     if topic.name in INTERNAL_TOPICS and broker.topics.get(topic.name) is None:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
@@ -58,7 +64,7 @@ def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> Cre
         for entry in describe_topic(broker.config, configs)
     ]
     if not validate_only:
-        result.topic_id = broker.topics.create(topic.name, partitions, configs).id
+        result.topic_id = (await broker.topics.begin(topic.name, partitions, configs).wait()).id
     return result
 
 

@@ -66,6 +66,9 @@ def _answer(
 
 
 def _create(broker: "Broker", name: str, create: bool) -> Topic:
+    coming = broker.topics.coming(name)
+    if coming is not None:
+        return coming.finish()
     broker.topics.check_new(name, 1)
     if not create:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
