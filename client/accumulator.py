@@ -273,9 +273,10 @@ class Accumulator:
         """
         if not queue.sealed:
             queue.seal()
-        batch = queue.sealed.popleft()
+        batch = queue.sealed[0]
         if batch.encoded is None:
             self._encode(queue, batch)
+        queue.sealed.popleft()
         batch.attempts += 1
         queue.in_flight.append(batch)
         self._waiting.pop(queue.partition)

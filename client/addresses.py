@@ -6,7 +6,7 @@ port stands in brackets: "[::1]:9092".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from .errors import InvalidOption
 
@@ -15,7 +15,7 @@ Address = tuple[str, int]
 DEFAULT_PORT = 9092
 
 
-def bootstrap_addresses(servers: str | Iterable[str]) -> list[Address]:
+def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
     """The addresses in the order given. Raises InvalidOption, naming what is wrong."""
     entries = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_address(entry.strip()) for entry in entries if entry.strip()]

@@ -11,7 +11,7 @@ been done.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 
 from ..protocol.errors import ErrorCode, KafkaError
@@ -58,7 +58,7 @@ class Admin:
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] = "127.0.0.1:9092",
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
         *,
         client_id: str = "odradek-admin",
         request_timeout_ms: float = 30_000,

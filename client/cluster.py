@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -45,7 +45,7 @@ TRANSACTION = 1
 class ClusterOptions:
     """Kafka's options that concern the connection to a cluster, in milliseconds."""
 
-    bootstrap_servers: str | Iterable[str]
+    bootstrap_servers: str | Sequence[str]
     client_id: str = "odradek"
     request_timeout_ms: float = 30_000
     connect_timeout_ms: float = 10_000
@@ -57,6 +57,7 @@ class ClusterOptions:
     allow_auto_create_topics: bool = True
 
     def __post_init__(self) -> None:
+        bootstrap_addresses(self.bootstrap_servers)
         for name in ("request_timeout_ms", "connect_timeout_ms", "metadata_max_age_ms", "default_api_timeout_ms"):
             if not getattr(self, name) > 0:
                 raise InvalidOption(f"{name} must be above 0, not {getattr(self, name)}")

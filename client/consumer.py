@@ -60,7 +60,7 @@ class Consumer(AsyncIterator[ConsumerRecord]):
     def __init__(
         self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str] = "127.0.0.1:9092",
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
         client_id: str = "odradek-consumer",
         group_id: str | None = None,
         group_instance_id: str | None = None,

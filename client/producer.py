@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import NoReturn, cast
 
@@ -32,6 +32,7 @@ from .sender import Sender, SenderOptions
 
 # send_many gives way to the event loop after so many records: some 5 ms of work.
 _RECORDS_BETWEEN_BREATHS = 1024
+_LAST_TIMESTAMP = 0x7FFFFFFFFFFFFFFF
 _ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
 
 
@@ -44,7 +45,7 @@ class Producer:
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str] = "127.0.0.1:9092",
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
         *,
         client_id: str = "odradek-producer",
         acks: int | str = "all",
@@ -231,7 +232,7 @@ class Producer:
         if size > self._max_request_size:
             self._too_large(size)
         now_ms = _monotonic_ms()
-        time_ms = _wall_ms() if timestamp_ms is None else timestamp_ms
+        time_ms = _wall_ms() if timestamp_ms is None else _time(timestamp_ms)
         number = self._partition(info, key, size) if partition is None else _checked(info, partition)
         delivery = Delivery(asyncio.get_running_loop().create_future(), time_ms)
         queue = self._accumulator.queue(TopicPartition(topic, number))
@@ -389,11 +390,19 @@ def _bytes(content: object, what: str) -> bytes | None:
     raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}: encode it first")
 
 
+def _time(timestamp_ms: int) -> int:
+    if not 0 <= timestamp_ms <= _LAST_TIMESTAMP:
+        text = f"a timestamp is milliseconds since 1970, 0 or more, not {timestamp_ms}"
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+    return timestamp_ms
+
+
 def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     checked: list[tuple[str, bytes | None]] = []
     for name, content in headers:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the name of a header must be str, not {type(name).__name__}")
+        name.encode("utf-8", "surrogateescape")  # what has no form in UTF-8 is refused here, not on its way
         checked.append((name, _bytes(content, f"header {name!r}")))
     return tuple(checked)
 

@@ -248,11 +248,13 @@ def refuse_produce(code: ErrorCode, *, after: bool = False) -> Step:
     """Answer every partition of a Produce with an error; `after` having written it all the same."""
 
     async def step(call: Call) -> Any:
-        if after:
-            await call.default()
+        done = await call.default() if after else None
         response = ProduceResponse()
-        for topic in call.request.topic_data:
+        for number, topic in enumerate(call.request.topic_data):
             answers = [PartitionProduceResponse(each.index, code, -1) for each in topic.partition_data]
+            if done is not None:  # what could not be written is refused for its own reason
+                written = done.responses[number].partition_responses
+                answers = [real if real.error_code else told for real, told in zip(written, answers, strict=True)]
             response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
         return response
 

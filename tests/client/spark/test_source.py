@@ -13,6 +13,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
+from odradek.client.record import TopicPartition
+from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.offsets import LATEST
 from odradek.client.spark.options import ClientOptions, parse_options
 from odradek.client.spark.wire import Wire
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -78,6 +81,9 @@ class Produced:
             topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
             answer = wire.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse)
         assert answer.topics[0].error_code == 0
+        # A real Kafka answers before the partitions are led.
+        brokers, made = Brokers(self.client), [TopicPartition(name, number) for number in range(partitions)]
+        assert set(brokers.patiently(lambda: brokers.offsets(made, LATEST)).values()) == {0}
 
     def produce(self, topic: str, partition: int, batch: bytes) -> None:
         with Wire(self.client.bootstrap[0], self.client) as wire:
