@@ -152,9 +152,6 @@ class BrokerConfig:
     num_network_threads: int = setting(
         Kind.INT, 3, "Processors: each owns its share of the connections and takes their requests in turn.", low=1
     )
-    queued_max_requests: int = setting(
-        Kind.INT, 500, "Requests that may be in work at a time before a processor stops reading.", low=1
-    )
     connections_max_idle_ms: int = setting(
         Kind.LONG, 600_000, "A connection with no request for this long is closed. Negative: never."
     )
