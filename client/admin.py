@@ -139,7 +139,7 @@ class Admin:
             answer = await connection.request(question, DeleteTopicsResponse)
             for topic in answer.responses:
                 if ErrorCode.of(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise _NotThere(f"topic {topic.name!r} does not exist")
+                    raise UnknownTopic(f"topic {topic.name!r} does not exist")
                 _refuse(topic.error_code, topic.error_message, f"topic {topic.name!r} was not deleted")
 
         await cluster.until_done(ask)
@@ -272,14 +272,6 @@ class Admin:
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
         return int(self._options.request_timeout_ms) if timeout_ms is None else timeout_ms
-
-
-class _NotThere(UnknownTopic):
-    """The broker knows for sure: asking again would not help, whatever the code says in general."""
-
-    @property
-    def retriable(self) -> bool:
-        return False
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

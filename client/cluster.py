@@ -89,7 +89,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Reach a broker and learn the cluster. Raises NoBrokerReachable at once where none answers."""
-        await self._update(())
+        await self._update(frozenset(self._topics))
         self.spawn(self._keep_fresh(), "metadata refresh")
 
     async def close(self) -> None:

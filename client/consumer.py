@@ -150,6 +150,7 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         if self._cluster is not None:
             return
         cluster = Cluster(self._cluster_options)
+        cluster.watch(self._topics | {partition.topic for partition in self._by_hand})
         try:
             await cluster.start()
         except BaseException:

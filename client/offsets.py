@@ -12,6 +12,7 @@ from ..protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from .cluster import Cluster
+from .errors import UnknownTopic
 from .metadata import NO_LEADER
 from .record import OffsetAndTimestamp, TopicPartition
 
@@ -60,8 +61,7 @@ def _by_leader(cluster: Cluster, partitions: Mapping[TopicPartition, int]) -> di
         if leader != NO_LEADER:
             leaders.setdefault(leader, {})[partition] = time
         elif cluster.view.partition(partition) is None:
-            text = f"topic {partition.topic!r} has no partition {partition.partition}"
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+            raise UnknownTopic(f"topic {partition.topic!r} has no partition {partition.partition}")
     return leaders
 
 
