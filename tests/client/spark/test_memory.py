@@ -1,5 +1,6 @@
 """Where compiled kernels are kept."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,8 @@ import numba.core.caching as caching
 def refuse(self):
     raise OSError("read-only")
 
-for name in ("_InTreeCacheLocator", "_InTreeCacheLocatorFsAgnostic", "_UserWideCacheLocator"):
-    if hasattr(caching, name):
+for name in dir(caching):  # with an underscore in front or not, by numba's version
+    if name.strip("_").startswith(("InTreeCacheLocator", "UserWideCacheLocator")):
         getattr(caching, name).ensure_cache_path = refuse
 
 from odradek.client.spark.memory import clear_bit, kernel
@@ -42,8 +43,6 @@ def test_where_numba_has_no_folder_kernels_are_kept_in_a_private_one(tmp_path: P
 
 
 def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path: Path) -> None:
-    import os
-
     folder = tmp_path / f"odradek-numba-{os.getuid()}"
     folder.mkdir()
     folder.chmod(0o777)
