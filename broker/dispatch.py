@@ -15,7 +15,7 @@ from ..protocol import frame
 from ..protocol.apis import ApiKey, message
 from ..protocol.codec import decoder
 from ..protocol.decoding import Buffer
-from ..protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TrailingBytes
+from ..protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
 from ..protocol.schema import Message
 from .connection import Answer, CloseConnection, Connection
 
@@ -65,6 +65,7 @@ ROUTES = (
     Route(ApiKey.CREATE_TOPICS, 2, 7),
     Route(ApiKey.DELETE_TOPICS, 1, 6),
     Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
     Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
 )
@@ -111,7 +112,8 @@ class Dispatcher:
         try:
             request, end = decode(data, offset)
             if end != len(data):
-                raise TrailingBytes(f"{len(data) - end} bytes left over")
+                # Kafka does not look at what follows a body, and librdkafka 2.16 sends three bytes behind Metadata.
+                _log.debug("%s: %d bytes behind a %s request", connection.name, len(data) - end, _name(header))
         except DecodeError as error:
             raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
         context = RequestContext(header, connection)

@@ -55,6 +55,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         # Invariant: log_start_offset <= high_watermark <= log_end_offset. Consumers see nothing at or past it.
         self.high_watermark = log.log_end_offset
+        # A leader's epoch begins at once, not with its first record: clients ask where the one before ended.
+        log.epochs.assign(leader_epoch, log.log_end_offset)
         self.max_message_bytes = 1048588
         self.log_append_time = False
         self._clock = clock

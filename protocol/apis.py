@@ -146,6 +146,7 @@ APIS: dict[ApiKey, Api] = {
     ApiKey.CREATE_TOPICS: _api("2-7", "5+"),
     ApiKey.DELETE_TOPICS: _api("1-6", "4+"),
     ApiKey.INIT_PRODUCER_ID: _api("0-6", "2+"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _api("2-4", "4+"),
     ApiKey.DESCRIBE_CONFIGS: _api("1-4", "4+"),
     ApiKey.DESCRIBE_CLUSTER: _api("0-2", "0+"),
 }

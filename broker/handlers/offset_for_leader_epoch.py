@@ -1,0 +1,43 @@
+"""OffsetForLeaderEpoch, API key 23: where the records of a leader epoch end (KIP-320).
+
+After a crash the leader epoch is higher; a consumer asks where the epoch that it knew ended, and sees whether records that it read are gone.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ..dispatch import RequestContext
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """One answer a partition; one partition's error is no other's."""
+    topics = [
+        OffsetForLeaderTopicResult(asked.topic, [_answer(broker, asked.topic, each) for each in asked.partitions])
+        for asked in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _answer(broker: "Broker", name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        topic = broker.topics.get(name)
+        partition = topic.partition(asked.partition) if topic is not None else None
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.check_epoch(asked.current_leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(int(error.code), asked.partition)
+    epoch, end_offset = partition.log.epochs.end_offset_for(asked.leader_epoch, partition.log.log_end_offset)
+    return EpochEndOffset(0, asked.partition, epoch, end_offset)
