@@ -150,6 +150,7 @@ class Fetcher:
             state.error = NoOffsetForPartition(
                 f'{name} has no committed offset, and auto_offset_reset is "none": seek()'
             )
+            self.arrived.set()
         else:
             state.reset_to(self._options.reset)
         self.wake()

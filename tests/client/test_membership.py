@@ -1,0 +1,341 @@
+"""Life in a group, through every refusal that a coordinator has."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from odradek.client import Consumer, KafkaError, TopicPartition
+from odradek.client.errors import CommitFailed
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.heartbeat import HeartbeatResponse
+from odradek.protocol.messages.join_group import JoinGroupResponse
+from odradek.protocol.messages.sync_group import SyncGroupResponse
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.wire import Call, answer, drop, keep_silent
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def member_of(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
+    quick = {
+        "retry_backoff_ms": 1,
+        "retry_backoff_max_ms": 5,
+        "heartbeat_interval_ms": 5,
+        "auto_offset_reset": "earliest",
+        "group_id": "g",
+    }
+    return Consumer(*topics or ("t",), bootstrap_servers=cluster.address, **quick | options)
+
+
+def write(log: FakeLog, count: int) -> None:
+    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
+
+
+async def until(consumer: Consumer, true: Callable[[], bool]) -> list[int]:
+    """Poll until something is true; the offsets that were read meanwhile."""
+    offsets: list[int] = []
+    async with asyncio.timeout(10):
+        while not true():
+            for records in (await consumer.getmany(timeout_ms=5)).values():
+                offsets += [record.offset for record in records]
+    return offsets
+
+
+async def test_a_member_joins_reads_commits_and_leaves() -> None:
+    async with FakeCluster({"t": 2}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster) as consumer:
+            offsets = await until(consumer, lambda: cluster.log("t").end == 10 and bool(consumer.assignment()))
+            while len(offsets) < 10:
+                offsets += await until(consumer, lambda: True)
+                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
+            assert offsets == list(range(10))
+            assert consumer.assignment() == {T0, T1}
+        assert cluster.group.committed == {("t", 0): 10, ("t", 1): 0}
+        assert cluster.group.left == ["member-1"]
+        keys = [call.key for call in cluster.nodes[1].calls]
+        assert keys.count(ApiKey.JOIN_GROUP) == 2, "the first only brings the member id"
+
+
+@pytest.mark.parametrize("newest", [0, 3, 4, 5, 9])
+async def test_every_version_of_joining_works(newest: int) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP):
+            cluster.versions[key] = (0, min(newest, cluster.versions[key][1]))
+        async with member_of(cluster) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+        assert cluster.group.left == ["member-1"]
+
+
+async def heartbeats_go_on(cluster: FakeCluster, consumer: Consumer) -> None:
+    """Wait until the coordinator has seen a heartbeat of the present generation."""
+    beats = len(cluster.calls(ApiKey.HEARTBEAT))
+    await until(consumer, lambda: len(cluster.calls(ApiKey.HEARTBEAT)) > beats)
+
+
+@pytest.mark.parametrize(
+    ("code", "same_member"),
+    [
+        (ErrorCode.REBALANCE_IN_PROGRESS, True),
+        (ErrorCode.ILLEGAL_GENERATION, True),
+        (ErrorCode.UNKNOWN_MEMBER_ID, False),
+    ],
+)
+async def test_what_a_heartbeat_is_told_leads_to_a_new_generation(code: ErrorCode, same_member: bool) -> None:
+    async with FakeCluster({"t": 1}) as cluster, member_of(cluster) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        generation, member = cluster.group.generation, cluster.group.member_id
+        cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=code)))
+        await until(consumer, lambda: cluster.group.generation > generation)
+        await until(consumer, lambda: bool(consumer.assignment()))
+        assert (cluster.group.member_id == member) is same_member
+        await heartbeats_go_on(cluster, consumer)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ],
+)
+async def test_refused_joins_and_syncs_that_may_pass_are_tried_again(code: ErrorCode) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.JOIN_GROUP, answer(JoinGroupResponse(error_code=code)))
+        cluster.on(ApiKey.SYNC_GROUP, answer(SyncGroupResponse(error_code=code)))
+        async with member_of(cluster) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            await heartbeats_go_on(cluster, consumer)
+
+
+@pytest.mark.parametrize("key", [ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.OFFSET_FETCH])
+async def test_a_connection_that_breaks_on_the_way_in_is_made_again(key: ApiKey) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(key, drop, drop)
+        async with member_of(cluster) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            await heartbeats_go_on(cluster, consumer)
+
+
+async def test_a_coordinator_that_moves_is_followed_without_a_rebalance() -> None:
+    async with FakeCluster({"t": 1}, nodes=2) as cluster, member_of(cluster) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        generation = cluster.group.generation
+        cluster.group.node_id = 2
+        await until(consumer, lambda: any(c.key is ApiKey.HEARTBEAT for c in cluster.nodes[2].calls))
+        assert cluster.group.generation == generation
+        await consumer.commit({T0: 0})
+        assert cluster.group.committed == {("t", 0): 0}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ],
+)
+async def test_a_refusal_for_good_is_raised_by_the_poll(code: ErrorCode) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.JOIN_GROUP, answer(JoinGroupResponse(error_code=code)))
+        async with member_of(cluster) as consumer:
+            with pytest.raises(KafkaError, match="joining of group 'g'") as caught:
+                await consumer.getmany(timeout_ms=5_000)
+            assert caught.value.code is code
+            with pytest.raises(KafkaError):
+                await consumer.getmany()
+
+
+async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_committed_before_it() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster) as consumer:
+            while not (batches := await consumer.getmany(timeout_ms=50, max_records=4)):
+                pass
+            assert len(batches[T0]) == 4
+            generation = cluster.group.generation
+            cluster.on(ApiKey.HEARTBEAT, *[answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))] * 5)
+            # The user works on its records: heartbeats go on, and the group waits.
+            async with asyncio.timeout(10):
+                while cluster.steps[ApiKey.HEARTBEAT]:
+                    await asyncio.sleep(0.001)
+            assert (cluster.group.generation, cluster.group.committed) == (generation, {})
+            offsets = await until(consumer, lambda: cluster.group.generation > generation)
+            assert offsets == []
+            assert cluster.group.committed == {("t", 0): 4}
+            while not (batches := await consumer.getmany(timeout_ms=50)):
+                pass
+            assert [record.offset for record in batches[T0]] == [4, 5, 6, 7, 8, 9]
+
+
+async def test_whoever_is_fenced_gives_up_its_partitions_without_committing() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster) as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            generation = cluster.group.generation
+            cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+            async with asyncio.timeout(10):
+                while cluster.steps[ApiKey.HEARTBEAT]:
+                    await asyncio.sleep(0.001)
+            offsets = await until(consumer, lambda: cluster.group.generation > generation + 0)
+            offsets += await until(consumer, lambda: bool(consumer.assignment()))
+            while len(offsets) < 10:
+                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
+            assert offsets == list(range(10)), "all again: nothing was committed"
+
+
+async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster, max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            busy = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            cluster.on(ApiKey.HEARTBEAT, *[busy] * 1000)
+            async with asyncio.timeout(10):
+                while not cluster.group.left:
+                    await asyncio.sleep(0.001)
+            cluster.steps[ApiKey.HEARTBEAT].clear()
+            assert consumer.assignment() == frozenset()
+            await until(consumer, lambda: bool(consumer.assignment()))
+            assert cluster.group.member_id == "member-2"
+
+
+async def test_a_commit_that_comes_too_late_says_so_and_the_member_joins_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, heartbeat_interval_ms=40_000) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            cluster.group.generation += 1
+            with pytest.raises(CommitFailed, match="did not take the commit"):
+                await consumer.commit({T0: 3})
+            generation = cluster.group.generation
+            await until(consumer, lambda: cluster.group.generation > generation)
+
+
+async def test_after_an_error_of_the_users_its_last_record_is_not_committed() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        with pytest.raises(ZeroDivisionError):
+            async with member_of(cluster) as consumer:
+                async for record in consumer:
+                    if record.offset == 6:
+                        raise ZeroDivisionError
+        assert cluster.group.committed == {("t", 0): 6}
+
+
+async def test_auto_commit_takes_only_what_was_processed() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster, auto_commit_interval_ms=5) as consumer:
+            async with asyncio.timeout(10):
+                async for record in consumer:
+                    if record.offset == 3:
+                        break
+                while cluster.group.committed.get(("t", 0)) != 3:
+                    await asyncio.sleep(0.001)
+            assert cluster.group.committed == {("t", 0): 3}
+        assert cluster.group.committed == {("t", 0): 4}
+
+
+async def test_more_partitions_make_the_leader_share_out_anew() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, metadata_max_age_ms=10) as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+            cluster.topics["t"].append(FakeLog(1))
+            await until(consumer, lambda: consumer.assignment() == {T0, T1})
+
+
+async def test_a_topic_that_is_made_later_is_shared_out_when_it_is_there() -> None:
+    async with FakeCluster() as cluster, member_of(cluster, "later") as consumer:
+        await until(consumer, lambda: cluster.group.generation > 0)
+        cluster.topics["later"] = [FakeLog(1)]
+        await until(consumer, lambda: consumer.assignment() == {TopicPartition("later", 0)})
+
+
+async def test_another_subscription_is_told_to_the_group() -> None:
+    async with FakeCluster({"t": 1, "u": 1}) as cluster, member_of(cluster) as consumer:
+        await until(consumer, lambda: consumer.assignment() == {T0})
+        consumer.subscribe("u")
+        await until(consumer, lambda: consumer.assignment() == {TopicPartition("u", 0)})
+        await consumer.unsubscribe()
+        assert consumer.assignment() == frozenset()
+        assert cluster.group.left == ["member-1"]
+
+
+async def test_a_listener_is_told_what_comes_and_goes_and_can_commit() -> None:
+    told: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    class Listener:
+        async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("revoked", partitions))
+            await consumer.commit({T0: 5})
+
+        async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("assigned", partitions))
+
+        async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("lost", partitions))
+
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = member_of(cluster)
+        consumer.subscribe("t", listener=Listener())
+        async with consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+            await until(consumer, lambda: len(told) == 3)
+        assert [event for event, _ in told] == ["assigned", "lost", "assigned", "revoked"]
+        assert {partitions for _, partitions in told} == {frozenset({T0})}
+        assert cluster.group.committed == {("t", 0): 5}
+
+
+async def test_static_members_do_not_leave() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, group_instance_id="i1") as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+        assert cluster.group.left == []
+        assert cluster.calls(ApiKey.JOIN_GROUP)[-1].request.group_instance_id == "i1"
+
+
+async def test_leaving_does_not_wait_for_a_coordinator_that_is_gone() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            cluster.on(ApiKey.LEAVE_GROUP, drop)
+        cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
+
+
+async def test_a_heartbeat_that_is_not_answered_is_sent_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, request_timeout_ms=40, fetch_max_wait_ms=5) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            generation = cluster.group.generation
+            cluster.on(ApiKey.HEARTBEAT, keep_silent)
+            await heartbeats_go_on(cluster, consumer)
+            await heartbeats_go_on(cluster, consumer)
+            assert cluster.group.generation == generation
+
+
+async def test_a_group_of_another_kind_ends_the_membership_with_a_reason() -> None:
+    async def garbage(call: Call) -> JoinGroupResponse:
+        response = await call.default()
+        if response.members:
+            response.members[0].metadata = b"\xff"
+        return response
+
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.JOIN_GROUP, garbage, garbage)
+        async with member_of(cluster) as consumer:
+            with pytest.raises(KafkaError, match="what the members tell each other cannot be read"):
+                await consumer.getmany(timeout_ms=5_000)
