@@ -2,8 +2,9 @@
 
 A session is made by a request with epoch 0 and goes on with epochs 1, 2, 3...; a request with another epoch is
 refused, one with epoch -1 ends it. Sessions are kept in a cache of `max.incremental.fetch.session.cache.slots`; the
-one unused for longest goes first, but not before it was idle for `MIN_EVICTION_MS`. Where no slot is free, the client
-gets session id 0 and fetches in full each time: slower, never wrong.
+one unused for longest goes first, but not before it was idle for `MIN_EVICTION_MS`. Where no slot is free, or the
+sessions together would hold more than `MAX_PARTITIONS`, the client gets session id 0 and fetches in full each time:
+slower, never wrong.
 """
 
 import random
@@ -17,6 +18,9 @@ from .clock import Clock
 
 # KIP-227's own number: a session in use is not thrown out for a new one.
 MIN_EVICTION_MS = 120_000
+# Of all sessions together, some 500 bytes each: a client may name as many as it likes in a request, and would leave
+# them here.
+MAX_PARTITIONS = 100_000
 NEW_SESSION_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
@@ -101,9 +105,16 @@ class FetchSessions:
         self._clock = clock
         # Invariant: at most `slots`, the least recently used first.
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        # Invariant: what the sessions hold together, at most MAX_PARTITIONS.
+        self._partitions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def clear(self) -> None:
+        """Forgets all: the clients make new ones."""
+        self._sessions.clear()
+        self._partitions = 0
 
     def resolve(
         self, request: FetchRequest, wanted: list[Wanted], forgotten: list[Key], by_id: bool
@@ -114,7 +125,7 @@ class FetchSessions:
         FETCH_SESSION_TOPIC_ID_ERROR (the client changed between names and ids).
         """
         if request.session_epoch in (NEW_SESSION_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             if request.session_epoch == FINAL_EPOCH or not wanted:
                 return None
             return self._new(wanted, by_id)
@@ -125,31 +136,41 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        before = len(session.wanted)
         session.update(wanted, forgotten)
+        self._partitions += len(session.wanted) - before
+        if self._partitions > MAX_PARTITIONS:
+            # The client begins anew, and is told then that there is no place for its session.
+            self._drop(session.id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.advance()
         self._touch(session)
         if not session.wanted:
-            del self._sessions[session.id]
+            self._drop(session.id)
         return session
 
     def _new(self, wanted: list[Wanted], by_id: bool) -> FetchSession | None:
-        if not self._make_place():
+        if not self._make_place(len(wanted)):
             return None
         session = FetchSession(self._new_id(), by_id)
         session.update(wanted, ())
         self._sessions[session.id] = session
+        self._partitions += len(session.wanted)
         self._touch(session)
         return session
 
-    def _make_place(self) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        if not self._sessions:
-            return False
-        oldest = next(iter(self._sessions.values()))
-        if self._clock.monotonic_ms() - oldest.last_used_ms < MIN_EVICTION_MS:
-            return False
-        del self._sessions[oldest.id]
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.wanted)
+
+    def _make_place(self, partitions: int) -> bool:
+        """Has the oldest go until one of so many partitions fits; False if they are in use."""
+        while len(self._sessions) >= self._slots or self._partitions + partitions > MAX_PARTITIONS:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or self._clock.monotonic_ms() - oldest.last_used_ms < MIN_EVICTION_MS:
+                return False
+            self._drop(oldest.id)
         return True
 
     def _touch(self, session: FetchSession) -> None:

@@ -8,10 +8,12 @@ Records are dicts with a `type`: `cluster` (id), `topic` (name, id, partitions, 
 `producer_ids` (next), `leader_epoch` (epoch).
 """
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ..storage.errors import StorageError
 from ..storage.files import DISK, Disk
 from ..storage.journal import Journal
 
@@ -23,6 +25,8 @@ SNAPSHOT_RECORDS = 1000
 PRODUCER_ID_BLOCK = 1000
 
 JournalRecord = dict[str, Any]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -82,8 +86,15 @@ class Metadata:
         self._apply(record)
         self._since_snapshot += 1
         if self._since_snapshot >= SNAPSHOT_RECORDS:
-            self._journal.snapshot(self._state())
             self._since_snapshot = 0
+            self._snapshot()
+
+    def _snapshot(self) -> None:
+        try:
+            self._journal.snapshot(self._state())
+        except StorageError as error:
+            # The change itself is on disk: it counts, whatever becomes of the journal's length.
+            _log.error("the metadata journal could not be made shorter: %s", error.message)
 
     def _apply(self, record: JournalRecord) -> None:
         match record["type"]:

@@ -143,6 +143,7 @@ class Broker:
         if self._data_dir is not None:
             raise StartError("this broker is running already")
         self._advertised = self.config.advertised
+        self.fetch_sessions.clear()
         self._data_dir = DataDir.open(self.config.data_dir, self.node_id, self.disk)
         try:
             self._load(self._data_dir)
