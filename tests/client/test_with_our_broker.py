@@ -1,0 +1,188 @@
+"""Client and broker of this package, meeting on the wire: the whole walk of a record, groups, administration."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.client import (
+    Admin,
+    ConfigResource,
+    Consumer,
+    KafkaError,
+    NewTopic,
+    Producer,
+    RoundRobinAssignor,
+    TopicPartition,
+)
+from odradek.client.errors import UnknownTopic
+from odradek.protocol.errors import ErrorCode
+
+QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 20, "session_timeout_ms": 6_000}
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[str]:
+    config = BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        log_dir=(str(tmp_path),),
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_num_partitions=3,
+    )
+    async with Broker(config) as broker:
+        yield broker.address
+
+
+def pairs(count: int) -> list[tuple[bytes, bytes]]:
+    return [(b"%d" % (number % 16), json.dumps({"n": number}).encode()) for number in range(count)]
+
+
+def number_of(value: bytes | None) -> int:
+    return json.loads(value or b"")["n"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_what_was_written_is_read(address: str, codec: str) -> None:
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic("t", 3)])
+    async with Producer(address, compression_type=codec, batch_size=2000) as producer:
+        done = await producer.send_many("t", pairs(2000))
+        assert sum(last - first + 1 for first, last in done.offsets.values()) == 2000
+    async with Consumer("t", bootstrap_servers=address, **QUICK) as consumer:
+        numbers: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        async with asyncio.timeout(20):
+            async for record in consumer:
+                numbers[record.partition].append(number_of(record.value))
+                if sum(map(len, numbers.values())) == 2000:
+                    break
+        assert sorted(chain(*numbers.values())) == list(range(2000))
+        assert all(each == sorted(each) for each in numbers.values())
+
+
+async def test_two_members_share_the_partitions_and_one_takes_over_when_the_other_leaves(address: str) -> None:
+    async with Admin(address) as admin, Producer(address) as producer:
+        await admin.create_topics([NewTopic("t", 6)])
+        await producer.send_many("t", pairs(600))
+        options: dict[str, Any] = QUICK | {"bootstrap_servers": address, "group_id": "g"}
+        seen: list[int] = []
+
+        async def poll(*consumers: Consumer) -> None:
+            for batches in await asyncio.gather(*(each.getmany(timeout_ms=20) for each in consumers)):
+                seen.extend(number_of(record.value) for records in batches.values() for record in records)
+
+        async with Consumer("t", **options) as first, asyncio.timeout(20):
+            async with Consumer("t", **options) as second:
+                while not (len(first.assignment()) == len(second.assignment()) == 3) or len(seen) < 600:
+                    await poll(first, second)
+                [described] = (await admin.describe_groups("g")).values()
+                assert (described.state, described.protocol, len(described.members)) == ("Stable", "range", 2)
+                assert {len(member.partitions) for member in described.members} == {3}
+                assert [(each.group_id, each.state) for each in await admin.list_groups()] == [("g", "Stable")]
+            while len(first.assignment()) < 6:
+                await poll(first)
+            await producer.send_many("t", pairs(100))
+            while len(seen) < 700:
+                await poll(first)
+        assert sorted(seen) == sorted([*range(600), *range(100)])
+        committed = await admin.list_group_offsets("g")
+        assert sum(offset.offset for offset in committed.values()) == 700
+
+
+async def test_a_group_goes_on_where_it_stopped(address: str) -> None:
+    async with Producer(address) as producer:
+        await producer.send_many("t", pairs(50))
+    seen: list[int] = []
+    for _ in range(5):
+        async with Consumer("t", bootstrap_servers=address, group_id="g", **QUICK) as consumer, asyncio.timeout(20):
+            taken = 0
+            async for record in consumer:
+                seen.append(number_of(record.value))
+                taken += 1
+                if taken == 10:
+                    break
+    assert seen == list(range(50))
+
+
+async def test_strategies_are_agreed_upon(address: str) -> None:
+    async with Admin(address) as admin, asyncio.timeout(20):
+        await admin.create_topics([NewTopic("t", 4)])
+        options: dict[str, Any] = QUICK | {
+            "bootstrap_servers": address,
+            "group_id": "g",
+            "partition_assignment_strategy": [RoundRobinAssignor],
+        }
+        async with Consumer("t", **options) as first, Consumer("t", **options) as second:
+            while not (len(first.assignment()) == len(second.assignment()) == 2):
+                await asyncio.gather(first.getmany(timeout_ms=20), second.getmany(timeout_ms=20))
+            numbers = [sorted(partition.partition for partition in each.assignment()) for each in (first, second)]
+            assert sorted(numbers) == [[0, 2], [1, 3]]
+            with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL"):
+                async with Consumer("t", bootstrap_servers=address, group_id="g", **QUICK) as other:
+                    await other.getmany(timeout_ms=10_000)
+
+
+async def test_topics_are_made_described_and_deleted(address: str) -> None:
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic("checked")], validate_only=True)
+        assert await admin.list_topics() == []
+        await admin.create_topics([NewTopic("a", 2, configs={"max.message.bytes": "2000"}), NewTopic("b")])
+        assert await admin.list_topics() == ["a", "b"]
+        described = await admin.describe_topics("a")
+        assert [(each.partition, each.leader) for each in described["a"].partitions] == [(0, 1), (1, 1)]
+        configs = await admin.describe_configs([ConfigResource.topic("a")], names=["max.message.bytes"])
+        entry = configs[ConfigResource.topic("a")]["max.message.bytes"]
+        assert (entry.value, entry.source) == ("2000", 1)
+        with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS: topic 'a' was not created"):
+            await admin.create_topics([NewTopic("a")])
+        await admin.delete_topics("a")
+        with pytest.raises(UnknownTopic, match="'a' does not exist"):
+            await admin.delete_topics("a")
+        with pytest.raises(UnknownTopic, match="'a' cannot be described"):
+            await admin.describe_topics("a")
+        assert await admin.list_topics() == ["b"]
+
+
+async def test_the_cluster_and_offsets_are_described(address: str) -> None:
+    async with Admin(address) as admin, Producer(address) as producer:
+        cluster = await admin.describe_cluster()
+        assert [(node.node_id, f"{node.host}:{node.port}") for node in cluster.nodes] == [(1, address)]
+        await producer.send_and_wait("t", b"x", timestamp_ms=1_000)
+        await producer.send_and_wait("t", b"y", timestamp_ms=2_000)
+        partition = TopicPartition("t", 0)
+        for wanted, offset in ((-1, 2), (-2, 0), (1_500, 1), (2_500, -1)):
+            assert (await admin.list_offsets({partition: wanted}))[partition].offset == offset
+        with pytest.raises(KafkaError) as caught:
+            await admin.describe_groups("nobody")
+        assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_restarted_broker_is_found_again(tmp_path: Path) -> None:
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dir=(str(tmp_path),))
+    quick: dict[str, Any] = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
+    async with asyncio.timeout(20):
+        async with Broker(config) as broker:
+            address = broker.address
+            producer = Producer(address, **quick)
+            await producer.start()
+            await producer.send_many("t", pairs(10))
+            consumer = Consumer("t", bootstrap_servers=address, auto_offset_reset="earliest", **quick)
+            await consumer.start()
+            assert len((await consumer.getmany(timeout_ms=5_000))[TopicPartition("t", 0)]) == 10
+        sending = asyncio.ensure_future(producer.send_many("t", pairs(10)))
+        async with Broker(BrokerConfig(listeners=(f"PLAINTEXT://{address}",), log_dir=(str(tmp_path),))):
+            assert (await sending).offsets == {TopicPartition("t", 0): (10, 19)}
+            assert len((await consumer.getmany(timeout_ms=5_000))[TopicPartition("t", 0)]) == 10
+            await producer.stop()
+            await consumer.stop()
+
+
+def test_importing_the_client_loads_nothing_until_it_is_used() -> None:
+    code = "import odradek.client as c, sys; print('asyncio' in sys.modules, c.Producer.__name__, dir(c) == c.__all__)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == ["False", "Producer", "True"]
