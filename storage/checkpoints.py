@@ -37,11 +37,11 @@ _VERSION = "0"
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK) -> None:
-    """Write a text checkpoint, durably."""
+def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK, *, sync_directory: bool = True) -> None:
+    """Write a text checkpoint, durably; without `sync_directory` once the caller has forced the directory to disk."""
     lines = list(entries)
     text = "".join(f"{line}\n" for line in [_VERSION, str(len(lines)), *lines])
-    disk.write_atomically(path, text.encode())
+    disk.write_atomically(path, text.encode(), sync_directory=sync_directory)
 
 
 def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:

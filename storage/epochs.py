@@ -80,12 +80,15 @@ class LeaderEpochs:
         if slot:
             self._replace(((self.entries[slot - 1][0], start_offset), *self.entries[slot:]))
 
-    def save(self) -> None:
-        """Write the file, durably, if it is not up to date."""
+    def save(self) -> bool:
+        """Write the file if it is not up to date; True says that the directory has yet to be forced to disk."""
         entries = self.entries
-        if entries != self._saved:
-            write_entries(self.path, [f"{epoch} {offset}" for epoch, offset in entries], self._disk)
-            self._saved = entries
+        if entries == self._saved:
+            return False
+        lines = [f"{epoch} {offset}" for epoch, offset in entries]
+        write_entries(self.path, lines, self._disk, sync_directory=False)
+        self._saved = entries
+        return True
 
     def _replace(self, entries: tuple[tuple[int, int], ...]) -> None:
         self.entries = entries

@@ -168,10 +168,11 @@ class Disk:
         file = self.open(path, writable=False)
         return self.read(file, self.size(file), 0)
 
-    def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True) -> None:
+    def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True, sync_directory: bool = True) -> None:
         """Put `data` in place of `path`: temporary file, fsync, rename, fsync of the directory.
 
-        durable=False leaves out both fsyncs: for files with a checksum that can be rebuilt.
+        durable=False leaves out both fsyncs: for files with a checksum that can be rebuilt. sync_directory=False leaves
+        out the second one: the caller has more to do there before it makes one for all.
         """
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         file = self.open(temporary, create=True)
@@ -180,7 +181,7 @@ class Disk:
         if durable:
             self.fsync(file)
         self.rename(temporary, path)
-        if durable:
+        if durable and sync_directory:
             self.fsync_dir(path.parent)
 
 

@@ -199,7 +199,7 @@ class Log:
         try:
             for segment in segments:
                 segment.sync()
-            self.epochs.save()
+            self._names_dirty |= self.epochs.save()
             if self._names_dirty:
                 self._names_dirty = False
                 self._disk.fsync_dir(self.directory)
@@ -371,10 +371,11 @@ class Log:
         try:
             self._writable()
             self._active.seal()
-            self.flush()
-            if self.log_end_offset not in snapshot_offsets(self.directory, self._disk):
-                end = self.log_end_offset
+            end = self.log_end_offset
+            if end not in snapshot_offsets(self.directory, self._disk):
                 write_snapshot(self.producers, self.directory, end, durable=True, disk=self._disk)
+                self._names_dirty = True
+            self.flush()
         finally:
             self._closed = True
             self._release()

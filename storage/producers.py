@@ -268,8 +268,11 @@ def snapshot_offsets(directory: Path, disk: Disk = DISK) -> list[int]:
 
 
 def write_snapshot(states: ProducerStates, directory: Path, offset: int, *, durable: bool, disk: Disk = DISK) -> None:
-    """Save the state before `offset`, and drop all snapshots but the newest SNAPSHOTS_KEPT."""
-    disk.write_atomically(snapshot_path(directory, offset), states.encode(), durable=durable)
+    """Save the state before `offset`, and drop all snapshots but the newest SNAPSHOTS_KEPT.
+
+    `durable` once the caller has forced the directory to disk.
+    """
+    disk.write_atomically(snapshot_path(directory, offset), states.encode(), durable=durable, sync_directory=False)
     for old in snapshot_offsets(directory, disk)[:-SNAPSHOTS_KEPT]:
         disk.unlink(snapshot_path(directory, old))
 

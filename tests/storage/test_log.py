@@ -225,6 +225,18 @@ def test_a_segment_rolls_when_an_offset_would_not_fit_its_index(directory: Path)
     assert [header.base_offset for header in headers_of(log)] == [0, 2**31 - 1, 2**31 + 5, 2**40]
 
 
+def test_the_indexes_on_disk_follow_the_appends(directory: Path) -> None:
+    log = opened(directory, index_interval_bytes=0)
+    for offset in range(600):
+        append(log, batch(offset, timestamp_ms=offset))
+    sizes = {path.suffix: path.stat().st_size for path in directory.glob("*index")}
+    assert sizes[".index"] >= 300 * 8
+    assert sizes[".timeindex"] >= 300 * 12
+    assert [log.read(offset, 1, NEVER).position for offset in range(0, 600, 7)] == [
+        offset * len(batch(0)) for offset in range(0, 600, 7)
+    ]
+
+
 def test_an_empty_segment_gives_way_to_one_that_begins_where_it_must(directory: Path) -> None:
     log = opened(directory)
     append(log, batch(2**40))
@@ -412,6 +424,18 @@ def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
     producer = log.producers.get(7)
     assert producer is not None
     assert producer.last_sequence == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_truncated_does_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk, segment_bytes=300)
+    for offset in range(10):
+        append(log, batch(offset))
+    log.flush()
+    log.truncate_to(4)
+    disk.lose(seed)
+    assert opened(directory, clean=False, disk=disk, point=4).log_end_offset == 4
 
 
 def test_truncating_to_the_end_does_nothing(directory: Path) -> None:

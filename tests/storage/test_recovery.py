@@ -289,6 +289,65 @@ def test_a_power_cut_at_every_step_loses_nothing_that_was_flushed(tmp_path: Path
         check_whole(log, expected_batches(log.log_end_offset))
 
 
+@pytest.mark.parametrize("moment", range(4))
+@pytest.mark.parametrize("appends", [0, 2, 5])
+def test_what_is_appended_and_rolled_while_a_flush_waits_takes_no_promise_back(
+    tmp_path: Path, moment: int, appends: int
+) -> None:
+    for seed in range(8):
+        directory, disk = tmp_path / str(seed), FaultyDisk()
+        log = opened(directory, disk=disk)
+        calls = 0
+
+        def meanwhile(log: Log = log) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == moment + 1:
+                log.roll(1000)
+                for _ in range(appends):
+                    append(log, expected_batches(log.log_end_offset + 1)[-1])
+
+        for data in expected_batches(2):
+            append(log, data)
+        disk.during_fsync = meanwhile
+        log.flush()
+        disk.during_fsync = None
+        point = log.recovery_point
+        assert point == 2
+        end = log.log_end_offset
+        disk.lose(seed)
+        log = opened(directory, point=point, disk=disk)
+        assert point <= log.log_end_offset <= end
+        check_whole(log, expected_batches(log.log_end_offset))
+
+
+def test_a_segment_that_was_rolled_after_its_flush_keeps_its_indexes(tmp_path: Path) -> None:
+    for seed in range(20):
+        directory, disk = tmp_path / str(seed), FaultyDisk()
+        log = opened(directory, disk=disk)
+        for data in expected_batches(3):
+            append(log, data)
+        log.flush()
+        log.roll(1000)
+        append(log, expected_batches(4)[-1])
+        disk.lose(seed)
+        log = opened(directory, point=3, disk=disk)
+        check_whole(log, expected_batches(log.log_end_offset))
+
+
+def test_what_recovery_cut_off_does_not_come_back_after_a_clean_stop(tmp_path: Path) -> None:
+    for seed in range(20):
+        directory, disk = tmp_path / str(seed), FaultyDisk()
+        batches = written(directory, 2)
+        with log_file(directory).open("ab") as file:
+            file.write(bytes(100))
+        opened(directory, point=2, disk=disk).close()
+        disk.lose(seed)
+        log = opened(directory, clean=True)
+        assert log.recovery.clean
+        check_whole(log, batches)
+
+
 def test_a_recovery_that_is_itself_cut_short_can_be_done_again(tmp_path: Path) -> None:
     batches = written(tmp_path / "source", 20)
     segments = {path.name: path.read_bytes() for path in (tmp_path / "source").iterdir()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class FaultyDisk(Disk):
         self.room_bytes: int | None = None  # what still fits; None: no end
         self.fsync_fails = False
         self.truncate_fails = False
+        self.during_fsync: Callable[[], None] | None = None  # what another thread does meanwhile
         self._limit: int | None = None
         self._nodes: dict[int, _Node] = {}  # by descriptor
         self._live: dict[Path, _Node] = {}  # the names as the running process sees them
@@ -124,6 +126,8 @@ class FaultyDisk(Disk):
         if self.fsync_fails:
             raise DiskError("fsync", file.path, OSError(errno.EIO, os.strerror(errno.EIO)))
         self._nodes[file.fd].synced = super().read(file, super().size(file), 0)
+        if self.during_fsync is not None:
+            self.during_fsync()
 
     def fsync_dir(self, path: Path) -> None:
         self._step()
