@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from .deliveries import BulkMetadata
     from .descriptions import ConfigResource, NewTopic
     from .errors import KafkaError
+    from .positions import EARLIEST, LATEST
     from .producer import Producer
     from .record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "Admin",
     "Assignor",
     "BulkMetadata",
@@ -37,6 +40,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "EARLIEST": "positions",
+    "LATEST": "positions",
     "Admin": "admin",
     "Assignor": "assignors",
     "BulkMetadata": "deliveries",

@@ -28,7 +28,7 @@ from .cluster import Cluster, ClusterOptions
 from .coordinator import Coordinator
 from .errors import ClientStopped, CommitFailed, GroupRequired, InvalidOption, NotAssigned
 from .fetcher import RESETS, Fetcher, FetchOptions
-from .membership import GroupOptions, Membership
+from .membership import GroupOptions, Membership, State
 from .metadata import ClusterView
 from .offsets import ISOLATION_LEVELS, list_offsets
 from .ownership import Ownership, RebalanceListener
@@ -190,8 +190,8 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         await (self.stop() if kind is None else self._end())
 
     async def _end(self) -> None:
-        cluster, ownership = self._cluster, self._ownership
-        if cluster is None or ownership is None:
+        cluster, ownership, fetcher = self._cluster, self._ownership, self._fetcher
+        if cluster is None or ownership is None or fetcher is None:
             return
         try:
             await self._end_membership()
@@ -200,6 +200,7 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         finally:
             self._cluster = self._fetcher = self._ownership = self._coordinator = None
             self._run = None
+            fetcher.arrived.set()  # whoever still waits for records finds the consumer stopped
             await cluster.close()
             self._positions.replace(())
 
@@ -211,7 +212,8 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             return
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        if not membership.rebalancing:
+        if membership.state is State.MEMBER:
+            # Also where the group rebalances already: until it has, our generation may commit.
             await self._ownership.revoked()
         self._ownership.membership = None
         await membership.leave("the consumer was closed")
@@ -317,6 +319,7 @@ class Consumer(AsyncIterator[ConsumerRecord]):
                     await fetcher.arrived.wait()
             except TimeoutError:
                 return {}
+            self._running()
 
     def _collect(
         self, fetcher: Fetcher, ownership: Ownership, limit: int

@@ -83,7 +83,7 @@ class UnsupportedVersion(KafkaError):
 
 
 class UnknownTopic(KafkaError):
-    """The topic or partition does not exist, or was not found in time. The waiting is done, so this is not retriable."""
+    """The topic or partition does not exist, or was not found in time. The waiting is done: this is not retriable."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)

@@ -406,3 +406,15 @@ async def test_another_subscription_replaces_the_first() -> None:
         assert consumer.assignment() == {TopicPartition("u", 0)}
         await consumer.stop()
         await consumer.stop()
+
+
+async def test_whoever_waits_when_the_consumer_is_stopped_is_told() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        for wait in (lambda c: c.getmany(timeout_ms=60_000), lambda c: anext(c)):
+            consumer = consumer_for(cluster, "t")
+            await consumer.start()
+            waiting = asyncio.ensure_future(wait(consumer))
+            await consumer.position(T0)
+            await consumer.stop()
+            with pytest.raises(ClientStopped):
+                await waiting

@@ -339,3 +339,17 @@ async def test_a_group_of_another_kind_ends_the_membership_with_a_reason() -> No
         async with member_of(cluster) as consumer:
             with pytest.raises(KafkaError, match="what the members tell each other cannot be read"):
                 await consumer.getmany(timeout_ms=5_000)
+
+
+async def test_stopping_in_the_middle_of_a_rebalance_still_commits_what_was_processed() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster) as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            cluster.on(ApiKey.HEARTBEAT, *[answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))] * 3)
+            async with asyncio.timeout(10):
+                while cluster.steps[ApiKey.HEARTBEAT]:
+                    await asyncio.sleep(0.001)
+        assert cluster.group.committed == {("t", 0): 4}
+        assert cluster.group.left == ["member-1"]
