@@ -2,19 +2,20 @@
 
     python benchmarks/spark_read.py --bootstrap 127.0.0.1:9092 [--rows 2000000] [--value-bytes 100] [--partitions 2]
 
-Fills a topic of its own through the raw protocol where there is none of that size yet, then reads it in local mode, all
-columns and the value alone: median and best of several runs after a warm one. "fetch and decode" is what tasks do, in one
-process and with no Spark around it; "Spark" writes the DataFrame to `noop`, which takes every row and drops it.
+Fills a topic of its own through the raw protocol where there is none of that size yet, then reads it, all columns and
+the value alone: median and best of several runs after a warm one. "fetch and decode" is what tasks do, in one process
+with no Spark around it; "Spark" writes the DataFrame to `noop`, which takes every row and drops it.
 
-2026-11-21, two cores of an AMD EPYC that five other programs used too (load 5 to 8), broker on the same cores; M rows/s:
+2026-11-21, two cores of an AMD EPYC shared with the broker and with other work (load 5 to 8), so the CPU seconds are
+the better figure; M rows/s, best in brackets:
 
-    10 M rows of 100 B + 8 B key        all columns     value only      CPU-s per M rows, all columns
-    fetch and decode                    10.0 (11.3)     11.2 (11.5)     0.06
-    Spark, local[2]                     1.5 (1.9)       2.1 (2.6)       0.16 Python + 0.40 JVM
-    fetch and decode, 1 KB              1.0 (1.4)       1.5 (1.6)       0.56
+    rows of 8 B key and value           all columns     value only      CPU-s per M rows, all columns
+    fetch and decode, 10 M of 100 B     10.0 (11.3)     11.2 (11.5)     0.06
+    fetch and decode, 1 M of 1000 B     1.0 (1.4)       1.5 (1.6)       0.56
+    Spark, local[2], 10 M of 100 B      1.4 (1.9)       1.8 (2.3)       0.16 Python + 0.40 JVM
 
-A source that yields one ready-made Arrow batch again and again costs Spark 0.06 Python + 0.37 JVM in the same minute:
-fetching, checking and decoding add a quarter to what any Python source costs; the rest is the JVM's way from Arrow to rows.
+A source that yields one ready-made Arrow batch again and again cost Spark 0.06 Python + 0.37 JVM beside it: fetching,
+checking and decoding add a quarter to what any Python source costs, the rest is the JVM's way from Arrow to rows.
 """
 
 from __future__ import annotations
