@@ -50,7 +50,8 @@ class Log:
         self._segments: tuple[Segment, ...] = tuple(contents.segments)  # Invariant: never empty, base offsets ascend
         self._active = contents.segments[-1]
         self._disk = disk
-        self._last_flush_ms = now_ms
+        self._last_append_ms = now_ms
+        self._unflushed_since_ms = now_ms  # no unflushed record is older
         self._failure: StorageError | None = None
         self._closed = False
         # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
@@ -109,6 +110,9 @@ class Log:
             # Segments join without a gap, unless that would take the batch's offset out of the index's range.
             reachable = header.last_offset - self.log_end_offset <= MAX_INT32
             active = self._roll(self.log_end_offset if reachable else header.base_offset, now_ms)
+        if self.recovery_point >= self.log_end_offset:
+            self._unflushed_since_ms = now_ms
+        self._last_append_ms = now_ms
         try:
             active.append(batch, header, config.index_interval_bytes)
         except TornWrite as error:
@@ -116,7 +120,7 @@ class Log:
             raise
         self.log_end_offset = active.next_offset
         if header.producer_id >= 0:
-            self.producers.apply(header)
+            self.producers.apply(header, now_ms)
         if header.partition_leader_epoch > self.epochs.latest:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
@@ -161,16 +165,21 @@ class Log:
         return (
             unflushed >= self.config.flush_messages
             or self.recovery_point < self._active.base_offset
-            or now_ms - self._last_flush_ms >= self.config.flush_ms
+            or now_ms - self._unflushed_since_ms >= self.config.flush_ms
         )
 
-    def flush(self, up_to: int | None = None, now_ms: int | None = None) -> None:
-        """Force everything below offset `up_to` (default: all) to disk, then move the recovery point there.
+    def flush(self, up_to: int | None = None) -> None:
+        """Force at least everything below offset `up_to` (default: all) to disk, then move the recovery point there.
 
         May run in a thread beside appends. Raises DiskError, after which the log takes no more writes.
         """
         self._writable()
-        target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        since_ms = self._last_append_ms
+        # An fsync of the active segment covers all of it.
+        if up_to is None or up_to >= self._active.base_offset:
+            target = self.log_end_offset
+        else:
+            target = up_to
         is_done = False
         while not is_done:
             self._sync(self._dirty_below(target))
@@ -179,8 +188,8 @@ class Log:
                 is_done = not any(segment.is_sealed for segment in self._dirty_below(target))
                 if is_done:
                     self.recovery_point = max(self.recovery_point, target)
-        if now_ms is not None:
-            self._last_flush_ms = now_ms
+        if target >= self._active.base_offset:
+            self._unflushed_since_ms = since_ms
 
     def _dirty_below(self, offset: int) -> list[Segment]:
         """Return the segments with something to fsync, be it that they were cut, up to `offset`, newest first."""
@@ -334,7 +343,7 @@ class Log:
             found = segment.find(start)
             for _, header in segment.headers(found[0]) if found else ():
                 if header.base_offset >= start:
-                    self.producers.apply(header)
+                    self.producers.apply(header, self._last_append_ms)
 
     def advance_log_start(self, offset: int) -> None:
         """Let the log begin at `offset` (DeleteRecords, retention); segments wholly below it are removed.

@@ -143,8 +143,11 @@ class ProducerStates:
             expected = 0
         raise OutOfOrderSequence(header.producer_id, epoch, sequence, expected)
 
-    def apply(self, header: BatchHeader, coordinator_epoch: int = NONE) -> None:
-        """Take note of a batch that is in the log. `coordinator_epoch` is that of a transaction marker."""
+    def apply(self, header: BatchHeader, now_ms: int = NONE, *, coordinator_epoch: int = NONE) -> None:
+        """Take note of a batch that is in the log. `coordinator_epoch` is that of a transaction marker.
+
+        The producer was heard at `now_ms`; left out, at the time of its records, which may be of another year.
+        """
         producer_id = header.producer_id
         if producer_id < 0:
             return
@@ -154,7 +157,7 @@ class ProducerStates:
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
-        producer.last_timestamp_ms = header.max_timestamp
+        producer.last_timestamp_ms = header.max_timestamp if now_ms == NONE else now_ms
         if header.is_control:
             producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
             producer.current_txn_first_offset = NONE

@@ -163,7 +163,7 @@ class Recovery:
 
     def _replay(self, header: BatchHeader) -> None:
         if header.base_offset >= self._producers_from:
-            self._producers.apply(header)
+            self._producers.apply(header, self._now_ms)
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 

@@ -299,19 +299,35 @@ def test_a_flush_moves_the_recovery_point(directory: Path) -> None:
     log = filled(directory, 5, flush_messages=4)
     assert (log.unflushed_records, log.needs_flush(1000)) == (10, True)
     log.flush(4)
-    assert (log.recovery_point, log.unflushed_records, log.needs_flush(1000)) == (4, 6, True)
-    log.flush()
+    # An fsync takes the whole segment.
     assert (log.recovery_point, log.unflushed_records, log.needs_flush(NEVER)) == (10, 0, False)
+    append(log, batch(10))
+    assert not log.needs_flush(NEVER)
+    log.flush()
+    assert log.recovery_point == 11
 
 
-def test_flush_ms_counts_from_the_last_flush(directory: Path) -> None:
-    log = filled(directory, 1, flush_ms=100)
-    assert not log.needs_flush(1099)
-    assert log.needs_flush(1100)
-    log.flush(now_ms=1150)
-    append(log, batch(2))
-    assert not log.needs_flush(1249)
-    assert log.needs_flush(1250)
+def test_a_flush_of_finished_segments_leaves_the_newest_alone(directory: Path) -> None:
+    log = filled(directory, 2)
+    log.roll(1000)
+    append(log, batch(4))
+    log.flush(4 - 1)
+    assert (log.recovery_point, log.unflushed_records) == (3, 2)
+    log.flush(4)
+    assert log.recovery_point == 5
+
+
+def test_flush_ms_counts_from_the_oldest_append_that_was_not_flushed(directory: Path) -> None:
+    log = opened(directory, flush_ms=100)
+    append(log, batch(0), now_ms=5000)
+    append(log, batch(1), now_ms=5050)
+    assert not log.needs_flush(5099)
+    assert log.needs_flush(5100)
+    log.flush()
+    assert not log.needs_flush(9000)
+    append(log, batch(2), now_ms=9000)
+    assert not log.needs_flush(9099)
+    assert log.needs_flush(9100)
 
 
 def test_a_roll_asks_for_a_flush_of_what_it_finished(directory: Path) -> None:

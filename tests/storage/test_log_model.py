@@ -15,7 +15,7 @@ from odradek.protocol.records.batch import BatchHeader, decode_batch, read_heade
 from odradek.storage.epochs import LeaderEpochs
 from odradek.storage.errors import DiskError, OffsetOutOfRange
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.producers import Producer, ProducerStates
+from odradek.storage.producers import ProducerStates
 
 from tests.storage.batches import batch, read_all
 from tests.support.disk import FaultyDisk
@@ -163,7 +163,8 @@ class LogMachine(RuleBasedStateMachine):
         assert self.model.flushed <= end or not self.model.visible()
         kept = [each for each in self.model.batches if each[0].next_offset <= end]
         assert kept == self.model.batches[: len(kept)]
-        self.model.batches = kept
+        # A log that lost all up to its start begins there, with nothing.
+        self.model.batches = kept if self.log.size_bytes else []
         self.point = min(self.point, end)
         self.producers = {1: (0, 0), 2: (0, 0)}
         for header, _ in kept:
@@ -233,8 +234,15 @@ class LogMachine(RuleBasedStateMachine):
         assert _windows(self.log.producers) == _windows(states)
 
 
-def _windows(states: ProducerStates) -> dict[int, Producer]:
-    return dict(states.items())
+def _windows(states: ProducerStates) -> dict[int, tuple[int, list[tuple[int, int, int]]]]:
+    """What idempotence rests on; when a producer was last heard is told by the clock, not by its batches."""
+    return {
+        producer_id: (
+            each.epoch,
+            [(batch.last_sequence, batch.last_offset, batch.offset_delta) for batch in each.batches],
+        )
+        for producer_id, each in states.items()
+    }
 
 
 TestLogAgainstAList = LogMachine.TestCase

@@ -233,3 +233,10 @@ def test_few_snapshots_are_kept(tmp_path: Path) -> None:
     for offset in range(0, 100, 10):
         write_snapshot(ProducerStates(), tmp_path, offset, durable=False)
     assert snapshot_offsets(tmp_path) == [70, 80, 90]
+
+
+def test_a_producer_is_silent_from_when_it_was_heard_not_from_the_time_of_its_records() -> None:
+    states = ProducerStates()
+    states.apply(header(0, timestamp_ms=5), now_ms=10_000)
+    assert states.expire(10_999, 1000) == 0
+    assert states.expire(11_000, 1000) == 1
