@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable
 
 from ..storage.errors import LogClosed, StorageError
-from .clock import Clock
 from .partition import Partition
 from .timers import Timers
 
@@ -20,9 +19,8 @@ _log = logging.getLogger(__name__)
 class Flusher:
     """The fsyncs of one broker."""
 
-    def __init__(self, timers: Timers, clock: Clock) -> None:
+    def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._clock = clock
         # Invariant: a partition here has exactly one fsync running.
         self._running: dict[Partition, asyncio.Future[None]] = {}
         self._due: set[Partition] = set()
@@ -65,7 +63,7 @@ class Flusher:
     def _start(self, partition: Partition) -> "asyncio.Future[None]":
         log = partition.log
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(None, log.flush, log.log_end_offset, self._clock.now_ms())
+        future = loop.run_in_executor(None, log.flush, log.log_end_offset)
         self._running[partition] = future
         future.add_done_callback(lambda _: self._done(partition, future))
         return future

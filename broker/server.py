@@ -55,7 +55,7 @@ class Broker:
         self.timers = Timers(self.clock)
         self.purgatory = Purgatory(self.timers)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
-        self.flusher = Flusher(self.timers, self.clock)
+        self.flusher = Flusher(self.timers)
         self.node_id = self.config.node_id
         self.metadata: Metadata
         self.topics: Topics

@@ -1,0 +1,385 @@
+"""The broker's life: how it starts, stops and starts again, and what it leaves behind when it cannot."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker, BrokerConfig, StartError
+from odradek.broker import server as module
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.storage import checkpoints
+from odradek.tests.support.raw import Raw, batch_of
+
+WAIT_S = 20
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def on_port(config: BrokerConfig, port: int) -> BrokerConfig:
+    return replace(config, listeners=(f"PLAINTEXT://127.0.0.1:{port}",))
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def long_fetch(topic: str = "t", offset: int = 0) -> FetchRequest:
+    wanted = [FetchTopic(topic, partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)])]
+    return FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=wanted)
+
+
+class TestStart:
+    async def test_a_client_can_connect_once_it_has_started(self, config: BrokerConfig) -> None:
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            response = await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+            assert [(each.host, each.port) for each in response.brokers] == [("127.0.0.1", port_of(broker.address))]
+
+    async def test_several_listeners_each_with_its_name_and_port(self, config: BrokerConfig) -> None:
+        config = replace(
+            config,
+            listeners=("IN://127.0.0.1:0", "OUT://127.0.0.1:0"),
+            listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
+            advertised_listeners=("OUT://broker.example:19092",),
+        )
+        async with Broker(config) as broker:
+            told: list[Any] = []
+            for address in broker.addresses:
+                async with await Raw.connect(address) as raw:
+                    response = await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+                    told.append((response.brokers[0].host, response.brokers[0].port))
+            assert told == [("127.0.0.1", port_of(broker.addresses[0])), ("broker.example", 19092)]
+
+    async def test_several_brokers_run_in_one_loop(self, config: BrokerConfig, tmp_path: Path) -> None:
+        other = replace(config, log_dirs=(str(tmp_path / "other"),), node_id=2, broker_id=2)
+        async with Broker(config) as one, Broker(other) as two:
+            assert one.cluster_id != two.cluster_id
+            async with await Raw.connect(one.address) as raw:
+                await raw.create_topic("t")
+            assert [len(one.topics), len(two.topics)] == [1, 0]
+
+    async def test_starting_what_runs_is_refused_and_does_no_harm(self, broker: Broker, raw: Raw) -> None:
+        with pytest.raises(StartError, match="running already"):
+            await broker.start()
+        assert (await raw.create_topic("t")).error_code == 0
+
+    async def test_a_second_broker_on_the_directory_is_refused_and_the_first_goes_on(
+        self, config: BrokerConfig, broker: Broker, raw: Raw
+    ) -> None:
+        await raw.create_topic("t")
+        with pytest.raises(StartError, match="in use by another process"):
+            await Broker(config).start()
+        assert (await raw.produce("t", batch_of(b"x"))).error_code == 0
+
+    async def test_a_port_in_use_leaves_directory_and_other_ports_free(self, config: BrokerConfig) -> None:
+        with socket.socket() as taken, socket.socket() as probe:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            probe.bind(("127.0.0.1", 0))
+            free = probe.getsockname()[1]
+            probe.close()
+            two = (f"A://127.0.0.1:{free}", f"B://127.0.0.1:{taken.getsockname()[1]}")
+            names = "A:PLAINTEXT,B:PLAINTEXT"
+            with pytest.raises(StartError, match=r"cannot listen on 127\.0\.0\.1"):
+                await Broker(replace(config, listeners=two, listener_security_protocol_map=names)).start()
+        assert is_free(free)
+        async with Broker(on_port(config, free)):
+            pass
+
+    async def test_a_host_that_is_not_ours_is_refused_in_a_line(self, config: BrokerConfig) -> None:
+        with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:9092") as caught:
+            await Broker(replace(config, listeners=("PLAINTEXT://192.0.2.1:9092",))).start()
+        assert "\n" not in str(caught.value)
+
+    async def test_metadata_of_another_cluster_are_refused(self, config: BrokerConfig) -> None:
+        async with Broker(config):
+            pass
+        meta = checkpoints.read_meta_properties(config.data_dir)
+        assert meta is not None
+        meta.cluster_id = "somebody-elses-cluster"
+        checkpoints.write_meta_properties(config.data_dir, meta)
+        with pytest.raises(StartError, match=r"meta\.properties of somebody-elses-cluster"):
+            await Broker(config).start()
+
+
+class TestFailedStart:
+    """A start that cannot read all there is says so, and claims nothing."""
+
+    @pytest.fixture
+    async def damaged(self, config: BrokerConfig) -> Path:
+        """The file that keeps a broker with topics a and b from starting."""
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            for name in ("a", "b"):
+                await raw.create_topic(name, flush_messages="1")
+                await raw.produce(name, batch_of(b"x"))
+        path = config.data_dir / "b-0" / "leader-epoch-checkpoint"
+        path.write_text("nonsense\n")
+        return path
+
+    async def test_names_the_file(self, config: BrokerConfig, damaged: Path) -> None:
+        with pytest.raises(StartError, match="b-0/leader-epoch-checkpoint") as caught:
+            await Broker(config).start()
+        assert "\n" not in str(caught.value)
+
+    async def test_is_no_clean_stop_and_keeps_the_checkpoints(self, config: BrokerConfig, damaged: Path) -> None:
+        points = (config.data_dir / checkpoints.RECOVERY_POINT).read_text()
+        for _ in range(2):
+            with pytest.raises(StartError):
+                await Broker(config).start()
+        assert not (config.data_dir / checkpoints.CLEAN_SHUTDOWN).exists()
+        assert (config.data_dir / checkpoints.RECOVERY_POINT).read_text() == points
+
+    async def test_leaves_nothing_in_the_way_of_the_next(self, config: BrokerConfig, damaged: Path) -> None:
+        broker = Broker(config)
+        with pytest.raises(StartError):
+            await broker.start()
+        damaged.unlink()  # noqa: ASYNC240 - a file of a few bytes
+        await broker.start()
+        async with await Raw.connect(broker.address) as raw:
+            assert (await raw.fetch("a", 0)).high_watermark == (await raw.fetch("b", 0)).high_watermark == 1
+        await broker.stop()
+
+
+class TestStop:
+    async def test_is_idempotent(self, config: BrokerConfig) -> None:
+        broker = Broker(config)
+        await broker.stop()
+        await broker.start()
+        await asyncio.gather(broker.stop(), broker.stop())
+        await broker.stop()
+
+    async def test_all_who_call_it_wait_for_the_same_stop(self, config: BrokerConfig) -> None:
+        broker = Broker(config)
+        await broker.start()
+        first = asyncio.ensure_future(broker.stop())
+        await asyncio.sleep(0)
+        await broker.stop()
+        assert (config.data_dir / checkpoints.CLEAN_SHUTDOWN).exists()
+        await first
+
+    async def test_goes_on_if_its_caller_is_cancelled(self, config: BrokerConfig) -> None:
+        broker = Broker(config)
+        await broker.start()
+        stopping = asyncio.ensure_future(broker.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        await broker.stop()
+        async with Broker(config):
+            pass
+
+    async def test_answers_a_fetch_that_waits(self, config: BrokerConfig) -> None:
+        async with Broker(config) as broker:
+            raw, nothing = await Raw.connect(broker.address), await Raw.connect(broker.address)
+            await raw.create_topic("t")
+            raw.send(ApiKey.FETCH, 11, long_fetch())
+            nothing.send(ApiKey.FETCH, 11, long_fetch("not-there"))
+            await until(lambda: len(broker.purgatory) == 2)
+        assert (await raw.receive(ApiKey.FETCH, 11)).responses[0].partitions[0].error_code == 0
+        code = (await nothing.receive(ApiKey.FETCH, 11)).responses[0].partitions[0].error_code
+        assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await raw.is_closed() and await nothing.is_closed()
+        raw.close()
+        nothing.close()
+
+    async def test_sends_on_a_member_that_waits_for_its_group(self, config: BrokerConfig) -> None:
+        config = replace(config, group_initial_rebalance_delay_ms=60_000)
+        async with Broker(config) as broker:
+            raw = await Raw.connect(broker.address)
+            await raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+            protocols = [JoinGroupRequestProtocol("range", b"")]
+            join = JoinGroupRequest("g", 30_000, 30_000, "", None, "consumer", protocols)
+            raw.send(ApiKey.JOIN_GROUP, 3, join)
+            await until(lambda: "g" in broker.groups.groups)
+        assert (await raw.receive(ApiKey.JOIN_GROUP, 3)).error_code == ErrorCode.NOT_COORDINATOR
+        raw.close()
+
+    async def test_keeps_its_deadline_with_a_client_at_each_processor_that_does_not_read(
+        self, config: BrokerConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        waits: list[float] = []
+        wait = module.Processor.close
+
+        async def close(processor: module.Processor, deadline_s: float) -> None:
+            waits.append(asyncio.get_running_loop().time())
+            await wait(processor, 0.05)
+
+        monkeypatch.setattr(module.Processor, "close", close)
+        config = replace(config, num_network_threads=3, message_max_bytes=20 << 20)
+        async with Broker(config) as broker:
+            clients = [await Raw.connect(broker.address) for _ in range(3)]
+            await clients[0].create_topic("t")
+            await clients[0].produce("t", batch_of(b"x" * (16 << 20)))
+            for client in clients:
+                client._reader._transport.pause_reading()  # type: ignore[attr-defined]
+                for _ in range(3):
+                    client.send(ApiKey.FETCH, 11, FetchRequest(max_bytes=1 << 30, topics=long_fetch().topics))
+            everyone = [each for processor in broker._processors for each in processor.connections]
+            await until(lambda: sum(each._write_paused for each in everyone) == 3)
+        # Side by side: all began before the first one was over.
+        assert max(waits) - min(waits) < 0.05
+        for client in clients:
+            client.close()
+
+    async def test_refuses_who_connects_meanwhile(self, config: BrokerConfig) -> None:
+        broker = Broker(config)
+        await broker.start()
+        for processor in broker._processors:
+            processor.stop_reading()
+        async with await Raw.connect(broker.address) as raw:
+            assert await raw.is_closed()
+        await broker.stop()
+
+    async def test_leaves_no_task_and_no_timer(self, config: BrokerConfig) -> None:
+        before = asyncio.all_tasks()
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            await raw.create_topic("t", flush_messages="1")
+            await raw.produce("t", batch_of(b"x"))
+            raw.send(ApiKey.FETCH, 11, long_fetch(offset=1))
+            await until(lambda: len(broker.purgatory) == 1)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before
+        assert broker.timers._heap == [] and broker.timers._wakeup is None
+        assert len(broker.purgatory) == 0
+
+
+class TestRestart:
+    async def test_keeps_topics_ids_configs_offsets_and_the_cluster(self, config: BrokerConfig) -> None:
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            cluster_id = broker.cluster_id
+            created = await raw.create_topic("t", partitions=3, flush_ms="7")
+            await raw.produce("t", batch_of(b"x", b"y"), partition=2)
+            await self.commit(raw, 1)
+            producer_id = (await self.init(raw)).producer_id
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            assert broker.cluster_id == cluster_id
+            topic = broker.topics.get("t")
+            assert topic is not None
+            assert (topic.id, topic.record.configs) == (created.topic_id, {"flush.ms": "7"})
+            assert [each.high_watermark for each in topic.partitions] == [0, 0, 2]
+            assert [each.leader_epoch for each in topic.partitions] == [0, 0, 0]
+            assert await self.committed(raw) == 1
+            assert (await self.init(raw)).producer_id > producer_id
+
+    async def test_of_the_same_object(self, config: BrokerConfig) -> None:
+        broker = Broker(config)
+        for count in range(3):
+            await broker.start()
+            async with await Raw.connect(broker.address) as raw:
+                if not count:
+                    await raw.create_topic("t")
+                assert (await raw.produce("t", batch_of(b"x"))).base_offset == count
+            await broker.stop()
+
+    async def test_goes_on_with_sequences_of_producers(self, config: BrokerConfig) -> None:
+        batches = [batch_of(b"x", producer_id=5, producer_epoch=0, base_sequence=at) for at in range(4)]
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            await raw.create_topic("t")
+            for batch in batches[:3]:
+                await raw.produce("t", batch)
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            assert [(await raw.produce("t", batch)).base_offset for batch in batches] == [0, 1, 2, 3]
+
+    async def commit(self, raw: Raw, offset: int) -> None:
+        partitions = [OffsetCommitRequestPartition(0, offset, committed_metadata="")]
+        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
+        answer = await raw.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("g", -1, "", topics=topics))
+        assert answer.topics[0].partitions[0].error_code == 0
+
+    async def committed(self, raw: Raw) -> int:
+        topics = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)])
+        answer = await raw.ask(ApiKey.OFFSET_FETCH, 8, request)
+        return answer.groups[0].topics[0].partitions[0].committed_offset
+
+    async def init(self, raw: Raw) -> Any:
+        request = InitProducerIdRequest(None, 60_000, -1, -1)
+        return await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
+
+
+class TestConnections:
+    async def test_over_max_connections_are_refused(
+        self, config: BrokerConfig, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with Broker(replace(config, max_connections=2)) as broker:
+            first, second = await Raw.connect(broker.address), await Raw.connect(broker.address)
+            await first.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+            await second.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+            with caplog.at_level(logging.WARNING):
+                third = await Raw.connect(broker.address)
+                assert await third.is_closed()
+            assert "refused: max.connections is 2" in caplog.text
+            assert caplog.records[-1].getMessage().startswith("127.0.0.1:")
+            first.close()
+            await until(lambda: sum(len(each.connections) for each in broker._processors) == 1)
+            fourth = await Raw.connect(broker.address)
+            await fourth.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+            for client in (second, third, fourth):
+                client.close()
+
+    async def test_over_max_connections_of_an_address_are_refused(
+        self, config: BrokerConfig, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with Broker(replace(config, max_connections_per_ip=1)) as broker:
+            async with await Raw.connect(broker.address) as raw:
+                await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+                async with await Raw.connect(broker.address) as refused:
+                    assert await refused.is_closed()
+        assert "refused: max.connections.per.ip is 1" in caplog.text
+
+    @pytest.mark.parametrize(("given", "is_set"), [(50_000, True), (-1, False)])
+    async def test_have_the_socket_buffers_of_the_config(self, config: BrokerConfig, given: int, is_set: bool) -> None:
+        config = replace(config, socket_send_buffer_bytes=given, socket_receive_buffer_bytes=given)
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+            (connection,) = [each for processor in broker._processors for each in processor.connections]
+            assert connection._transport is not None
+            sock = connection._transport.get_extra_info("socket")
+            sizes = [sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+            # Linux gives twice what is asked for.
+            assert all(size in (given, 2 * given) for size in sizes) is is_set
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+    async def test_take_turns_at_the_processors(self, config: BrokerConfig) -> None:
+        async with Broker(replace(config, num_network_threads=4)) as broker:
+            clients = [await Raw.connect(broker.address) for _ in range(8)]
+            for client in clients:
+                await client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+            assert [len(each.connections) for each in broker._processors] == [2, 2, 2, 2]
+            for client in clients:
+                client.close()
