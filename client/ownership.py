@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..protocol.errors import KafkaError
@@ -147,16 +147,20 @@ class Ownership:
             self.stirred()
             self._fetcher.announce()
 
-    def read_whole(self, topics: Iterable[str], view: ClusterView) -> None:
-        """Without a group: have every partition that these topics have now."""
-        known = {topic: view.topics[topic] for topic in topics if topic in view.topics}
-        wanted = [TopicPartition(topic, info.partition) for topic in known for info in known[topic].partitions]
+    def read_whole(self, topics: Collection[str], view: ClusterView) -> None:
+        """Without a group: have every partition that these topics have now.
+
+        A topic that the brokers lose sight of for a while keeps its positions.
+        """
+        known = [topic for topic in topics if topic in view.topics]
+        wanted = [state.partition for state in self._positions if state.partition.topic in topics]
+        wanted += [TopicPartition(topic, info.partition) for topic in known for info in view.topics[topic].partitions]
         for state in self._positions.replace(wanted):
             if state.partition.topic in self._whole:
                 state.reset_to(EARLIEST)
             else:
                 self._fetcher.no_position(state)
-        self._whole = set(known)
+        self._whole = self._whole.union(known).intersection(topics)
 
     # -- committing --------------------------------------------------------------------------------
 

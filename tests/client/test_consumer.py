@@ -169,6 +169,19 @@ async def test_a_partition_that_appears_later_is_read_from_its_beginning() -> No
             assert numbers(await read(consumer, 2)) == [1, 2]
 
 
+async def test_a_topic_that_is_out_of_sight_for_a_while_keeps_its_positions() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", metadata_max_age_ms=10) as consumer:
+        write(cluster.log("t"), range(10))
+        assert len(await read(consumer, 10)) == 10
+        hidden = cluster.topics.pop("t")
+        asked = len(cluster.calls(ApiKey.METADATA))
+        while len(cluster.calls(ApiKey.METADATA)) < asked + 3:
+            await consumer.getmany(timeout_ms=5)
+        cluster.topics["t"] = hidden
+        write(cluster.log("t"), range(10, 20))
+        assert numbers(await read(consumer, 10)) == list(range(10, 20))
+
+
 # -- positions ---------------------------------------------------------------------------------------
 
 

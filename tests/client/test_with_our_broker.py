@@ -183,6 +183,9 @@ async def test_a_restarted_broker_is_found_again(tmp_path: Path) -> None:
 
 
 def test_importing_the_client_loads_nothing_until_it_is_used() -> None:
-    code = "import odradek.client as c, sys; print('asyncio' in sys.modules, c.Producer.__name__, dir(c) == sorted(c.__all__))"
+    code = (
+        "import odradek.client as c, sys; "
+        "print('asyncio' in sys.modules, c.Producer.__name__, dir(c) == sorted(c.__all__))"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == ["False", "Producer", "True"]
