@@ -1,7 +1,18 @@
 """Assignors: how the partitions of a group are shared out. See `assignor` for the common type."""
 
-from .assignor import Assignor, Member
+from .assignor import NO_GENERATION, Assignor, Member, Racks
+from .cooperative_sticky import CooperativeStickyAssignor
 from .range import RangeAssignor
 from .round_robin import RoundRobinAssignor
+from .sticky import StickyAssignor
 
-__all__ = ["Assignor", "Member", "RangeAssignor", "RoundRobinAssignor"]
+__all__ = [
+    "NO_GENERATION",
+    "Assignor",
+    "CooperativeStickyAssignor",
+    "Member",
+    "Racks",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+]

@@ -18,13 +18,20 @@ from typing import ClassVar
 
 from ..record import TopicPartition
 
+# The generation of a member that was in none yet, or that does not say.
+NO_GENERATION = -1
+# Topic -> for each of its partitions, in order, the racks that hold a replica of it. Topics may be missing.
+Racks = Mapping[str, Sequence[frozenset[str]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """One member of a group as the leader sees it.
 
     `owned` is what the member says it holds at the time of the join (subscription version 1 and up), empty for eager
-    strategies; `user_data` is the strategy's own and opaque to everybody else.
+    strategies, and `generation_id` the generation it was given that in (version 2 and up, KIP-792; -1: not said).
+    `user_data` is the strategy's own and opaque to everybody else; `rack_id` says where the member runs (version 3,
+    KIP-881).
     """
 
     member_id: str
@@ -32,6 +39,8 @@ class Member:
     group_instance_id: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
+    generation_id: int = NO_GENERATION
+    rack_id: str | None = None
 
     @property
     def rank(self) -> tuple[int, str]:
@@ -46,6 +55,8 @@ class Assignor(ABC):
     """A strategy by name. `name` is what goes over the wire: all members of a group must have one in common."""
 
     name: ClassVar[str]
+    # Members keep their partitions through a rebalance and give up only those that they lose (KIP-429).
+    cooperative: ClassVar[bool] = False
 
     @abstractmethod
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
@@ -55,6 +66,18 @@ class Assignor(ABC):
         left out.
         """
 
-    def user_data(self, topics: Sequence[str]) -> bytes | None:
-        """What this member tells the leader besides its topics, in the strategy's own format."""
+    def assign_with_racks(
+        self, members: Sequence[Member], partitions: Mapping[str, int], racks: Racks
+    ) -> dict[str, list[TopicPartition]]:
+        """`assign` for those who know where replicas lie (KIP-881); strategies that do not look at racks stay as they
+        are. What a leader calls."""
+        return self.assign(members, partitions)
+
+    def user_data(
+        self, topics: Sequence[str], previous: Sequence[TopicPartition] = (), generation_id: int = NO_GENERATION
+    ) -> bytes | None:
+        """What this member tells the leader besides its topics, in the strategy's own format.
+
+        `previous` is what it was given last, in generation `generation_id`; NO_GENERATION: nothing yet.
+        """
         return None

@@ -3,14 +3,21 @@
 With 10 partitions and 3 members the runs are 4, 3, 3: the first members in rank take the remainder. Members that
 subscribe the same topics get the same partition numbers of each, so topics keyed alike can be joined locally. Kafka's
 default.
+
+Where racks are told (KIP-881), a member first takes partitions that have a replica in its own rack, in number order and
+no more than its share, and what is left then goes in runs. Topics with as many partitions and the same subscribers stay
+together: a number of theirs goes to the first member in rank that has a replica of it nearby in each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 
 from ..record import TopicPartition
-from .assignor import Assignor, Member
+from .assignor import Assignor, Member, Racks
+from .racks import racks_matter, replica_racks
+from .subscribers import subscribers
 
 
 class RangeAssignor(Assignor):
@@ -19,18 +26,123 @@ class RangeAssignor(Assignor):
     name = "range"
 
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
-        assignment: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+        return self.assign_with_racks(members, partitions, {})
+
+    def assign_with_racks(
+        self, members: Sequence[Member], partitions: Mapping[str, int], racks: Racks
+    ) -> dict[str, list[TopicPartition]]:
         ranked = sorted(members, key=lambda member: member.rank)
-        for topic in sorted(partitions):
-            subscribers = [member.member_id for member in ranked if topic in member.topics]
-            for member_id, run in _runs(subscribers, partitions[topic]):
-                assignment[member_id].extend(TopicPartition(topic, partition) for partition in run)
+        readers = subscribers(ranked, partitions)
+        crowds = {id(places): _Crowd([ranked[place] for place in places]) for places in readers.values()}
+        shares = [
+            _Share(topic, crowds[id(places)], replica_racks(topic, partitions[topic], racks))
+            for topic, places in sorted(readers.items())
+        ]
+        if any(share.racks_matter for share in shares):
+            _take_near(shares)
+        assignment: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+        for share in shares:
+            share.take_runs()
+            for place, numbers in share.taken.items():
+                hand = assignment[share.crowd.members[place].member_id]
+                hand += [TopicPartition(share.topic, number) for number in sorted(numbers)]
         return assignment
 
 
-def _runs(subscribers: Sequence[str], count: int) -> list[tuple[str, range]]:
-    if not subscribers:
-        return []
-    share, remainder = divmod(count, len(subscribers))
-    starts = [share * rank + min(rank, remainder) for rank in range(len(subscribers) + 1)]
-    return [(member_id, range(starts[rank], starts[rank + 1])) for rank, member_id in enumerate(subscribers)]
+class _Crowd:
+    """The subscribers of one topic or several, in rank order. They are named by their place in it."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members = members
+        self.racks = {member.rack_id for member in members if member.rack_id}
+
+
+class _Share:
+    """The sharing-out of one topic."""
+
+    def __init__(self, topic: str, crowd: _Crowd, racks: Sequence[frozenset[str]]) -> None:
+        self.topic = topic
+        self.crowd = crowd
+        self.racks = racks
+        self.racks_matter = racks_matter(crowd.racks, racks)
+        self.taken: defaultdict[int, list[int]] = defaultdict(list)
+        self._free = dict.fromkeys(range(len(racks)))
+        # How many members may still take one more than the others.
+        self._size, self._extras = divmod(len(racks), len(crowd.members))
+
+    def room(self, place: int) -> int:
+        """How many more partitions the member may take."""
+        return max(0, self._size + (self._extras > 0) - len(self.taken.get(place, ())))
+
+    def take(self, place: int, numbers: Sequence[int]) -> None:
+        """The numbers must be free, and there must be room."""
+        if not numbers:
+            return
+        self.taken[place] += numbers
+        self._extras -= len(self.taken[place]) > self._size
+        for number in numbers:
+            del self._free[number]
+
+    def take_runs(self) -> None:
+        """All that is free, in runs, in rank order."""
+        free, start, place = list(self._free), 0, 0
+        while start < len(free):
+            run = free[start : start + self.room(place)]
+            self.take(place, run)
+            start += len(run)
+            place += 1
+
+    def take_near(self) -> None:
+        """What members find in their own racks. Those without a rack take any."""
+        nearby: defaultdict[str, deque[int]] = defaultdict(deque)
+        nearby[""] = deque(self._free)
+        for number, racks in enumerate(self.racks):
+            for rack in racks:
+                nearby[rack].append(number)
+        for place, member in enumerate(self.crowd.members):
+            if not self._free:
+                break
+            self.take(place, self._free_among(nearby[member.rack_id or ""], self.room(place)))
+
+    def _free_among(self, numbers: deque[int], limit: int) -> list[int]:
+        """The first free ones; what stands before them is not free any more, and is dropped."""
+        found: list[int] = []
+        while numbers and len(found) < limit:
+            number = numbers.popleft()
+            if number in self._free:
+                found.append(number)
+        return found
+
+
+def _take_near(shares: Sequence[_Share]) -> None:
+    together: defaultdict[tuple[int, int], list[_Share]] = defaultdict(list)
+    for share in shares:
+        together[id(share.crowd), len(share.racks)].append(share)
+    for alike in together.values():
+        if len(alike) > 1:
+            _take_together(alike)
+        elif alike[0].racks_matter:
+            alike[0].take_near()
+
+
+def _take_together(shares: Sequence[_Share]) -> None:
+    """Numbers for which a member has a replica nearby in all topics. All shares go in step, so the first speaks for
+    all."""
+    first = shares[0]
+    waiting: defaultdict[str, deque[int]] = defaultdict(deque)
+    for place, member in enumerate(first.crowd.members):
+        waiting[member.rack_id or ""].append(place)
+    for number in range(len(first.racks)):
+        common = frozenset[str].intersection(*(share.racks[number] for share in shares))
+        heads = [_head(waiting[rack], first.room) for rack in ("", *common)]
+        place = min((head for head in heads if head is not None), default=None)
+        if place is not None:
+            for share in shares:
+                share.take(place, [number])
+
+
+def _head(waiting: deque[int], room: Callable[[int], int]) -> int | None:
+    """The first that has room. Who has none will have none later."""
+    while waiting and not room(waiting[0]):
+        waiting.popleft()
+    return waiting[0] if waiting else None

@@ -7,10 +7,12 @@ counts differ by one at most.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from ..record import TopicPartition
 from .assignor import Assignor, Member
+from .subscribers import subscribers
 
 
 class RoundRobinAssignor(Assignor):
@@ -21,19 +23,11 @@ class RoundRobinAssignor(Assignor):
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
         assignment: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
         ranked = sorted(members, key=lambda member: member.rank)
-        subscriptions = [frozenset(member.topics) for member in ranked]
-        wanted = frozenset[str]().union(*subscriptions)
         turn = 0
-        for topic in sorted(wanted.intersection(partitions)):
+        for topic, places in sorted(subscribers(ranked, partitions).items()):
             for partition in range(partitions[topic]):
-                turn = _next_subscriber(subscriptions, topic, turn)
-                assignment[ranked[turn].member_id].append(TopicPartition(topic, partition))
-                turn = (turn + 1) % len(ranked)
+                # The first subscriber from the turn on, going round.
+                place = places[bisect_left(places, turn) % len(places)]
+                assignment[ranked[place].member_id].append(TopicPartition(topic, partition))
+                turn = (place + 1) % len(ranked)
         return assignment
-
-
-def _next_subscriber(subscriptions: Sequence[frozenset[str]], topic: str, turn: int) -> int:
-    """The first member from `turn` on, going round, that subscribes `topic`. The caller knows that there is one."""
-    while topic not in subscriptions[turn]:
-        turn = (turn + 1) % len(subscriptions)
-    return turn

@@ -1,0 +1,94 @@
+"""From members and topics to the numbers of `balancing`, and back to partitions: what both sticky strategies do.
+
+Partitions with the same subscribers, and replicas in the same racks where that matters, go into one bundle. When it is
+known how many of a bundle each member gets, it first keeps what it had; the rest is dealt like cards, topic by topic,
+so that a busy topic is spread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..record import TopicPartition
+from .assignor import Member, Racks
+from .balancing import balance
+from .filling import Bundle
+from .racks import NOWHERE, racks_matter, reads_near, replica_racks
+from .subscribers import subscribers
+
+
+def deal(
+    members: Sequence[Member], partitions: Mapping[str, int], racks: Racks, owners: Mapping[TopicPartition, str]
+) -> dict[str, list[TopicPartition]]:
+    """Member id to its partitions in order: as even as can be, then as near, then as many left with their `owners`."""
+    ranked = sorted(members, key=lambda member: member.rank)
+    numbers = {member.member_id: number for number, member in enumerate(ranked)}
+    had = {partition: numbers[member_id] for partition, member_id in owners.items()}
+    groups = _groups(ranked, partitions, racks)
+    bundles = [group.bundle(had) for group in groups]
+    hands: list[list[TopicPartition]] = [[] for _ in ranked]
+    for group, counts in zip(groups, balance(range(len(ranked)), bundles), strict=True):
+        for member, partition in _deal_group(group.partitions, counts, had):
+            hands[member].append(partition)
+    return {member.member_id: sorted(hand) for member, hand in zip(ranked, hands, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The partitions of a bundle, in order, and who may get them."""
+
+    near: tuple[int, ...]
+    far: tuple[int, ...]
+    partitions: list[TopicPartition] = field(default_factory=list[TopicPartition])
+
+    def bundle(self, had: Mapping[TopicPartition, int]) -> Bundle:
+        subscribers = {*self.near, *self.far}
+        previous: dict[int, int] = {}
+        for partition in self.partitions:
+            member = had.get(partition)
+            if member in subscribers:
+                previous[member] = previous.get(member, 0) + 1
+        return Bundle(len(self.partitions), self.near, self.far, previous)
+
+
+def _groups(ranked: Sequence[Member], partitions: Mapping[str, int], racks: Racks) -> list[_Group]:
+    """All partitions of subscribed topics, by who can get them."""
+    readers = subscribers(ranked, partitions)
+    replicas = {topic: replica_racks(topic, partitions[topic], racks) for topic in sorted(readers)}
+    member_racks = {member.rack_id for member in ranked if member.rack_id}
+    by_rack = racks_matter(member_racks, [each for topic in replicas.values() for each in topic])
+    groups: dict[tuple[int, frozenset[str]], _Group] = {}
+    for topic, wheres in replicas.items():
+        for number, where in enumerate(wheres):
+            key = id(readers[topic]), where if by_rack else NOWHERE
+            group = groups.get(key)
+            if group is None:
+                near = tuple(place for place in readers[topic] if not by_rack or reads_near(ranked[place], where))
+                far = tuple(place for place in readers[topic] if by_rack and not reads_near(ranked[place], where))
+                group = groups[key] = _Group(near, far)
+            group.partitions.append(TopicPartition(topic, number))
+    return list(groups.values())
+
+
+def _deal_group(
+    partitions: Sequence[TopicPartition], counts: Mapping[int, int], had: Mapping[TopicPartition, int]
+) -> Iterator[tuple[int, TopicPartition]]:
+    """Each partition with the member that gets it. The counts add up to the partitions."""
+    left = dict(counts)
+    rest: list[TopicPartition] = []
+    for partition in partitions:
+        member = had.get(partition, -1)
+        if left.get(member, 0):
+            left[member] -= 1
+            yield member, partition
+        else:
+            rest.append(partition)
+    turns = deque(sorted(member for member, count in left.items() if count))
+    for partition in rest:
+        member = turns.popleft()
+        left[member] -= 1
+        if left[member]:
+            turns.append(member)
+        yield member, partition
