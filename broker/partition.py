@@ -15,9 +15,10 @@ from ..protocol.records.compression import Compression
 from ..protocol.records.errors import RecordError
 from ..storage.files import FileRange
 from ..storage.log import Log
-from ..storage.producers import Duplicate
 from .clock import Clock
 from .purgatory import Purgatory
+from .refusals import Refused, timestamps_ahead
+from .topic_config import MAX_TIMESTAMP_AHEAD_MS
 
 if TYPE_CHECKING:
     from .flushing import Flusher
@@ -29,7 +30,11 @@ NEVER_MS = 2**63 - 1
 
 @dataclass(slots=True, frozen=True)
 class Appended:
-    """Where a batch went. `log_append_time_ms` is -1 unless the broker sets the timestamps."""
+    """Where a batch went.
+
+    `log_append_time_ms` is -1 unless the broker sets the timestamps, or had the batch already: then it is the largest
+    timestamp in it, as Kafka's.
+    """
 
     base_offset: int
     log_append_time_ms: int
@@ -80,22 +85,36 @@ class Partition:
         """Appends one batch from a client of this Produce version: checked, given its offsets in place, written.
 
         Errors are KafkaErrors: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
-        MESSAGE_TOO_LARGE, the idempotence errors, KAFKA_STORAGE_ERROR.
+        MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the idempotence errors, KAFKA_STORAGE_ERROR. Those of a batch that is
+        whole are `Refused`.
         """
         header = self._checked(records)
-        check_compression(header, version)
-        duplicate = self.log.producers.check(header)
+        if version < 7:
+            check_compression(header, version)
+        now_ms = self._clock.now_ms()
+        try:
+            batch.check_shape(header)
+            batch.check_codec(records, 0, header)
+            if header.max_timestamp > now_ms + MAX_TIMESTAMP_AHEAD_MS and not self.log_append_time:
+                self._refuse_timestamps(records, header, now_ms + MAX_TIMESTAMP_AHEAD_MS)
+            duplicate = self.log.producers.check(header)
+        except RecordError as error:
+            raise Refused(error.code, str(error), self.log.log_start_offset) from error
+        except Refused:
+            raise
+        except KafkaError as error:
+            raise Refused(error.code, error.message, self.log.log_start_offset) from error
         if duplicate is not None:
-            return self._again(duplicate)
-        return self._write(records, header)
+            # The first sending's offset. Kafka's answer has the batch's timestamp too, whoever set it.
+            return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset)
+        return self._write(records, header, now_ms)
 
     def append_internal(self, records: bytearray) -> Appended:
         """Appends a batch that the broker made itself (group metadata)."""
-        return self._write(memoryview(records), batch.read_header(records))
+        return self._write(memoryview(records), batch.read_header(records), self._clock.now_ms())
 
-    def _write(self, records: memoryview, header: BatchHeader) -> Appended:
+    def _write(self, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         log = self.log
-        now_ms = self._clock.now_ms()
         base_offset = log.log_end_offset
         batch.assign(records, 0, base_offset, self.leader_epoch)
         log_append_time_ms = -1
@@ -119,12 +138,12 @@ class Partition:
         return Appended(base_offset, log_append_time_ms, log.log_start_offset)
 
     def _checked(self, records: memoryview) -> BatchHeader:
-        """The header of the one batch that `records` must be, after every check that needs no look at single
-        records.
-        """
+        """The header of the one batch that `records` must be: whole, not too large, its CRC right."""
         try:
             header = batch.read_header(records)
             if header.size_bytes != len(records):
+                if header.size_bytes < len(records):
+                    batch.check_crc(records, 0, header)  # a length that is wrong makes the CRC wrong: that comes first
                 raise KafkaError(
                     ErrorCode.INVALID_RECORD, "a produce request carries exactly one whole batch a partition"
                 )
@@ -133,7 +152,6 @@ class Partition:
                 why = f"a batch of {header.size_bytes} bytes; {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
             batch.check_crc(records, 0, header)
-            batch.check_shape(header)
             if header.is_transactional:
                 why = "a transactional batch outside of a transaction: transactions are not served yet"
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
@@ -141,10 +159,10 @@ class Partition:
             raise KafkaError(error.code, str(error)) from error
         return header
 
-    def _again(self, duplicate: Duplicate) -> Appended:
-        """The answer that the first sending of this batch was given (or would have been)."""
-        time_ms = duplicate.timestamp_ms if self.log_append_time else -1
-        return Appended(duplicate.base_offset, time_ms, self.log.log_start_offset)
+    def _refuse_timestamps(self, records: memoryview, header: BatchHeader, latest_ms: int) -> None:
+        why = f"timestamps up to {header.max_timestamp}, but the latest that is accepted now is {latest_ms}"
+        errors = timestamps_ahead(records, header, latest_ms)
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, why, self.log.log_start_offset, errors)
 
     # Read.
 

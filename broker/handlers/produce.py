@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -22,6 +23,7 @@ from ...protocol.primitives import uuid_to_text
 from ..connection import CloseConnection
 from ..dispatch import RequestContext
 from ..partition import Partition
+from ..refusals import Refused
 from ..topics import Topic
 
 if TYPE_CHECKING:
@@ -46,13 +48,26 @@ def handle(
     unflushed: Unflushed = []
     for data in request.topic_data:
         answers = [_append(broker, context, request, data, each, unflushed) for each in data.partition_data]
-        response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
+        if answers:
+            response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
+    if len(response.responses) > 1:
+        response.responses = _merged(response.responses)
     if request.acks == 0:
         _close_if_failed(response)
         return None
     if unflushed:
         return asyncio.ensure_future(_flushed(broker, unflushed, response))
     return response
+
+
+def _merged(responses: list[TopicProduceResponse]) -> list[TopicProduceResponse]:
+    """One entry a topic, also where the request had two."""
+    topics: dict[tuple[str, bytes], TopicProduceResponse] = {}
+    for each in responses:
+        first = topics.setdefault((each.name, each.topic_id), each)
+        if first is not each:
+            first.partition_responses += each.partition_responses
+    return list(topics.values())
 
 
 async def _flushed(broker: "Broker", unflushed: Unflushed, response: ProduceResponse) -> ProduceResponse:
@@ -85,14 +100,20 @@ def _append(
         if error.code not in _EVERYDAY:
             topic = data.name or uuid_to_text(data.topic_id)
             _log.warning("%s: a batch for %s-%d refused: %s", context.connection.name, topic, asked.index, error)
-        return PartitionProduceResponse(
-            asked.index, int(error.code), _FAILED_OFFSET, error_message=error.message or error.code.text
-        )
+        return _refusal(asked.index, error)
     answer = PartitionProduceResponse(
         asked.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
     )
     if partition.must_flush:
         unflushed.append((partition, answer))
+    return answer
+
+
+def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index, int(error.code), _FAILED_OFFSET, error_message=error.message)
+    if isinstance(error, Refused):
+        answer.log_start_offset = error.log_start_offset
+        answer.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
     return answer
 
 

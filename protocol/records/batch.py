@@ -19,10 +19,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (
     CorruptBatch,
+    CorruptCompression,
     CorruptCrc,
     InvalidRecord,
     TruncatedBatch,
@@ -242,6 +243,20 @@ def check_shape(header: BatchHeader) -> None:
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecord(f"producer {header.producer_id} gives no sequence ({header.base_sequence})")
     _ = header.compression
+
+
+def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Refuse a batch whose body does not begin as its codec's streams do; nothing is decompressed.
+
+    Raises CorruptCompression, UnsupportedCodec.
+    """
+    if not header.attributes & _CODEC_MASK:
+        return
+    start = position + HEADER_SIZE
+    if not begins_as(header.compression, memoryview(buffer)[start : start + 4]):
+        raise CorruptCompression(
+            f"the batch says {header.compression.name.lower()}, but its records are no such stream"
+        )
 
 
 # -- changing in place -----------------------------------------------------------------------------

@@ -41,6 +41,10 @@ XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES = 32 * 1024
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# A zstd stream may begin with frames to skip: 0x5? in front of these.
+ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 
 
 class Compression(IntEnum):
@@ -64,6 +68,20 @@ def decompress(codec: int, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) ->
     Raises UnsupportedCodec, CorruptCompression, or DecompressionLimit.
     """
     return _codec(codec)[1](data, limit)
+
+
+def begins_as(codec: int, head: Buffer) -> bool:
+    """Whether data that begins with `head` (four bytes do) may be of this codec. Raw snappy begins with anything."""
+    head = bytes(memoryview(head)[:4])
+    match codec:
+        case Compression.GZIP:
+            return head[:2] == GZIP_MAGIC
+        case Compression.LZ4:
+            return head == LZ4_MAGIC
+        case Compression.ZSTD:
+            return head == ZSTD_MAGIC or (head[1:] == ZSTD_SKIPPABLE and head[0] >> 4 == 5)
+        case _:
+            return True
 
 
 def _codec(codec: int) -> tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]:

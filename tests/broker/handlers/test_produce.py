@@ -1,6 +1,7 @@
 """Produce: what is accepted, what is refused and how, acks, idempotence."""
 
 import logging
+import time
 from struct import pack_into
 
 import pytest
@@ -12,6 +13,7 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records import batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.crc import crc32c
+from odradek.protocol.records.record import Record
 from odradek.tests.support.raw import Raw, batch_of
 
 
@@ -96,6 +98,72 @@ async def test_a_bad_batch_is_refused_with_its_error_and_writes_nothing(
     assert answer.base_offset == -1
     assert answer.error_message
     assert (await raw.produce("t", batch_of(b"fine"))).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "start"),
+    [
+        (with_field(">i", 57, 7), 0),
+        (with_field(">q", 0, 5), 0),
+        (corrupted(70), -1),
+        (batch_of(b"a") + batch_of(b"b"), -1),
+        (batch_of(b"z" * 20_000), -1),
+    ],
+)
+async def test_a_batch_that_only_the_log_refuses_is_answered_with_where_the_log_starts(
+    raw: Raw, records: bytes, start: int
+) -> None:
+    assert (await raw.produce("t", records)).log_start_offset == start
+
+
+async def test_a_length_one_too_small_is_corruption(raw: Raw) -> None:
+    data = bytearray(batch_of(b"a"))
+    pack_into(">i", data, 8, len(data) - 12 - 1)
+    assert (await raw.produce("t", bytes(data))).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+async def test_a_body_that_is_not_of_the_codec_that_the_batch_names(raw: Raw, codec: Compression) -> None:
+    answer = await raw.produce("t", with_field(">h", 21, codec))
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, 0)
+    assert codec.name.lower() in answer.error_message
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+async def test_a_timestamp_more_than_an_hour_ahead_is_refused_record_by_record(
+    broker: Broker, raw: Raw, codec: Compression
+) -> None:
+    soon = int(time.time() * 1000) + 3_590_000
+    assert (await raw.produce("t", batch_of(b"soon", timestamp_ms=soon))).error_code == 0
+    late = [Record(0, 5, None, b"fine"), Record(1, soon + 60_000, None, b"late"), Record(2, 6, None, b"fine")]
+    answer = await raw.produce("t", batch.encode_batch(late, compression=codec))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TIMESTAMP, -1)
+    assert [each.batch_index for each in answer.record_errors] == [1]
+    assert str(soon + 60_000) in answer.record_errors[0].batch_index_error_message
+    assert answer.log_start_offset == 0
+
+
+async def test_a_header_alone_that_lies_about_its_largest_timestamp(raw: Raw) -> None:
+    answer = await raw.produce("t", with_field(">q", 35, 17_000_000_000_000))
+    assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_TIMESTAMP, [])
+
+
+async def test_any_timestamp_goes_where_the_broker_sets_it(raw: Raw) -> None:
+    await raw.create_topic("appended", message_timestamp_type="LogAppendTime")
+    assert (await raw.produce("appended", batch_of(b"v", timestamp_ms=17_000_000_000_000))).error_code == 0
+
+
+async def test_a_topic_that_comes_twice_is_answered_once_and_one_without_partitions_not_at_all(raw: Raw) -> None:
+    data = [
+        TopicProduceData("t", partition_data=[PartitionProduceData(index, batch_of(b"v"))] if index >= 0 else [])
+        for index in (1, -1, 0)
+    ]
+    response = await raw.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, topic_data=data))
+    assert [(each.name, [one.index for one in each.partition_responses]) for each in response.responses] == [
+        ("t", [1, 0])
+    ]
+    none = ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=[])])
+    assert (await raw.ask(ApiKey.PRODUCE, 9, none)).responses == []
 
 
 async def test_unknown_topic_and_partition(raw: Raw) -> None:
@@ -185,6 +253,12 @@ async def test_a_batch_sent_again_is_answered_with_its_first_offset_and_written_
     for sequence in range(0, 10, 2):
         assert await send(raw, producer, sequence, 2) == (0, sequence)
     assert await send(raw, producer, 10) == (0, 10)
+
+
+async def test_a_batch_sent_again_is_answered_with_its_own_timestamp(raw: Raw) -> None:
+    records = batch_of(b"a", b"b", timestamp_ms=5000, producer_id=7, producer_epoch=0, base_sequence=0)
+    times = [(await raw.produce("t", records)).log_append_time_ms for _ in "12"]
+    assert times == [-1, 5001]
 
 
 async def test_a_batch_older_than_the_window_of_five_is_out_of_order(raw: Raw) -> None:
