@@ -67,7 +67,10 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config as DescribeConfigs shows it. `read_only` stays true until configs can be altered while running."""
+    """One config as DescribeConfigs shows it.
+
+    `read_only`: can only be given to a broker that starts. A topic's configs never are: its creation gives them.
+    """
 
     name: str
     value: str | None

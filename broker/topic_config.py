@@ -15,6 +15,9 @@ from .config import LONG_MAX, BrokerConfig
 from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, Value, setting, settings_of
 
 _HOUR_MS = 3_600_000
+# Kafka's default of message.timestamp.after.max.ms, and what holds for every topic: how far ahead of the broker's clock
+# a producer's timestamps may lie.
+MAX_TIMESTAMP_AHEAD_MS = _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,20 +123,25 @@ def describe_topic(
 
 
 def _entry(broker: BrokerConfig, declared: Setting, overrides: Mapping[str, str]) -> ConfigEntry:
-    synonyms: list[Synonym] = []
     value, source = declared.default, Source.DEFAULT_CONFIG
+    synonyms: list[Synonym] = []
+    if not declared.acted_on:
+        synonyms = [Synonym(name, declared.format(value), source) for name, _ in declared.broker_synonyms]
     for each in reversed(_inherited(broker, declared)):
         value, source = each.value, each.source
         synonyms = [*broker.synonyms(each.name), *synonyms]
     if declared.name in overrides:
         value, source = declared.parse(overrides[declared.name]), Source.DYNAMIC_TOPIC_CONFIG
         synonyms.insert(0, Synonym(declared.name, declared.format(value), source))
-    return ConfigEntry(declared.name, declared.format(value), source, declared.kind, declared.doc, tuple(synonyms))
+    text = declared.format(value)
+    return ConfigEntry(declared.name, text, source, declared.kind, declared.doc, tuple(synonyms), read_only=False)
 
 
 def _inherited(broker: BrokerConfig, declared: Setting) -> list[_Inherited]:
     """What the broker's configs give to a topic config, strongest first; those that are not set give nothing."""
     found: list[_Inherited] = []
+    if not declared.acted_on:
+        return found
     for name, factor in declared.broker_synonyms:
         value: Value = getattr(broker, name.replace(".", "_"))
         if value is not None:
@@ -156,8 +164,10 @@ def _accept(name: str, text: str) -> Value:
     return value
 
 
-def _not_yet(name: str, kind: Kind, holds: Value, doc: str, **rest: Any) -> Setting:
-    return Setting(name, kind, holds, doc, acted_on=False, **rest)
+def _not_yet(name: str, kind: Kind, holds: Value, doc: str, synonym: str | None = None, **rest: Any) -> Setting:
+    """`synonym` is the broker's config that gives a topic its value in Kafka: here both hold the same."""
+    synonyms = ((synonym, 1),) if synonym is not None else ()
+    return Setting(name, kind, holds, doc, acted_on=False, broker_synonyms=synonyms, **rest)
 
 
 TOPIC_SETTINGS: Mapping[str, Setting] = settings_of(TopicConfig)
@@ -173,6 +183,7 @@ NOT_YET: Mapping[str, Setting] = {
             Kind.LIST,
             ("delete",),
             "Old segments are deleted or compacted.",
+            "log.cleanup.policy",
             choices=("compact", "delete"),
         ),
         _not_yet(
@@ -180,50 +191,124 @@ NOT_YET: Mapping[str, Setting] = {
             Kind.STRING,
             "producer",
             "Batches keep the codec that the producer chose.",
+            "compression.type",
             choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         ),
-        _not_yet("compression.gzip.level", Kind.INT, -1, "The level where the broker compresses with gzip."),
         _not_yet(
-            "compression.lz4.level", Kind.INT, 9, "The level where the broker compresses with lz4.", low=1, high=17
+            "compression.gzip.level",
+            Kind.INT,
+            -1,
+            "The level where the broker compresses with gzip.",
+            "compression.gzip.level",
+        ),
+        _not_yet(
+            "compression.lz4.level",
+            Kind.INT,
+            9,
+            "The level where the broker compresses with lz4.",
+            "compression.lz4.level",
+            low=1,
+            high=17,
         ),
         _not_yet(
             "compression.zstd.level",
             Kind.INT,
             3,
             "The level where the broker compresses with zstd.",
+            "compression.zstd.level",
             low=-131072,
             high=22,
         ),
-        _not_yet("delete.retention.ms", Kind.LONG, 86_400_000, "How long compaction keeps deletion marks.", low=0),
-        _not_yet("file.delete.delay.ms", Kind.LONG, 0, "How long the files of a deleted topic stay on disk.", low=0),
+        _not_yet(
+            "delete.retention.ms",
+            Kind.LONG,
+            86_400_000,
+            "How long compaction keeps deletion marks.",
+            "log.cleaner.delete.retention.ms",
+            low=0,
+        ),
+        _not_yet(
+            "file.delete.delay.ms",
+            Kind.LONG,
+            0,
+            "How long the files of a deleted topic stay on disk.",
+            "log.segment.delete.delay.ms",
+            low=0,
+        ),
         _not_yet("follower.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
         _not_yet("leader.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
         _not_yet(
-            "local.retention.bytes", Kind.LONG, -2, "Bytes kept here where older segments are stored remotely.", low=-2
+            "local.retention.bytes",
+            Kind.LONG,
+            -2,
+            "Bytes kept here where older segments are stored remotely.",
+            "log.local.retention.bytes",
+            low=-2,
         ),
         _not_yet(
-            "local.retention.ms", Kind.LONG, -2, "Time kept here where older segments are stored remotely.", low=-2
+            "local.retention.ms",
+            Kind.LONG,
+            -2,
+            "Time kept here where older segments are stored remotely.",
+            "log.local.retention.ms",
+            low=-2,
         ),
-        _not_yet("max.compaction.lag.ms", Kind.LONG, LONG_MAX, "The longest a record stays uncompacted.", low=1),
         _not_yet(
-            "message.timestamp.after.max.ms", Kind.LONG, LONG_MAX, "How far in the future a timestamp may lie.", low=0
+            "max.compaction.lag.ms",
+            Kind.LONG,
+            LONG_MAX,
+            "The longest a record stays uncompacted.",
+            "log.cleaner.max.compaction.lag.ms",
+            low=1,
         ),
         _not_yet(
-            "message.timestamp.before.max.ms", Kind.LONG, LONG_MAX, "How far in the past a timestamp may lie.", low=0
+            "message.timestamp.after.max.ms",
+            Kind.LONG,
+            MAX_TIMESTAMP_AHEAD_MS,
+            "How far in the future a timestamp may lie.",
+            "log.message.timestamp.after.max.ms",
+            low=0,
+        ),
+        _not_yet(
+            "message.timestamp.before.max.ms",
+            Kind.LONG,
+            LONG_MAX,
+            "How far in the past a timestamp may lie.",
+            "log.message.timestamp.before.max.ms",
+            low=0,
         ),
         _not_yet(
             "min.cleanable.dirty.ratio",
             Kind.DOUBLE,
             0.5,
             "The share of uncompacted bytes that starts a compaction.",
+            "log.cleaner.min.cleanable.ratio",
             low=0,
             high=1,
         ),
-        _not_yet("min.compaction.lag.ms", Kind.LONG, 0, "The shortest a record stays uncompacted.", low=0),
         _not_yet(
-            "min.insync.replicas", Kind.INT, 1, "Replicas that must have a record before acks=all is answered.", low=1
+            "min.compaction.lag.ms",
+            Kind.LONG,
+            0,
+            "The shortest a record stays uncompacted.",
+            "log.cleaner.min.compaction.lag.ms",
+            low=0,
         ),
-        _not_yet("preallocate", Kind.BOOLEAN, False, "Segment files get their full size when they are made."),
+        _not_yet(
+            "min.insync.replicas",
+            Kind.INT,
+            1,
+            "Replicas that must have a record before acks=all is answered.",
+            "min.insync.replicas",
+            low=1,
+        ),
+        _not_yet(
+            "preallocate",
+            Kind.BOOLEAN,
+            False,
+            "Segment files get their full size when they are made.",
+            "log.preallocate",
+        ),
         _not_yet("remote.log.copy.disable", Kind.BOOLEAN, False, "Remote storage takes no new segments."),
         _not_yet(
             "remote.log.delete.on.disable",
@@ -233,11 +318,21 @@ NOT_YET: Mapping[str, Setting] = {
         ),
         _not_yet("remote.storage.enable", Kind.BOOLEAN, False, "Older segments are stored remotely."),
         _not_yet(
-            "retention.bytes", Kind.LONG, -1, "Old segments are deleted when a partition is over this size; -1: never."
+            "retention.bytes",
+            Kind.LONG,
+            -1,
+            "Old segments are deleted when a partition is over this size; -1: never.",
+            "log.retention.bytes",
         ),
         _not_yet("retention.ms", Kind.LONG, -1, "Segments older than this are deleted; -1: never.", low=-1),
         _not_yet("segment.jitter.ms", Kind.LONG, 0, "Spreads the closing of segments by time.", low=0),
-        _not_yet("unclean.leader.election.enable", Kind.BOOLEAN, False, "A replica that lags may become leader."),
+        _not_yet(
+            "unclean.leader.election.enable",
+            Kind.BOOLEAN,
+            False,
+            "A replica that lags may become leader.",
+            "unclean.leader.election.enable",
+        ),
     )
 }
 

@@ -58,7 +58,7 @@ async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) 
     configs = _configs(topic)
     broker.topics.check_new(topic.name, partitions)
     broker.topics.check_config(configs)
-    result = CreatableTopicResult(topic.name, num_partitions=partitions, replication_factor=1)
+    result = CreatableTopicResult(topic.name, error_message=None, num_partitions=partitions, replication_factor=1)
     result.configs = [
         CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
         for entry in describe_topic(broker.config, configs)

@@ -22,31 +22,51 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """One result a topic; one topic's error is no other's."""
+    """One result a topic; one topic's error is no other's.
+
+    All are looked up before the first is deleted: a topic that is named twice, be it by name and by id, stays.
+    """
     asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     times = Counter((each.name, each.topic_id) for each in asked)
+    found = {named: _find(broker, *named) for named in times}
+    topics: Counter[Topic] = Counter()
+    for named, topic in found.items():
+        if isinstance(topic, Topic):
+            topics[topic] += times[named]
     results: list[DeletableTopicResult] = []
-    for each in asked:
-        try:
-            if times[each.name, each.topic_id] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
-            topic = _find(broker, each)
-            broker.delete_topic(topic)
-            results.append(DeletableTopicResult(topic.name, topic.id))
-        except KafkaError as error:
-            message = error.message or error.code.text
-            results.append(DeletableTopicResult(each.name, each.topic_id, int(error.code), message))
+    for named, topic in found.items():
+        if isinstance(topic, KafkaError):
+            results.append(_error(*named, _twice() if times[named] > 1 else topic))
+        elif topics[topic] == 1:
+            results.append(_delete(broker, topic))
+        elif topics.pop(topic, 0):  # the first of its names answers for all of them
+            results.append(_error(topic.name, topic.id, _twice()))
     return DeleteTopicsResponse(responses=results)
 
 
-def _find(broker: "Broker", asked: DeleteTopicState) -> Topic:
-    if asked.name is not None and asked.topic_id != ZERO_UUID:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if asked.name is None and asked.topic_id == ZERO_UUID:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+def _find(broker: "Broker", name: str | None, topic_id: bytes) -> Topic | KafkaError:
+    if name is not None and topic_id != ZERO_UUID:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is None and topic_id == ZERO_UUID:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if not broker.config.delete_topic_enable:
-        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
-    topic = broker.topics.get(asked.name) if asked.name is not None else broker.topics.by_id(asked.topic_id)
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if asked.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return topic
+        return KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+    if name is None:
+        return broker.topics.by_id(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return broker.topics.get(name) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _delete(broker: "Broker", topic: Topic) -> DeletableTopicResult:
+    try:
+        broker.delete_topic(topic)
+    except KafkaError as error:
+        return _error(topic.name, topic.id, error)
+    return DeletableTopicResult(topic.name, topic.id)
+
+
+def _twice() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named twice, by its name or by its id.")
+
+
+def _error(name: str | None, topic_id: bytes, error: KafkaError) -> DeletableTopicResult:
+    return DeletableTopicResult(name, topic_id, int(error.code), error.message or error.code.text)

@@ -31,7 +31,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRe
     """One result a resource; one resource's error is no other's."""
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:
-        result = DescribeConfigsResult(0, None, resource.resource_type, resource.resource_name, [])
+        result = DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, [])
         try:
             entries = _entries(broker, resource)
             result.configs = [_row(entry, request) for entry in entries]
@@ -42,7 +42,8 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRe
 
 
 def _entries(broker: "Broker", resource: DescribeConfigsResource) -> list[ConfigEntry]:
-    names = resource.configuration_keys
+    # An empty list asks for all of them, as null does.
+    names = resource.configuration_keys or None
     if resource.resource_type == TOPIC:
         check_name(resource.resource_name)
         topic = broker.topics.get(resource.resource_name)

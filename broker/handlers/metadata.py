@@ -1,8 +1,8 @@
 """Metadata, API key 3: the brokers, the topics, who leads what.
 
 Version 1 asks for all topics by null and for none by an empty list (version 0 has it the other way round); 4 may
-forbid auto-creation; 8 may ask for authorized operations; 10 brings topic ids, 12 asks by them; 13 has an error for
-the whole.
+forbid auto-creation; 8 may ask for authorized operations; 10 brings topic ids, 12 asks by them (in 10 and 11 the
+field is there, but must not be used); 13 has an error for the whole.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,9 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 
 
 def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Topics asked for, or all; a topic that may be created is created and answered at once."""
+    """Topics asked for, each once, or all; a topic that may be created is created and answered at once."""
+    if _is_misnamed(request, context.api_version):
+        return _refuse_all(request)
     host, port = broker.advertised(context)
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.config.broker_rack)],
@@ -42,10 +44,27 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
         response.topics = [_describe(broker, topic, wants_operations) for topic in broker.topics.all()]
     else:
         create = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
-        response.topics = [_answer(broker, asked, create, wants_operations) for asked in request.topics or ()]
+        answers = [_answer(broker, asked, create, wants_operations) for asked in request.topics or ()]
+        response.topics = list({(each.name, each.topic_id): each for each in answers}.values())
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _is_misnamed(request: MetadataRequest, version: int) -> bool:
+    """True if a topic goes by id where that is not allowed yet, or by nothing at all."""
+    if version < 10 or not request.topics:
+        return False
+    if version < 12:
+        return any(each.name is None or each.topic_id != ZERO_UUID for each in request.topics)
+    return any(each.name is None and each.topic_id == ZERO_UUID for each in request.topics)
+
+
+def _refuse_all(request: MetadataRequest) -> MetadataResponse:
+    """INVALID_REQUEST for the whole and for every topic of it; names may not be null in 10 and 11."""
+    code = int(ErrorCode.INVALID_REQUEST)
+    topics = [MetadataResponseTopic(code, each.name or "", each.topic_id) for each in request.topics or ()]
+    return MetadataResponse(topics=topics, error_code=code)
 
 
 def _answer(

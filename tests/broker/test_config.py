@@ -24,7 +24,6 @@ OTHER_DEFAULTS = {
     ("broker", "controller.listener.names"): "there is no controller, so there is nothing to name",
     ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
     ("topic", "retention.ms"): "nothing is deleted by age yet",
-    ("topic", "message.timestamp.after.max.ms"): "not checked yet",
     ("topic", "file.delete.delay.ms"): "files of a deleted topic go at once yet",
 }
 # Where Odradek's range is not Kafka's, and why. Kafka checks some of these outside its table.

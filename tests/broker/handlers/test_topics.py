@@ -98,6 +98,21 @@ async def test_a_config_that_is_not_acted_on_is_refused(raw: Raw, configs: dict[
     assert next(iter(configs)).replace("_", ".") in result.error_message
 
 
+async def test_a_success_has_no_error_message_and_its_configs_are_not_read_only(raw: Raw) -> None:
+    request = CreateTopicsRequest(topics=[CreatableTopic("t", 1, 1)])
+    assert (await raw.ask(ApiKey.CREATE_TOPICS, 2, request)).topics[0].error_message is None
+    result = await raw.create_topic("u")
+    assert result.error_message is None
+    assert not any(each.read_only for each in result.configs)
+
+
+async def test_the_brokers_own_topic_is_not_made_by_clients(broker: Broker, raw: Raw) -> None:
+    own = CreatableTopic("__consumer_offsets", 1, 1)
+    assert await create(raw, own) == [("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION)]
+    broker.create_internal_topic("__consumer_offsets")
+    assert await create(raw, own) == [("__consumer_offsets", ErrorCode.TOPIC_ALREADY_EXISTS)]
+
+
 # Delete.
 
 
@@ -125,6 +140,24 @@ async def test_delete_by_id_and_bad_ways_to_ask(raw: Raw) -> None:
     codes = [each.error_code for each in response.responses]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, 0]
     assert response.responses[3].name == "t"
+
+
+async def delete(raw: Raw, *topics: DeleteTopicState) -> list[tuple[str | None, int]]:
+    response = await raw.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=list(topics)))
+    return [(each.name, each.error_code) for each in response.responses]
+
+
+async def test_a_topic_that_is_named_twice_stays_and_gets_one_answer(raw: Raw) -> None:
+    by_id = DeleteTopicState(None, (await raw.create_topic("t")).topic_id)
+    by_name, other = DeleteTopicState("t"), DeleteTopicState("other")
+    await raw.create_topic("other")
+    refused = ("t", ErrorCode.INVALID_REQUEST)
+    assert await delete(raw, by_name, by_name) == [refused]
+    assert await delete(raw, by_id, by_id) == [refused]
+    assert await delete(raw, by_id, by_name) == [refused]
+    assert await delete(raw, by_name, other, by_id) == [refused, ("other", 0)]
+    assert await delete(raw, by_id) == [("t", 0)]
+    assert await delete(raw, by_name, by_name) == [refused]
 
 
 async def test_deletion_can_be_switched_off(config: BrokerConfig) -> None:
@@ -200,6 +233,37 @@ async def test_topics_by_id(raw: Raw) -> None:
     assert (missing.name, missing.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
+@pytest.mark.parametrize(
+    ("version", "topic"),
+    [
+        (10, MetadataRequestTopic(b"\x09" * 16, None)),
+        (11, MetadataRequestTopic(b"\x09" * 16, "t")),
+        (10, MetadataRequestTopic(ZERO_UUID, None)),
+        (11, MetadataRequestTopic(ZERO_UUID, None)),
+        (12, MetadataRequestTopic(ZERO_UUID, None)),
+        (13, MetadataRequestTopic(ZERO_UUID, None)),
+    ],
+)
+async def test_ids_before_their_version_and_topics_without_a_name_refuse_the_whole(
+    raw: Raw, version: int, topic: MetadataRequestTopic
+) -> None:
+    await raw.create_topic("t")
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t"), topic])
+    response = await raw.ask(ApiKey.METADATA, version, request)
+    names = [(each.name, each.topic_id, each.error_code) for each in response.topics]
+    code = ErrorCode.INVALID_REQUEST
+    assert names == [("t", ZERO_UUID, code), (topic.name or "", topic.topic_id, code)]
+    assert (response.brokers, response.controller_id) == ([], -1)
+    assert response.error_code == (code if version >= 13 else 0)
+
+
+async def test_a_topic_is_told_once_however_often_it_is_asked_for(raw: Raw) -> None:
+    topic_id = (await raw.create_topic("t")).topic_id
+    assert len(await metadata(raw, "t", "nobody", "t", "nobody", version=9)) == 2
+    topics = [MetadataRequestTopic(topic_id, None), MetadataRequestTopic(name="t")]
+    assert len((await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=topics))).topics) == 1
+
+
 async def test_authorized_operations_only_where_asked(raw: Raw) -> None:
     await raw.create_topic("t")
     request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
@@ -227,6 +291,21 @@ async def test_topic_configs_with_their_sources_and_synonyms(raw: Raw) -> None:
     assert all(row.documentation for row in rows.values())
     (only,) = (await describe(raw, 2, "t", ["segment.ms", "no.such"])).configs  # type: ignore[attr-defined]
     assert only.name == "segment.ms"
+
+
+async def test_configs_that_are_not_acted_on_have_synonyms_too(raw: Raw) -> None:
+    await raw.create_topic("t")
+    rows = {each.name: each for each in (await describe(raw, 2, "t")).configs}  # type: ignore[attr-defined]
+    (synonym,) = rows["cleanup.policy"].synonyms
+    assert (synonym.name, synonym.value, synonym.source) == ("log.cleanup.policy", "delete", 5)
+    assert not any(each.read_only for each in rows.values())
+
+
+async def test_an_empty_list_of_keys_asks_for_all(raw: Raw) -> None:
+    await raw.create_topic("t")
+    everything = await describe(raw, 2, "t")
+    assert (await describe(raw, 2, "t", [])).configs == everything.configs  # type: ignore[attr-defined]
+    assert everything.error_message == ""  # type: ignore[attr-defined]
 
 
 async def test_broker_configs(raw: Raw) -> None:
