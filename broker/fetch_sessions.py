@@ -119,7 +119,8 @@ class FetchSessions:
     def resolve(
         self, request: FetchRequest, wanted: list[Wanted], forgotten: list[Key], by_id: bool
     ) -> FetchSession | None:
-        """The session of a request, brought up to date; None for a full fetch without one.
+        """The session of a request, brought up to date; None for a full fetch without one, and where nothing is left
+        in it.
 
         A new session is made by the same call. Errors: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR (the client changed between names and ids).
@@ -143,10 +144,11 @@ class FetchSessions:
             # The client begins anew, and is told then that there is no place for its session.
             self._drop(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.advance()
-        self._touch(session)
         if not session.wanted:
             self._drop(session.id)
+            return None
+        session.advance()
+        self._touch(session)
         return session
 
     def _new(self, wanted: list[Wanted], by_id: bool) -> FetchSession | None:

@@ -11,7 +11,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ...protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from ...storage.files import FileRange
 from ..dispatch import RequestContext
 from ..fetch_sessions import FetchSession, Key, Wanted
@@ -33,11 +39,19 @@ def handle(
     session: FetchSession | None = None
     if context.api_version >= 7:
         session = broker.fetch_sessions.resolve(request, wanted, forgotten, context.api_version >= 13)
-    fetch = _Fetch(broker, request, session, wanted)
+    if session is None and len(wanted) > 1:
+        # A partition that comes twice is read once, as asked for last (a session sees to that itself).
+        wanted = list({each.key: each for each in wanted}.values())
+    fetch = _Fetch(broker, request, session, wanted, is_follower=_replica_id(request, context.api_version) >= 0)
     response = fetch.attempt(expired=not fetch.wanted or request.max_wait_ms <= 0)
     if response is not None:
         return response
     return broker.purgatory.park(fetch.partitions(), request.max_wait_ms, fetch.attempt)
+
+
+def _replica_id(request: FetchRequest, version: int) -> int:
+    """Negative for a consumer."""
+    return request.replica_state.replica_id if version >= 15 else request.replica_id
 
 
 def _read(broker: "Broker", context: RequestContext, request: FetchRequest) -> tuple[list[Wanted], list[Key]]:
@@ -75,11 +89,17 @@ class _Fetch:
     """One fetch request while it is being answered; asked again each time one of its partitions has news."""
 
     def __init__(
-        self, broker: "Broker", request: FetchRequest, session: FetchSession | None, wanted: list[Wanted]
+        self,
+        broker: "Broker",
+        request: FetchRequest,
+        session: FetchSession | None,
+        wanted: list[Wanted],
+        is_follower: bool,
     ) -> None:
         self._broker = broker
         self._request = request
         self._session = session
+        self._is_follower = is_follower
         self._incremental = session is not None and request.session_epoch > 0
         self.wanted = list(session.wanted.values()) if session is not None else wanted
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
@@ -119,7 +139,11 @@ class _Fetch:
     def _read(self, each: Wanted, room: int, minimum_one: bool) -> PartitionData:
         partition = self._find(each)
         if isinstance(partition, ErrorCode):
-            return _failed(each, partition)
+            # As Kafka: an empty list of aborted transactions here, null where the partition itself refuses.
+            return _failed(each, partition, aborted_transactions=[])
+        if self._is_follower:
+            # No other broker has a replica of ours.
+            return _failed(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         isolation_level = self._request.isolation_level
         records: FileRange | None = None
         try:
@@ -156,11 +180,13 @@ class _Fetch:
         return response
 
 
-def _failed(each: Wanted, code: ErrorCode) -> PartitionData:
+def _failed(
+    each: Wanted, code: ErrorCode, aborted_transactions: list[AbortedTransaction] | None = None
+) -> PartitionData:
     return PartitionData(
         partition_index=each.partition,
         error_code=int(code),
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=aborted_transactions,
         records=_NO_RECORDS,
     )

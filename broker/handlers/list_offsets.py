@@ -5,6 +5,7 @@ local disk (-4), 9 the latest in tiered storage (-5), 10 a time-out, 11 the earl
 is no tiered storage here: local is all, -5 and -6 find nothing.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -27,8 +28,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-# The version from which a sentinel may be asked for; below it is a time before 1970, for which there is nothing
-# special.
+# The version from which a sentinel may be asked for. No other negative number may be.
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NO_TIMESTAMP = -1
 _NO_OFFSET = -1
@@ -39,13 +39,14 @@ Found = tuple[int, int, int]
 
 
 def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Answers partition by partition; one named twice is refused, as Kafka does."""
+    """Answers partition by partition; one named twice is refused, once, as Kafka does."""
+    times = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     response = ListOffsetsResponse()
     for topic in request.topics:
-        indexes = [each.partition_index for each in topic.partitions]
+        asked = {each.partition_index: each for each in topic.partitions}
         answers = [
-            _answer(broker, context, request, topic.name, each, indexes.count(each.partition_index) > 1)
-            for each in topic.partitions
+            _answer(broker, context, request, topic.name, each, times[topic.name, each.partition_index] > 1)
+            for each in asked.values()
         ]
         response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return response
@@ -77,7 +78,7 @@ def _answer(
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int, version: int) -> Found:
-    if timestamp < 0 and version < _SINCE.get(timestamp, 0):
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} cannot be asked for in this version")
     log = partition.log
     match timestamp:

@@ -8,7 +8,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import read_header
 from odradek.tests.support.raw import Raw, batch_of
@@ -138,6 +138,39 @@ async def test_a_deleted_topic_ends_the_wait_of_its_readers_with_an_error(broker
     assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_what_is_not_there_has_an_empty_list_of_aborted_transactions_and_what_is_refused_has_none(
+    raw: Raw,
+) -> None:
+    assert (await raw.fetch("t", 0, partition=9)).aborted_transactions == []
+    assert (await raw.fetch("nowhere", 0)).aborted_transactions == []
+    assert (await raw.fetch("t", 99)).aborted_transactions is None
+
+
+async def test_a_partition_that_comes_twice_is_read_as_asked_for_last(raw: Raw) -> None:
+    await raw.produce("t", batch_of(b"first"))
+    await raw.produce("t", batch_of(b"second"))
+    wanted = [FetchPartition(0, fetch_offset=at, partition_max_bytes=1 << 20) for at in (0, 1)]
+    response = await raw.ask(ApiKey.FETCH, 11, FetchRequest(topics=[FetchTopic("t", partitions=wanted)]))
+    (answer,) = response.responses[0].partitions
+    assert values(answer.records) == [b"second"]
+
+
+@pytest.mark.parametrize("version", [12, 15])
+async def test_a_follower_is_told_that_it_has_no_replica(broker: Broker, raw: Raw, version: int) -> None:
+    await raw.produce("t", batch_of(b"v"))
+    topic = broker.topics.get("t")
+    assert topic is not None
+    wanted = [FetchPartition(index, fetch_offset=0, partition_max_bytes=1000) for index in (0, 9)]
+    fetch_topic = (
+        FetchTopic("t", partitions=wanted) if version < 13 else FetchTopic(topic_id=topic.id, partitions=wanted)
+    )
+    for replica_id, code in ((77, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (-1, 0)):
+        who = {"replica_id": replica_id} if version < 15 else {"replica_state": ReplicaState(replica_id)}
+        response = await raw.ask(ApiKey.FETCH, version, FetchRequest(**who, topics=[fetch_topic]))
+        codes = [each.error_code for each in response.responses[0].partitions]
+        assert codes == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 # Sessions (KIP-227).
 
 
@@ -186,6 +219,12 @@ async def test_a_session_takes_changes_and_forgets(raw: Raw, session: Session) -
     await raw.produce("t", batch_of(b"b"), partition=1)
     assert set(await session.fetch({}, forget=(0,))) == {1}
     assert set(await session.fetch({0: 0, 1: 1})) == {0}
+
+
+async def test_a_session_that_forgets_all_it_has_is_over(broker: Broker, session: Session) -> None:
+    assert await session.fetch({}, forget=(0, 1, 2)) == {}
+    assert (session.error_code, session.id) == (0, 0)
+    assert len(broker.fetch_sessions) == 0
 
 
 async def test_a_wrong_epoch_or_id_is_refused(session: Session) -> None:

@@ -67,4 +67,15 @@ async def test_a_partition_asked_for_twice(raw: Raw) -> None:
     wanted = [ListOffsetsPartition(0, timestamp=-1), ListOffsetsPartition(0, timestamp=-2)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", wanted)])
     answer = await raw.ask(ApiKey.LIST_OFFSETS, 5, request)
-    assert {each.error_code for each in answer.topics[0].partitions} == {ErrorCode.INVALID_REQUEST}
+    assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", [1, 4, 11])
+@pytest.mark.parametrize("timestamp", [-7, -(2**63)])
+async def test_a_negative_number_that_is_no_sentinel(raw: Raw, timestamp: int, version: int) -> None:
+    assert await ask(raw, timestamp, version=version) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
+
+
+async def test_the_start_of_an_empty_partition_has_the_leaders_epoch(raw: Raw) -> None:
+    for sentinel in (-2, -4):
+        assert await ask(raw, sentinel, partition=1) == (0, -1, 0, 0)
