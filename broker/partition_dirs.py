@@ -15,11 +15,9 @@ from pathlib import Path
 from ..storage import checkpoints
 from ..storage.errors import DamagedFile, StorageError
 from ..storage.files import DISK, Disk
-from ..storage.log import DELETED_SUFFIX, Log
+from ..storage.log import DELETED_SUFFIX, MAX_FILE_NAME, Log
 
 STRAY_SUFFIX = "-stray"
-# What file systems allow a name; the longest topic's name with a suffix would be longer.
-MAX_FILE_NAME = 255
 
 _PARTITION = re.compile(r".+-\d+")
 _log = logging.getLogger(__name__)
@@ -52,6 +50,7 @@ class PartitionDirs:
         """The directory of a partition that was there before; what a crash has taken is made again, empty."""
         directory = self.path(topic, index)
         if not self._disk.exists(directory) or self._id_in(directory) is None:
+            _log.warning("%s: directory or topic id were missing, and are made again", directory.name)
             self._make(directory, topic_id)
         return directory
 
@@ -80,8 +79,7 @@ class PartitionDirs:
     def _id_in(self, directory: Path) -> bytes | None:
         try:
             return checkpoints.read_partition_metadata(directory, self._disk)
-        except DamagedFile as error:
-            _log.warning("%s: the metadata journal says whose it is", error.message)
+        except DamagedFile:
             return None
 
     def _set_aside(self, directory: Path) -> None:

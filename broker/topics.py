@@ -182,10 +182,10 @@ class Topics:
         """A partition could not be made: the topic never was. If not even that can be said, the next start makes it."""
         del self._coming[record.name]
         try:
-            self._metadata.delete_topic(record.name)
             for partition in partitions:
                 partition.log.delete()
             self._dirs.unmake(record.name, len(partitions))
+            self._metadata.delete_topic(record.name)
         except StorageError as error:
             _log.error("topic %s could be neither created nor taken back: %s", record.name, error.message)
 

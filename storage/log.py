@@ -31,6 +31,8 @@ from .segment import MAX_INT32, Segment
 # partition.
 OPEN_OLD_SEGMENTS = 8
 DELETED_SUFFIX = "-delete"
+# What file systems allow.
+MAX_FILE_NAME = 255
 
 _BASE_OFFSET = attrgetter("base_offset")
 
@@ -392,14 +394,14 @@ class Log:
     def set_aside(self) -> None:
         """Close without saving and move the directory out of its name's way, to NAME.N-delete.
 
-        That takes no time, whatever its size.
+        That takes no time, whatever its size. A name that is too long with it loses its end.
         """
         self._closed = True
         self._release()
         if self.directory.name.endswith(DELETED_SUFFIX):
             return
         number = 0
-        while self._disk.exists(target := self.directory.with_name(f"{self.directory.name}.{number}{DELETED_SUFFIX}")):
+        while self._disk.exists(target := _aside(self.directory, number)):
             number += 1
         self._disk.rename(self.directory, target)
         self._disk.fsync_dir(target.parent)
@@ -432,3 +434,8 @@ class Log:
         error = LogClosed(self.directory, f"no more writes after: {self._failure.message}")
         error.__cause__ = self._failure
         return error
+
+
+def _aside(directory: Path, number: int) -> Path:
+    suffix = f".{number}{DELETED_SUFFIX}"
+    return directory.with_name(directory.name[: MAX_FILE_NAME - len(suffix)] + suffix)

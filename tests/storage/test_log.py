@@ -532,3 +532,10 @@ def test_a_log_set_aside_frees_its_name_at_once(directory: Path) -> None:
     old.delete()
     Log.remove_set_aside(directory.parent / "topic-0.1-delete")
     assert list(directory.parent.iterdir()) == []
+
+
+def test_a_log_of_the_longest_name_can_be_set_aside(tmp_path: Path) -> None:
+    for number in range(2):
+        log = Log.open(tmp_path / f"{'n' * 249}-0", LogConfig(), clean=True, now_ms=0)
+        log.set_aside()
+        assert log.directory.name.endswith(f".{number}-delete")

@@ -148,6 +148,9 @@ class FaultyDisk(Disk):
         for name, node in moved.items():
             del self._live[name]
             self._live[target / name.relative_to(source)] = node
+        # A directory takes what it holds along, also what a power cut would leave in it.
+        for name in [name for name in self._stable if source in name.parents]:
+            self._stable[target / name.relative_to(source)] = self._stable.pop(name)
 
     def unlink(self, path: Path) -> None:
         if path.exists():
