@@ -125,7 +125,8 @@ class Api(NamedTuple):
 
 def _api(versions: str, flexible: str) -> Api:
     all_of_them = span(versions)
-    return Api(all_of_them, range(span(flexible).start, all_of_them.stop))
+    first_flexible = all_of_them.stop if flexible == "none" else span(flexible).start
+    return Api(all_of_them, range(first_flexible, all_of_them.stop))
 
 
 APIS: dict[ApiKey, Api] = {
@@ -148,6 +149,8 @@ APIS: dict[ApiKey, Api] = {
     ApiKey.INIT_PRODUCER_ID: _api("0-6", "2+"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _api("2-4", "4+"),
     ApiKey.DESCRIBE_CONFIGS: _api("1-4", "4+"),
+    ApiKey.DELETE_GROUPS: _api("0-2", "2+"),
+    ApiKey.OFFSET_DELETE: _api("0", "none"),
     ApiKey.DESCRIBE_CLUSTER: _api("0-2", "0+"),
 }
 """The APIs that have a module of their name in messages/. InitProducerId 6 is one that Kafka 4.3.1 does not offer."""

@@ -3,7 +3,7 @@
 The machine says what to write, whom to answer and which timers to set; the actor writes, waits for the commit, applies,
 answers and sets. While a record of the group itself is on its way into the log, events wait in the inbox, so that the
 machine never sees a state that may not last. Commits of offsets do not wait for one another: they leave the machine's
-state alone.
+state alone. Whoever takes offsets away waits for the commits that are under way: what they bring would stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from .events import (
     Answer,
     AppendFailed,
     CommitOffsets,
+    Delete,
+    DeleteOffsets,
+    DropTopic,
     Event,
+    ExpireOffsets,
     Heartbeat,
     InitialDelayPassed,
     Join,
@@ -40,6 +44,7 @@ from .machine import Group
 from .states import GroupState
 
 _TIMERS = (SessionExpired, InitialDelayPassed, RebalanceTimeout, SyncTimeout)
+_TAKES_OFFSETS_AWAY = (Delete, DeleteOffsets, DropTopic, ExpireOffsets)
 
 
 class Clock(Protocol):
@@ -197,6 +202,8 @@ class GroupActor:
         self._busy = True
         try:
             while self._inbox and not self._writing:
+                if self._under_way and isinstance(self._inbox[0], _TAKES_OFFSETS_AWAY):
+                    break
                 event = self._inbox.popleft()
                 if not isinstance(event, _TIMERS):
                     self._step(event)
@@ -308,7 +315,7 @@ def _concerns_group(outcome: Outcome) -> bool:
 
 def _refuse(event: Event, error: ErrorCode) -> None:
     """Answers a request that will not be stepped."""
-    if not isinstance(event, Join | Sync | Heartbeat | Leave | CommitOffsets):
+    if not isinstance(event, Join | Sync | Heartbeat | Leave | CommitOffsets | Delete | DeleteOffsets):
         return
     assert isinstance(event.token, Call)
     if isinstance(event, Join):

@@ -17,18 +17,20 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from . import describing, fetching, records, requests
 from .actor import Call, Clock, GroupActor, OffsetsLog, TimerHandle, Timers, World
 from .committing import Commit, Topics
-from .events import CommitOffsets, Create, DropTopic, ExpireOffsets, Heartbeat, Joined, Left, Loaded, Synced
+from .events import CommitOffsets, Create, Delete, DropTopic, ExpireOffsets, Heartbeat, Joined, Left, Loaded, Synced
 from .machine import Group, GroupLimits
 from .partitions import partition_for
 
@@ -249,6 +251,18 @@ class GroupCoordinator:
         ]
         return fetching.response_of(request, groups, version)
 
+    def delete_offsets(
+        self, context: Context, request: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
+        """OffsetDelete."""
+        respond = requests.delete_offsets_response(request, self._topics)
+        actor = self.groups.get(request.group_id)
+        if actor is None:
+            return respond(self._missing(request.group_id))
+        call = Call(respond)
+        actor.feed(requests.delete_offsets_event(call, request, self._topics))
+        return call.result()
+
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted: every group forgets how far it had come in it."""
         for actor in list(self.groups.values()):
@@ -264,6 +278,25 @@ class GroupCoordinator:
         for actor in list(self.groups.values()):
             actor.feed(ExpireOffsets(retention_ms))
         self._arm_expiry()
+
+    # Administration.
+
+    def delete(
+        self, context: Context, request: DeleteGroupsRequest
+    ) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
+        """DeleteGroups. A group that is named twice is deleted and answered once."""
+        results = [self._delete(group_id) for group_id in dict.fromkeys(request.groups_names)]
+        return requests.deletions(results)
+
+    def _delete(self, group_id: str) -> DeletableGroupResult | asyncio.Future[DeletableGroupResult]:
+        respond = requests.deletion(group_id)
+        actor = self.groups.get(group_id)
+        if actor is None:
+            error = self._admission(group_id)
+            return respond(ErrorCode.GROUP_ID_NOT_FOUND if error is ErrorCode.NONE else error)
+        call = Call(respond)
+        actor.feed(Delete(call))
+        return call.result()
 
     # Seen from outside.
 
@@ -303,6 +336,13 @@ class GroupCoordinator:
             return ErrorCode.INVALID_GROUP_ID
         error = self._admission(group_id)
         return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.NONE else error
+
+    def _missing(self, group_id: str) -> ErrorCode:
+        """What an administrator is told whose group is not in the cache."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        error = self._admission(group_id)
+        return ErrorCode.GROUP_ID_NOT_FOUND if error is ErrorCode.NONE else error
 
     def _check_join(self, request: JoinGroupRequest) -> ErrorCode:
         if not request.group_id:

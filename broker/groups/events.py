@@ -1,8 +1,9 @@
 """What happens to a group, and what comes of it: the vocabulary of the group machine. Plain values, no behaviour.
 
-An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets), a timer that went off, or word from the
-log (AppendFailed). A timer is known by the event that it will bring: `SetTimer(SessionExpired("m-1"), 10_000)` replaces
-an earlier timer of the same event. Tokens stand for parked requests; the machine only hands them back.
+An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets) or of an administrator (Delete,
+DeleteOffsets), a timer that went off, or word from the log (AppendFailed). A timer is known by the event that it will
+bring: `SetTimer(SessionExpired("m-1"), 10_000)` replaces an earlier timer of the same event. Tokens stand for parked
+requests; the machine only hands them back.
 """
 
 from __future__ import annotations
@@ -99,6 +100,24 @@ class CommitOffsets:
     """The offsets, to be written if the group lets this member commit."""
 
 
+# Requests of administrators.
+
+
+@dataclass(slots=True)
+class Delete:
+    """DeleteGroups: the group goes, with all that it has committed."""
+
+    token: Token
+
+
+@dataclass(slots=True)
+class DeleteOffsets:
+    """OffsetDelete: committed offsets go, where nobody subscribes their topics."""
+
+    token: Token
+    partitions: dict[str, list[int]]
+
+
 # Timers. Each is its own key.
 
 
@@ -174,6 +193,8 @@ Event = (
     | Heartbeat
     | Leave
     | CommitOffsets
+    | Delete
+    | DeleteOffsets
     | SessionExpired
     | InitialDelayPassed
     | RebalanceTimeout
@@ -231,8 +252,15 @@ class Left:
     errors: list[ErrorCode]
 
 
-Answer = Joined | Synced | Left | ErrorCode
-"""Heartbeats and commits are answered with an ErrorCode alone."""
+@dataclass(slots=True)
+class OffsetsDeleted:
+    """The answer to a DeleteOffsets that the group takes: all is gone but what is subscribed."""
+
+    subscribed: frozenset[str]
+
+
+Answer = Joined | Synced | Left | OffsetsDeleted | ErrorCode
+"""Heartbeats, commits and deletions are answered with an ErrorCode alone, and so is a DeleteOffsets that is refused."""
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ same place. Between a step that returns a record of the group and its `apply` (o
 stepped.
 
 The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log),
-sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), expiring.py (offsets that go), rebalance.py (how a
-rebalance begins, waits and ends). States and legal moves: states.py.
+sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), deleting.py (Delete, DeleteOffsets), expiring.py
+(offsets that go), rebalance.py (how a rebalance begins, waits and ends). States and legal moves: states.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_records import GroupMetadataValue
-from . import events, expiring, joining, rebalance, sessions, syncing
+from . import deleting, events, expiring, joining, rebalance, sessions, syncing
 from .members import Member, Roster
 from .offsets import Offsets
 from .records import GroupRecord, OffsetRecord, Record
@@ -168,6 +168,8 @@ _HANDLERS: dict[type, Callable[[Group, Any, events.Outcome, int], None]] = {
     events.Heartbeat: sessions.heartbeat,
     events.Leave: sessions.leave,
     events.CommitOffsets: sessions.commit_offsets,
+    events.Delete: deleting.delete,
+    events.DeleteOffsets: deleting.delete_offsets,
     events.SessionExpired: sessions.session_expired,
     events.InitialDelayPassed: rebalance.initial_delay_passed,
     events.RebalanceTimeout: rebalance.rebalance_timeout,

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from ...protocol.messages.heartbeat import HeartbeatResponse
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from ...protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from .events import Join, Joined, Leave, Leaver, Left, Sync, Synced, Token
+from .committing import Topics
+from .events import DeleteOffsets, Join, Joined, Leave, Leaver, Left, OffsetsDeleted, Sync, Synced, Token
 
 NULL_PROTOCOL_VERSION = 7
 """From here on JoinGroup can say that there is no protocol; before it says the empty string."""
@@ -119,3 +128,71 @@ def leave_response(request: LeaveGroupRequest, version: int) -> Callable[[Left],
 
 def _left(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
     return MemberResponse(member.member_id, member.group_instance_id, error)
+
+
+def deletion(group_id: str) -> Callable[[ErrorCode], DeletableGroupResult]:
+    """What makes the result for one group of a DeleteGroups."""
+    return lambda error: DeletableGroupResult(group_id, error)
+
+
+def delete_offsets_event(token: Token, request: OffsetDeleteRequest, topics: Topics) -> DeleteOffsets:
+    """OffsetDelete, as far as the partitions exist."""
+    partitions: dict[str, list[int]] = {}
+    for asked in request.topics:
+        indexes = [p.partition_index for p in asked.partitions if _exists(topics, asked.name, p.partition_index)]
+        partitions.setdefault(asked.name, []).extend(indexes)
+    return DeleteOffsets(token, partitions)
+
+
+def delete_offsets_response(
+    request: OffsetDeleteRequest, topics: Topics
+) -> Callable[[OffsetsDeleted | ErrorCode], OffsetDeleteResponse]:
+    """What makes the response to this OffsetDelete: an error for all, or one for each partition."""
+
+    def respond(answer: OffsetsDeleted | ErrorCode) -> OffsetDeleteResponse:
+        response = OffsetDeleteResponse()
+        if isinstance(answer, ErrorCode):
+            response.error_code = answer
+            return response
+        for asked in request.topics:
+            results = [_deleted(topics, answer, asked.name, each.partition_index) for each in asked.partitions]
+            response.topics.append(OffsetDeleteResponseTopic(asked.name, results))
+        return response
+
+    return respond
+
+
+def _deleted(topics: Topics, answer: OffsetsDeleted, topic: str, index: int) -> OffsetDeleteResponsePartition:
+    error = ErrorCode.NONE
+    if not _exists(topics, topic, index):
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif topic in answer.subscribed:
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return OffsetDeleteResponsePartition(index, error)
+
+
+def _exists(topics: Topics, name: str, index: int) -> bool:
+    topic = topics.get(name)
+    return topic is not None and topic.partition(index) is not None
+
+
+def deletions(
+    results: Sequence[DeletableGroupResult | asyncio.Future[DeletableGroupResult]],
+) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
+    """The response to a DeleteGroups, once the last group has answered."""
+    waiting = [each for each in results if isinstance(each, asyncio.Future)]
+
+    def response() -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[r.result() if isinstance(r, asyncio.Future) else r for r in results])
+
+    if not waiting:
+        return response()
+    future: asyncio.Future[DeleteGroupsResponse] = asyncio.get_running_loop().create_future()
+
+    def answered(_: asyncio.Future[DeletableGroupResult]) -> None:
+        if not future.done() and all(each.done() for each in waiting):
+            future.set_result(response())
+
+    for each in waiting:
+        each.add_done_callback(answered)
+    return future

@@ -128,6 +128,9 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
             group.apply(record)
         outcome.replies, outcome.timers = failed.replies, failed.timers
         outcome.notes.append(f"group {group.group_id} could not write that it is empty: {event.error.name}")
+    elif group.state is GroupState.EMPTY and failed.replies:
+        # Someone wanted it deleted.
+        outcome.replies.extend((token, event.error) for token, _ in failed.replies)
     elif group.state is GroupState.EMPTY and not group.recorded:
         outcome.notes.append(f"group {group.group_id} could not be created: {event.error.name}")
         group.move_to(GroupState.DEAD, now_ms)

@@ -7,6 +7,7 @@ from typing import Any
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
@@ -78,6 +79,11 @@ class Raw:
         pairs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
         request = CreateTopicsRequest(topics=[CreatableTopic(name, partitions, 1, configs=pairs)])
         return (await self.ask(ApiKey.CREATE_TOPICS, 7, request)).topics[0]
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic that is there."""
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name)])
+        assert (await self.ask(ApiKey.DELETE_TOPICS, 6, request)).responses[0].error_code == 0
 
     async def produce(
         self, topic: str, records: bytes | None, partition: int = 0, version: int = 9, **rest: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -14,6 +15,11 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -114,6 +120,25 @@ async def describe(raw: Raw, group: str = "g", version: int = 6, operations: boo
     """DescribeGroups of one group."""
     request = DescribeGroupsRequest([group], operations)
     return (await raw.ask(ApiKey.DESCRIBE_GROUPS, version, request)).groups[0]
+
+
+async def delete_groups(raw: Raw, *groups: str, version: int = 2) -> dict[str, int]:
+    """DeleteGroups: the error code of each."""
+    results = (await raw.ask(ApiKey.DELETE_GROUPS, version, DeleteGroupsRequest(list(groups)))).results
+    assert len(results) == len(set(groups))
+    return {each.group_id: each.error_code for each in results}
+
+
+async def delete_offsets(raw: Raw, group: str = "g", **partitions: list[int]) -> tuple[int, dict[str, dict[int, int]]]:
+    """OffsetDelete: the error for all, and that of each partition by topic."""
+    topics = [
+        OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index) for index in indexes])
+        for name, indexes in partitions.items()
+    ]
+    response = await raw.ask(ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(group, topics))
+    return response.error_code, {
+        t.name: {p.partition_index: p.error_code for p in t.partitions} for t in response.topics
+    }
 
 
 async def list_groups(

@@ -13,7 +13,9 @@ m2, ... in the order in which they are given out; answers are named after the fi
     hold / committed / failed ERROR                   the log keeps its answer back / says yes / says no
     restart [max=N]                                   all memory is lost, the log is replayed
     expire RETENTION_MS / drop TOPIC                  old offsets go / a topic was deleted
-    delete                                            a tombstone of the group is committed
+    delete LABEL                                      the group is to go
+    uncommit LABEL offsets=topic/0,...                offsets are to go
+    tombstone                                         a tombstone of the group is committed
     unload                                            the coordinator lets the group go
     show                                              what the group is now
 """
@@ -28,6 +30,8 @@ from odradek.broker.groups.events import (
     AppendFailed,
     CommitOffsets,
     Create,
+    Delete,
+    DeleteOffsets,
     DropTopic,
     Event,
     ExpireOffsets,
@@ -39,6 +43,7 @@ from odradek.broker.groups.events import (
     Leaver,
     Left,
     Loaded,
+    OffsetsDeleted,
     Outcome,
     Protocols,
     RebalanceTimeout,
@@ -220,6 +225,12 @@ class Stage:
         self.step(DropTopic(words[0]))
 
     def do_delete(self, words: list[str], options: dict[str, str]) -> None:
+        self.step(Delete(words[0]))
+
+    def do_uncommit(self, words: list[str], options: dict[str, str]) -> None:
+        self.step(DeleteOffsets(words[0], places_of(options)))
+
+    def do_tombstone(self, words: list[str], options: dict[str, str]) -> None:
         self.commit(Outcome([GroupRecord(GROUP_ID, None)]))
 
     def do_unload(self, words: list[str], options: dict[str, str]) -> None:
@@ -263,6 +274,15 @@ def pairs(text: str) -> list[tuple[str, str]]:
     return [(name, rest) for name, _, rest in (part.partition(":") for part in text.split(",") if part)]
 
 
+def places_of(options: dict[str, str]) -> dict[str, list[int]]:
+    """`offsets=t/0,t/1,u/0`, by topic."""
+    places: dict[str, list[int]] = {}
+    for place in options["offsets"].split(","):
+        topic, index = place.split("/")
+        places.setdefault(topic, []).append(int(index))
+    return places
+
+
 def protocols_of(options: dict[str, str]) -> Protocols:
     """What a join speaks: as it is written, or a subscription of topics."""
     if "topics" in options:
@@ -297,6 +317,8 @@ def show_answer(answer: Answer) -> str:
         return answer.name
     if isinstance(answer, Left):
         return f"left {' '.join(error.name for error in answer.errors)}"
+    if isinstance(answer, OffsetsDeleted):
+        return " ".join(["deleted", *(f"{topic}:SUBSCRIBED" for topic in sorted(answer.subscribed))])
     if answer.error is not ErrorCode.NONE:
         # An error stands alone, but for the id that comes with it.
         return f"{answer.error.name} {answer.member_id}".rstrip() if isinstance(answer, Joined) else answer.error.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from odradek.broker.groups import joining
@@ -320,6 +321,91 @@ async def test_a_deleted_topic_is_forgotten_by_every_group(world: World) -> None
     assert world.committed() == world.committed("other") == -1
     assert set(world.groups.groups) == {"g"}
     assert world.restarted().committed() == -1
+
+
+# Administration.
+
+
+def deleted(response: Any) -> dict[str, int]:
+    return {each.group_id: each.error_code for each in response.results}
+
+
+async def test_a_deleted_group_leaves_tombstones_and_no_timer(world: World) -> None:
+    world.commit(1)
+    world.join()
+    assert deleted(world.delete("g")) == {"g": 0}
+    assert not world.groups.groups
+    assert len(world.timers.live()) == HOUSEKEEPING
+    restarted = world.restarted()
+    assert not restarted.groups.groups
+    assert restarted.committed() == -1
+
+
+async def test_groups_are_deleted_when_the_last_of_them_is_and_each_has_its_own_word(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.commit(1, group="one")
+    world.commit(2, group="two")
+    world.log.hold = True
+    answer = world.delete("g", "one", "two", "nobody")
+    world.log.answer()
+    assert is_waiting(answer)
+    world.log.answer(NOT_ENOUGH)
+    assert deleted(await answer) == {
+        "g": ErrorCode.NON_EMPTY_GROUP,
+        "one": 0,
+        "two": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    assert set(world.groups.groups) == {"g", "two"}
+    assert world.heartbeat(leader, 2).error_code == 0
+
+
+@pytest.mark.parametrize("deletes", ["the group", "its offsets", "its topic"])
+async def test_a_commit_that_is_under_way_does_not_outlive_its_deletion(world: World, deletes: str) -> None:
+    world.commit(1)
+    world.log.hold = True
+    commit = world.commit(2, partition=1)
+    answer: Any = None
+    match deletes:
+        case "the group":
+            answer = world.delete("g")
+        case "its offsets":
+            answer = world.uncommit(0, 1)
+        case _:
+            world.groups.forget_topic("t")
+    assert len(world.log.held) == 1
+    world.log.answer()
+    world.log.answer()
+    assert code_of(commit.result()) == 0
+    assert answer is None or await answer
+    assert world.committed(partition=0) == world.committed(partition=1) == -1
+    world = world.restarted()
+    assert world.committed(partition=0) == world.committed(partition=1) == -1
+
+
+async def test_who_comes_while_a_group_is_being_deleted_is_sent_to_ask_again(world: World) -> None:
+    world.commit(1)
+    world.log.hold = True
+    answer, join, commit, uncommit = world.delete("g"), world.join(), world.commit(2), world.uncommit(0)
+    world.log.answer()
+    assert deleted(await answer) == {"g": 0}
+    assert join.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert code_of(commit.result()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert uncommit.result().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    world.log.hold = False
+    assert code_of(world.commit(3)) == 0
+
+
+async def test_what_waits_to_be_deleted_is_answered_when_the_partition_is_let_go(world: World) -> None:
+    world.commit(1)
+    world.log.hold = True
+    world.commit(2)
+    answers = world.delete("g"), world.uncommit(0)
+    world.groups.stop()
+    assert deleted(await answers[0]) == {"g": ErrorCode.NOT_COORDINATOR}
+    assert answers[1].result().error_code == ErrorCode.NOT_COORDINATOR
+    assert deleted(world.delete("g")) == {"g": ErrorCode.NOT_COORDINATOR}
+    assert world.uncommit(0).error_code == ErrorCode.NOT_COORDINATOR
 
 
 # Who is let in.

@@ -11,6 +11,8 @@ from odradek.broker.groups.events import (
     AppendFailed,
     CommitOffsets,
     Create,
+    Delete,
+    DeleteOffsets,
     Event,
     ExpireOffsets,
     Heartbeat,
@@ -64,6 +66,8 @@ OPS = st.one_of(
     st.tuples(st.just("commit"), st.none() | SEATS, INSTANCE, GENERATION),
     st.tuples(st.just("wait"), st.sampled_from([1, 1000, 6000, 30_000])),
     st.tuples(st.just("expire"), st.sampled_from([0, 5000])),
+    st.tuples(st.just("delete")),
+    st.tuples(st.just("uncommit")),
     st.tuples(st.just("fail next")),
     st.tuples(st.just("restart")),
 )
@@ -198,6 +202,17 @@ class Observed(Stage):
 
     def op_expire(self, retention_ms: int) -> None:
         self.step(ExpireOffsets(retention_ms))
+        self.anew_if_dead()
+
+    def op_delete(self) -> None:
+        self.step(Delete(self.token()))
+        self.anew_if_dead()
+
+    def op_uncommit(self) -> None:
+        self.step(DeleteOffsets(self.token(), {"t": [0]}))
+
+    def anew_if_dead(self) -> None:
+        """What a coordinator does when the next one joins."""
         if self.group.state is GroupState.DEAD:
             self.group = Group(GROUP_ID, self.limits)
             self.timers.clear()

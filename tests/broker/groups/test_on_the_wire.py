@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.groups.events import Joined, JoinedMember, Left, Synced
+from odradek.broker.groups.events import Joined, JoinedMember, Left, OffsetsDeleted, Synced
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
@@ -30,13 +31,18 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.broker.groups.stage import pairs, protocols_of, show_answer, split
+from odradek.tests.broker.groups.stage import pairs, places_of, protocols_of, show_answer, split
 from odradek.tests.broker.groups.test_transcripts import FOLDER
 from odradek.tests.support.raw import Raw
 
 OTHER_BROKER = os.environ.get("ODRADEK_TEST_GROUPS_AT")
-PLAYABLE = {"join", "sync", "heartbeat", "leave", "commit", "show"}
+PLAYABLE = {"join", "sync", "heartbeat", "leave", "commit", "delete", "uncommit", "show"}
 
 Scene = list[tuple[str, list[str]]]
 """Commands, each with the lines that name its answers."""
@@ -132,12 +138,17 @@ class Player:
             case ApiKey.JOIN_GROUP:
                 return show_answer(self.joined(response, version))
             case ApiKey.SYNC_GROUP:
-                names = response.protocol_type or "consumer", response.protocol_name or self.protocol
+                names = response.protocol_type or self.protocol_type, response.protocol_name or self.protocol
                 return show_answer(Synced(ErrorCode(response.error_code), *names, response.assignment))
             case ApiKey.LEAVE_GROUP:
                 return show_answer(Left([ErrorCode(member.error_code) for member in response.members]))
             case ApiKey.OFFSET_COMMIT:
                 return show_answer(ErrorCode(response.topics[0].partitions[0].error_code))
+            case ApiKey.DELETE_GROUPS:
+                return show_answer(ErrorCode(response.results[0].error_code))
+            case ApiKey.OFFSET_DELETE if response.error_code == 0:
+                kept = {t.name for t in response.topics for p in t.partitions if p.error_code}
+                return show_answer(OffsetsDeleted(frozenset(kept)))
             case _:
                 return show_answer(ErrorCode(response.error_code))
 
@@ -225,6 +236,16 @@ class Player:
         request = OffsetCommitRequest(self.group_id, int(options.get("gen", -1)), member, instance, topics=topics)
         return ApiKey.OFFSET_COMMIT, 8, request, ""
 
+    def delete(self, options: dict[str, str]) -> tuple[ApiKey, int, Any, str]:
+        return ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([self.group_id]), ""
+
+    def uncommit(self, options: dict[str, str]) -> tuple[ApiKey, int, Any, str]:
+        topics = [
+            OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index) for index in indexes])
+            for name, indexes in places_of(options).items()
+        ]
+        return ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(self.group_id, topics), ""
+
 
 def in_order(line: str) -> str:
     """The members that a leader is told of are in no order that counts."""
@@ -237,6 +258,7 @@ async def test_scene(broker: Broker, scene: Scene) -> None:
     address = OTHER_BROKER or broker.address
     async with await Raw.connect(address) as raw:
         await raw.create_topic("t", 2)
+        await raw.create_topic("u", 2)
     player = Player(address)
     try:
         await player.play(scene)

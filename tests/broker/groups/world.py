@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.protocol.errors import KafkaError
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -18,6 +19,11 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -202,6 +208,13 @@ class World:
         )
         request = OffsetCommitRequest(group, generation, member_id, topics=[topic], **rest)
         return self.groups.commit_offsets(Asker(version), request)
+
+    def delete(self, *groups: str) -> Any:
+        return self.groups.delete(Asker(2), DeleteGroupsRequest(list(groups)))
+
+    def uncommit(self, *indexes: int, topic: str = "t") -> Any:
+        asked = OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
+        return self.groups.delete_offsets(Asker(0), OffsetDeleteRequest("g", [asked]))
 
     def committed(self, group: str = "g", partition: int = 0) -> int:
         """The offset that a fetch tells, -1 for none."""

@@ -1,0 +1,19 @@
+"""DeleteGroups, API key 42: empty groups go, with their offsets. Versions 0-2 (2 flexible)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
+    """The group coordinator answers."""
+    return broker.groups.delete(context, request)

@@ -1,0 +1,91 @@
+"""OffsetDelete, which has one version; what it means is in the transcripts."""
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
+from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
+from odradek.tests.broker.groups.asking import commit, delete_offsets, enter, fetch, join, leave, sync
+from odradek.tests.support.raw import Raw
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+READS_T = [JoinGroupRequestProtocol("range", encode_versioned(ConsumerProtocolSubscription(topics=["t"]), 1))]
+
+
+async def lead(raw: Raw, **options: object) -> str:
+    """A stable group of one, that reads t."""
+    member_id = (await enter(raw, **{"protocols": READS_T, **options})).member_id
+    names = {"protocol_type": options["protocol_type"]} if "protocol_type" in options else {}
+    assert (await sync(raw, member_id, 1, assign={member_id: b""}, **names)).error_code == 0
+    return member_id
+
+
+async def offsets(raw: Raw, topic: str) -> list[int]:
+    (found,) = (await fetch(raw, version=7, topic=topic)).topics
+    return [each.committed_offset for each in found.partitions]
+
+
+async def test_a_live_consumer_group_gives_up_what_it_does_not_subscribe(raw: Raw) -> None:
+    await raw.create_topic("t", 2)
+    await raw.create_topic("u", 2)
+    member = {"member_id": await lead(raw), "generation_id_or_member_epoch": 1}
+    await commit(raw, {0: 5, 1: 6}, version=8, topic="t", **member)
+    await commit(raw, {0: 7}, version=8, topic="u", **member)
+    assert await delete_offsets(raw, t=[0, 7], u=[0, 1, 9], missing=[0]) == (
+        0,
+        {"t": {0: SUBSCRIBED, 7: UNKNOWN}, "u": {0: 0, 1: 0, 9: UNKNOWN}, "missing": {0: UNKNOWN}},
+    )
+    assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([5, 6], [-1, -1])
+    await leave(raw, member["member_id"])
+    assert await delete_offsets(raw, t=[0]) == (0, {"t": {0: 0}})
+    assert await offsets(raw, "t") == [-1, 6]
+
+
+async def test_what_members_of_another_kind_hold_nobody_can_tell(raw: Raw) -> None:
+    await raw.create_topic("t")
+    leader = await lead(raw, protocol_type="connect")
+    assert await delete_offsets(raw, t=[0]) == (ErrorCode.NON_EMPTY_GROUP, {})
+    await leave(raw, leader)
+    assert await delete_offsets(raw, t=[0]) == (0, {"t": {0: 0}})
+
+
+async def test_a_consumer_that_cannot_be_read_subscribes_everything(raw: Raw) -> None:
+    await raw.create_topic("t")
+    await lead(raw, protocols=[JoinGroupRequestProtocol("range", b"x")])
+    assert await delete_offsets(raw, t=[0]) == (0, {"t": {0: SUBSCRIBED}})
+
+
+@pytest.mark.parametrize("asked", [{}, {"t": [0]}, {"missing": [0]}])
+async def test_no_group_is_one_error_for_all(raw: Raw, asked: dict[str, list[int]]) -> None:
+    await raw.create_topic("t")
+    assert await delete_offsets(raw, **asked) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+    assert await delete_offsets(raw, group="", **asked) == (ErrorCode.INVALID_GROUP_ID, {})
+
+
+async def test_a_group_that_only_gave_out_an_id(raw: Raw) -> None:
+    await raw.create_topic("t")
+    await join(raw)
+    assert await delete_offsets(raw, t=[0]) == (0, {"t": {0: 0}})
+
+
+async def test_deleted_offsets_stay_deleted(config: BrokerConfig) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 2)
+        await commit(raw, {0: 5, 1: 6}, version=8)
+        assert await delete_offsets(raw, t=[0]) == (0, {"t": {0: 0}})
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert await offsets(raw, "t") == [-1, 6]
+
+
+async def test_a_deleted_topic_takes_its_offsets_with_it_also_across_a_restart(config: BrokerConfig) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 2)
+        await raw.create_topic("u", 2)
+        await commit(raw, {0: 5, 1: 6}, version=8)
+        await commit(raw, {1: 7}, version=8, topic="u")
+        await raw.delete_topic("t")
+        await raw.create_topic("t", 2)
+        assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([-1, -1], [-1, 7])
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([-1, -1], [-1, 7])
