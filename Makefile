@@ -27,7 +27,7 @@ serve: env  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092")
 	@exec $(BIN)/odradek serve $(ARGS)
 
 test: env  ## all tests (ARGS="tests/broker -x" for some)
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadfile $(ARGS)
 
 lint: env  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .

@@ -5,6 +5,12 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import uvloop
+from hypothesis import settings
+
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("odradek", deadline=None)
+settings.load_profile("odradek")
 
 
 def _debug_loop() -> asyncio.AbstractEventLoop:
