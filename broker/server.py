@@ -100,12 +100,12 @@ class Broker:
         return context.connection.local_address
 
     def create_internal_topic(self, name: str) -> Topic:
-        """The broker's own topics, made at first need with the shape that its config gives."""
-        return self._internal_topic(name).finish()
+        """One of the broker's own topics, made at first need with the shape that its config gives."""
+        return self.topics.get(name) or self._internal_topic(name).finish()
 
     async def make_internal_topic(self, name: str) -> Topic:
         """As `create_internal_topic`, while others get their turns: such a topic has many partitions."""
-        return await self._internal_topic(name).wait()
+        return self.topics.get(name) or await self._internal_topic(name).wait()
 
     def _internal_topic(self, name: str) -> Creation:
         coming = self.topics.coming(name)

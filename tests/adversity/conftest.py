@@ -1,0 +1,49 @@
+"""A broker in the test's own loop or as a process, and nothing that goes wrong in it unseen."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.raw import Raw
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> BrokerConfig:
+    """On a free port, in a directory of its own, with groups that do not wait for more members."""
+    return BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        log_dirs=(str(tmp_path / "data"),),
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_num_partitions=1,
+    )
+
+
+@pytest.fixture
+async def broker(config: BrokerConfig) -> AsyncIterator[Broker]:
+    async with Broker(config) as each:
+        yield each
+
+
+@pytest.fixture
+async def raw(broker: Broker) -> AsyncIterator[Raw]:
+    async with await Raw.connect(broker.address) as each:
+        yield each
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """`odradek serve`, not started; it must still be able to stop cleanly at the end."""
+    each = BrokerProcess(tmp_path, group_initial_rebalance_delay_ms=0)
+    yield each
+    each.close()
+
+
+@pytest.fixture(autouse=True)
+def untroubled(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever the clients do: no exception in a callback, no task whose failure nobody saw."""
+    yield
+    assert [each.getMessage() for each in caplog.get_records("call") if each.name == "asyncio"] == []
+    assert [each.getMessage() for each in caplog.get_records("call") if each.levelno >= logging.ERROR] == []
