@@ -11,7 +11,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,9 +138,13 @@ class Disk:
             return mmap.mmap(file.fd, size, access=mmap.ACCESS_READ)
 
     def sizes(self, directory: Path) -> dict[str, int]:
-        """Return name -> size of every entry of a directory."""
+        """Return name -> size of every entry of a directory. What vanishes meanwhile was a thread's temporary file."""
+        found: dict[str, int] = {}
         with _translated("list", directory), os.scandir(directory) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries}
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found[entry.name] = entry.stat().st_size
+        return found
 
     def exists(self, path: Path) -> bool:
         return path.exists()

@@ -80,3 +80,11 @@ def test_a_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     DirectoryLock(tmp_path).release()
+
+
+def test_listing_a_directory_passes_over_what_vanishes_meanwhile(tmp_path: Path) -> None:
+    # A flush in a thread renames its temporary files while a roll lists the directory. A link to nothing is as such a
+    # file is: its name is there, and there is nothing to look at.
+    (tmp_path / "there").write_bytes(b"four")
+    (tmp_path / "gone.tmp").symlink_to(tmp_path / "nothing")
+    assert DISK.sizes(tmp_path) == {"there": 4}

@@ -44,7 +44,7 @@ async def test_the_first_batch_comes_whole_even_where_it_is_larger_than_every_li
 async def test_a_limit_inside_a_segment_leaves_no_gap(raw: Raw) -> None:
     await raw.create_topic("rolled", segment_index_bytes="16", index_interval_bytes="0")
     for value in range(50):
-        await raw.produce("rolled", batch_of(b"%d" % value, b"x" * 100))
+        assert (await raw.produce("rolled", batch_of(b"%d" % value, b"x" * 100))).error_code == 0
     offset, seen = 0, []
     while offset < 100:
         answer = await raw.fetch("rolled", offset, partition_max_bytes=500)
