@@ -41,14 +41,13 @@ Found = tuple[int, int, int]
 def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answers partition by partition; one named twice is refused, once, as Kafka does."""
     times = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
-    response = ListOffsetsResponse()
+    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
     for topic in request.topics:
-        asked = {each.partition_index: each for each in topic.partitions}
-        answers = [
-            _answer(broker, context, request, topic.name, each, times[topic.name, each.partition_index] > 1)
-            for each in asked.values()
-        ]
-        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+        topics.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
+    response = ListOffsetsResponse()
+    for name, asked in topics.items():
+        answers = [_answer(broker, context, request, name, each, times[name, at] > 1) for at, each in asked.items()]
+        response.topics.append(ListOffsetsTopicResponse(name, answers))
     return response
 
 

@@ -68,6 +68,10 @@ async def test_a_partition_asked_for_twice(raw: Raw) -> None:
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", wanted)])
     answer = await raw.ask(ApiKey.LIST_OFFSETS, 5, request)
     assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.INVALID_REQUEST]
+    apart = [ListOffsetsTopic("t", [ListOffsetsPartition(index, timestamp=-1)]) for index in (0, 1, 0)]
+    answer = await raw.ask(ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=apart))
+    (topic,) = answer.topics
+    assert [each.error_code for each in topic.partitions] == [ErrorCode.INVALID_REQUEST, 0]
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])

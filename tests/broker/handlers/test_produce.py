@@ -166,6 +166,12 @@ async def test_a_topic_that_comes_twice_is_answered_once_and_one_without_partiti
     assert (await raw.ask(ApiKey.PRODUCE, 9, none)).responses == []
 
 
+async def test_two_batches_for_a_partition_are_both_written(raw: Raw) -> None:
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(value)) for value in (b"a", b"b")])
+    response = await raw.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, topic_data=[data]))
+    assert [each.base_offset for each in response.responses[0].partition_responses] == [0, 1]
+
+
 async def test_unknown_topic_and_partition(raw: Raw) -> None:
     assert (await raw.produce("nowhere", batch_of(b"v"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await raw.produce("t", batch_of(b"v"), partition=2)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

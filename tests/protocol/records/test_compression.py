@@ -14,7 +14,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.protocol.records.compression import Compression, compress, decompress, lz4_header_checksum
+from odradek.protocol.records.compression import Compression, begins_as, compress, decompress, lz4_header_checksum
 from odradek.protocol.records.errors import CorruptCompression, DecompressionLimit, RecordError, UnsupportedCodec
 from odradek.protocol.records.xxh32 import xxh32
 
@@ -30,6 +30,25 @@ def test_round_trip(codec: Compression, data: bytes) -> None:
     assert decompress(codec, packed) == data
     assert decompress(codec, memoryview(packed)) == data
     assert decompress(codec, packed, limit=len(data)) == data
+
+
+@pytest.mark.parametrize("codec", Compression)
+@given(data=st.binary(max_size=100))
+def test_what_a_codec_writes_begins_as_that_codec(codec: Compression, data: bytes) -> None:
+    assert begins_as(codec, compress(codec, data))
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_what_no_codec_wrote_begins_as_none_but_snappy(codec: Compression) -> None:
+    others = [compress(other, b"data") for other in CODECS if other is not codec]
+    for head in (b"", b"\x1f", b"\x04\x22\x4d", b"plain", *others):
+        assert not begins_as(codec, head)
+        assert begins_as(Compression.SNAPPY, head)
+
+
+def test_a_zstd_stream_may_begin_with_a_frame_to_skip() -> None:
+    assert begins_as(Compression.ZSTD, b"\x5a\x2a\x4d\x18" + compress(Compression.ZSTD, b"data"))
+    assert not begins_as(Compression.ZSTD, b"\x6a\x2a\x4d\x18")
 
 
 @pytest.mark.parametrize(("codec", "low", "high"), [(1, 1, 9), (3, 1, 12), (4, 1, 9)])
