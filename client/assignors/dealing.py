@@ -15,7 +15,7 @@ from ..record import TopicPartition
 from .assignor import Member, Racks
 from .balancing import balance
 from .filling import Bundle
-from .racks import NOWHERE, racks_matter, reads_near, replica_racks
+from .racks import NOWHERE, racks_matter, replica_racks
 from .subscribers import subscribers
 
 
@@ -40,7 +40,7 @@ class _Group:
     """The partitions of a bundle, in order, and who may get them."""
 
     near: tuple[int, ...]
-    far: tuple[int, ...]
+    far: tuple[int, ...] = ()
     partitions: list[TopicPartition] = field(default_factory=list[TopicPartition])
 
     def bundle(self, had: Mapping[TopicPartition, int]) -> Bundle:
@@ -57,17 +57,18 @@ def _groups(ranked: Sequence[Member], partitions: Mapping[str, int], racks: Rack
     """All partitions of subscribed topics, by who can get them."""
     readers = subscribers(ranked, partitions)
     replicas = {topic: replica_racks(topic, partitions[topic], racks) for topic in sorted(readers)}
-    member_racks = {member.rack_id for member in ranked if member.rack_id}
-    by_rack = racks_matter(member_racks, [each for topic in replicas.values() for each in topic])
+    at = [member.rack_id for member in ranked]
+    by_rack = racks_matter({rack for rack in at if rack}, [each for topic in replicas.values() for each in topic])
     groups: dict[tuple[int, frozenset[str]], _Group] = {}
     for topic, wheres in replicas.items():
         for number, where in enumerate(wheres):
             key = id(readers[topic]), where if by_rack else NOWHERE
             group = groups.get(key)
             if group is None:
-                near = tuple(place for place in readers[topic] if not by_rack or reads_near(ranked[place], where))
-                far = tuple(place for place in readers[topic] if by_rack and not reads_near(ranked[place], where))
-                group = groups[key] = _Group(near, far)
+                # Who does not say where it runs reads everything alike.
+                far = tuple([place for place in readers[topic] if at[place] and at[place] not in where])
+                near = tuple([place for place in readers[topic] if not at[place] or at[place] in where])
+                group = groups[key] = _Group(near, far) if by_rack else _Group(readers[topic])
             group.partitions.append(TopicPartition(topic, number))
     return list(groups.values())
 

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 _UNREACHED = 1 << 62
@@ -170,10 +170,9 @@ class Filling:
             return False
         for bundle in layers.starts:
             while self.left[bundle] and (path := self._find(bundle, layers, cap)):
-                amount = self._amount(path, cap, -(-self.left[bundle] // len(layers.from_bundle[bundle])))
-                self._push(path, amount)
+                self._push(path, self._amount(path, cap, -(-self.left[bundle] // layers.from_bundle[bundle].total())))
                 for step in path:
-                    layers.from_bundle[step.bundle].rotate(-1)
+                    layers.from_bundle[step.bundle].of(step.stays).rotate(-1)
         return True
 
     def _layers(self, cap: int) -> _Layers | None:
@@ -187,7 +186,7 @@ class Filling:
             reached: dict[int, None] = {}
             for bundle in frontier:
                 ways = layers.from_bundle[bundle] = self._level_members(bundle, members_seen)
-                reached.update((step.member, None) for step in ways)
+                reached.update(dict.fromkeys(chain(ways.staying, ways.fresh)))
             if any(self._has_room(member, cap) for member in reached):
                 return layers
             members_seen.update(reached)
@@ -198,13 +197,12 @@ class Filling:
             bundles_seen.update(frontier)
         return None
 
-    def _level_members(self, bundle: int, seen: set[int]) -> deque[_Step]:
+    def _level_members(self, bundle: int, seen: set[int]) -> _Ways:
         what, price, prices = self._bundles[bundle], self._bundle_price[bundle], self._member_price
-        ways = [_Step(bundle, member, True) for member in self._staying(bundle) if member not in seen]
-        ways = [step for step in ways if prices[step.member] == price + self._give_cost(bundle, step.member)]
-        for members, there in ((what.near, price), (what.far, price + self._far)):
-            ways += [_Step(bundle, m, False) for m in members if prices[m] == there and m not in seen]
-        return deque(ways)
+        staying = [m for m in self._staying(bundle) if prices[m] == price + self._give_cost(bundle, m)]
+        fresh = [m for m in what.near if prices[m] == price]
+        fresh += [m for m in what.far if prices[m] == price + self._far]
+        return _Ways(deque(m for m in staying if m not in seen), deque([m for m in fresh if m not in seen]))
 
     def _is_level(self, member: int, bundle: int) -> bool:
         return self._member_price[member] + self._take_cost(bundle, member) == self._bundle_price[bundle]
@@ -231,13 +229,14 @@ class Filling:
                 return []
 
     def _next_step(self, bundle: int, layers: _Layers, cap: int) -> _Step | None:
-        ways = layers.from_bundle[bundle]
-        while ways:
-            step = ways[0]
-            open_still = not step.stays or self.given[bundle].get(step.member, 0) < self._previous(step)
-            if open_still and (self._has_room(step.member, cap) or self._can_give_back(step.member, layers)):
-                return step
-            ways.popleft()
+        for stays in (True, False):
+            ways = layers.from_bundle[bundle].of(stays)
+            while ways:
+                step = _Step(bundle, ways[0], stays)
+                open_still = not stays or self.given[bundle].get(step.member, 0) < self._previous(step)
+                if open_still and (self._has_room(step.member, cap) or self._can_give_back(step.member, layers)):
+                    return step
+                ways.popleft()
         return None
 
     def _can_give_back(self, member: int, layers: _Layers) -> bool:
@@ -286,10 +285,24 @@ class _Step(NamedTuple):
     stays: bool
 
 
+class _Ways(NamedTuple):
+    """The members that a bundle can go to, by whether a partition would stay there. The first is the one to try."""
+
+    staying: deque[int]
+    fresh: deque[int]
+
+    def of(self, stays: bool) -> deque[int]:
+        return self.staying if stays else self.fresh
+
+    def total(self) -> int:
+        return len(self.staying) + len(self.fresh)
+
+
 @dataclass(slots=True)
 class _Layers:
-    """Ways of one length: each step leads one layer on. The first of each is the one to try next."""
+    """Ways of one length: each step leads one layer on."""
 
     starts: list[int]
-    from_bundle: dict[int, deque[_Step]] = field(default_factory=dict[int, "deque[_Step]"])
+    from_bundle: dict[int, _Ways] = field(default_factory=dict[int, _Ways])
+    # The bundles that a member can give back to, the first again the one to try.
     from_member: dict[int, deque[int]] = field(default_factory=dict[int, "deque[int]"])

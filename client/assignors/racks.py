@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from .assignor import Member, Racks
+from .assignor import Racks
 
 NOWHERE: frozenset[str] = frozenset()
 
@@ -22,11 +22,6 @@ def racks_matter(member_racks: Set[str], replicas: Collection[frozenset[str]]) -
         return False
     everywhere = frozenset[str]().union(*replicas)
     return not member_racks.isdisjoint(everywhere) and any(racks != everywhere for racks in replicas)
-
-
-def reads_near(member: Member, replicas: frozenset[str]) -> bool:
-    """Whether `member` has a replica in its own rack, or does not say where it runs."""
-    return not member.rack_id or member.rack_id in replicas
 
 
 def replica_racks(topic: str, count: int, racks: Racks) -> list[frozenset[str]]:

@@ -1,0 +1,208 @@
+"""The sticky strategy: nothing evener exists, nothing nearer that is as even, nothing that moves less."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odradek.client.assignors import Member, StickyAssignor
+from odradek.client.assignors.claims import Claim
+from odradek.client.assignors.user_data import decode_sticky, encode_sticky
+from odradek.client.record import TopicPartition
+from odradek.tests.client.assignors.groups import (
+    Case,
+    Group,
+    KafkasUserData,
+    drawn_groups,
+    is_complete,
+    kafkas_cases,
+    kafkas_user_data,
+)
+
+Assignment = dict[str, list[TopicPartition]]
+STICKY = StickyAssignor()
+LARGE = drawn_groups(members=9, topics=6, partitions=60, racks=True)
+
+
+def share_out(group: Group) -> Assignment:
+    return STICKY.assign_with_racks(group.eager(), group.partitions, group.racks)
+
+
+def loads(assignment: Assignment) -> list[int]:
+    return sorted(len(hand) for hand in assignment.values())
+
+
+def member(member_id: str, had: str, generation_id: int = 1, topics: str = "t") -> Member:
+    """One that had these partitions of t, written as their digits."""
+    partitions = [TopicPartition("t", int(digit)) for digit in had]
+    return Member(member_id, tuple(topics), user_data=encode_sticky(partitions, generation_id))
+
+
+def hands(members: list[Member], partitions: dict[str, int]) -> dict[str, str]:
+    """Each member's partitions of t as their digits."""
+    assigned = STICKY.assign(members, partitions)
+    return {name: "".join(str(number) for _, number in hand) for name, hand in assigned.items()}
+
+
+# -- the best there is -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["the same topics", "different topics"])
+@pytest.mark.parametrize("racks", [False, True], ids=["no racks", "racks"])
+@given(data=st.data())
+@settings(max_examples=60)
+def test_no_other_assignment_is_better(data: st.DataObject, equal: bool, racks: bool) -> None:
+    group = data.draw(drawn_groups(members=3, topics=3, partitions=6, equal=equal, racks=racks))
+    assignment = share_out(group)
+    assert is_complete(group, assignment)
+    assert group.cost(assignment) == group.least_cost()
+
+
+@pytest.mark.parametrize("case", kafkas_cases(), ids=range(len(kafkas_cases())))
+def test_kafkas_result_is_not_better(case: Case) -> None:
+    group, theirs = case.group, case.results["sticky"]
+    ours = share_out(group)
+    assert is_complete(group, theirs)
+    assert is_complete(group, ours)
+    assert max(loads(ours)) - min(loads(ours)) <= max(loads(theirs)) - min(loads(theirs))
+    assert group.cost(ours) <= group.cost(theirs)
+
+
+@given(LARGE)
+@settings(max_examples=60)
+def test_every_wanted_partition_has_one_owner_who_wants_it(group: Group) -> None:
+    assert is_complete(group, share_out(group))
+
+
+@given(drawn_groups(members=9, topics=6, partitions=60, equal=True, racks=True))
+@settings(max_examples=40)
+def test_loads_of_the_same_subscriptions_differ_by_one_at_most(group: Group) -> None:
+    found = loads(share_out(group))
+    assert found[-1] - found[0] <= 1
+
+
+@given(LARGE)
+@settings(max_examples=60)
+def test_no_partition_can_go_to_a_member_with_two_fewer_not_even_by_a_chain(group: Group) -> None:
+    assignment = share_out(group)
+    subscribed = {each.member_id: set(each.topics) for each in group.members}
+    for giver, hand in assignment.items():
+        reached, to_do = {giver}, [giver]
+        while to_do:
+            topics = {partition.topic for partition in assignment[to_do.pop()]}
+            more = [other for other in assignment if other not in reached and topics & subscribed[other]]
+            reached.update(more)
+            to_do += more
+        assert all(len(assignment[other]) >= len(hand) - 1 for other in reached)
+
+
+# -- what stays --------------------------------------------------------------------------------------------------------
+
+
+@given(LARGE)
+@settings(max_examples=40)
+def test_what_was_assigned_once_stays(group: Group) -> None:
+    assignment = share_out(group)
+    assert share_out(group.with_owned(assignment, 6)) == assignment
+
+
+@given(LARGE, st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_members_and_topics_does_not_matter(group: Group, order: random.Random) -> None:
+    members, counts = list(group.eager()), list(group.partitions.items())
+    order.shuffle(members)
+    order.shuffle(counts)
+    shuffled = [replace(each, topics=tuple(order.sample(each.topics, len(each.topics)))) for each in members]
+    assert STICKY.assign_with_racks(shuffled, dict(counts), group.racks) == share_out(group)
+
+
+@given(drawn_groups(members=8, topics=4, partitions=40, equal=True))
+@settings(max_examples=40)
+def test_only_the_partitions_of_a_member_that_left_move(group: Group) -> None:
+    before = share_out(group)
+    after = Group(group.members[1:], group.partitions, {}).with_owned(before, 6)
+    if after.members:
+        assert after.cost(share_out(after)).moved == 0
+
+
+@given(drawn_groups(members=8, topics=4, partitions=40, equal=True))
+@settings(max_examples=40)
+def test_a_member_that_joins_gets_its_share_and_nothing_else_moves(group: Group) -> None:
+    before = share_out(group)
+    joined = Group((*group.members, Member("new", group.members[0].topics)), group.partitions, {})
+    after = joined.with_owned(before, 6)
+    assignment = share_out(after)
+    assert after.cost(assignment).moved == len(assignment["new"])
+
+
+def test_partitions_that_are_new_go_to_those_with_the_fewest() -> None:
+    assert hands([member("a", "01"), member("b", "2")], {"t": 5}) == {"a": "013", "b": "24"}
+
+
+def test_topics_are_spread_over_the_members() -> None:
+    assignment = STICKY.assign([Member(name, ("s", "t")) for name in "abc"], {"s": 3, "t": 3})
+    assert all([topic for topic, _ in hand] == ["s", "t"] for hand in assignment.values())
+
+
+# -- whose claim counts ------------------------------------------------------------------------------------------------
+
+
+def test_of_two_claims_the_higher_generation_wins() -> None:
+    assert hands([member("a", "01", 4), member("b", "0", 5)], {"t": 2}) == {"a": "1", "b": "0"}
+    assert hands([member("a", "0", 5), member("b", "01", 4)], {"t": 2}) == {"a": "0", "b": "1"}
+
+
+def test_of_two_claims_in_the_same_generation_nobody_wins() -> None:
+    group = Group((_owning("a", "01", 5), _owning("b", "01", 5)), {"t": 2}, {})
+    assert group.owners == {}
+    # Where one of them had it too in an older generation, that does not bring it back.
+    older = Group((*group.members, _owning("c", "0", 3)), {"t": 2}, {})
+    assert older.owners == {}
+
+
+def _owning(member_id: str, had: str, generation_id: int) -> Member:
+    return Member(member_id, ("t",), owned=tuple(TopicPartition("t", int(p)) for p in had), generation_id=generation_id)
+
+
+def test_claims_on_what_is_gone_or_not_subscribed_any_more_count_for_nothing() -> None:
+    members = [member("a", "0129"), member("b", "", topics="st"), member("c", "01", 7, topics="s")]
+    assert STICKY.assign(members, {"t": 2, "s": 1}) == {
+        "a": [TopicPartition("t", 0)],
+        "b": [TopicPartition("t", 1)],
+        "c": [TopicPartition("s", 0)],
+    }
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\x00", b"rr\x00\x01", bytes(3), b"\x7f\xff\xff\xff" * 4])
+def test_user_data_that_cannot_be_read_claims_nothing(data: bytes | None) -> None:
+    assert decode_sticky(data) == Claim()
+
+
+# -- what members tell -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kafkas", [each for each in kafkas_user_data() if each.generation_id >= 0])
+def test_user_data_is_kafkas_to_the_byte(kafkas: KafkasUserData) -> None:
+    theirs = kafkas.by_name["sticky"]
+    assert STICKY.user_data(["t"], kafkas.previous, kafkas.generation_id) == theirs
+
+
+@pytest.mark.parametrize("kafkas", kafkas_user_data())
+def test_kafkas_user_data_is_read(kafkas: KafkasUserData) -> None:
+    assert decode_sticky(kafkas.by_name["sticky"]) == Claim(list(kafkas.previous), kafkas.generation_id)
+
+
+def test_user_data_of_the_first_version_has_no_generation() -> None:
+    version_0 = encode_sticky([TopicPartition("t", 3)], 9)[:-4]
+    assert decode_sticky(version_0) == Claim([TopicPartition("t", 3)], -1)
+
+
+def test_a_member_that_was_given_nothing_yet_tells_nothing() -> None:
+    assert STICKY.user_data(["t"]) is None
+    assert STICKY.user_data(["t"], (), 3) is not None
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_read_or_claim_nothing(data: bytes) -> None:
+    assert isinstance(decode_sticky(data), Claim)
