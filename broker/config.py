@@ -141,10 +141,10 @@ class BrokerConfig:
         Kind.INT, 100 << 20, "A request that announces more than this closes its connection.", low=1
     )
     socket_receive_buffer_bytes: int = setting(
-        Kind.INT, 102_400, "SO_RCVBUF of each connection; -1 leaves it to the system.", low=-1
+        Kind.INT, -1, "SO_RCVBUF of each connection; -1 leaves it to the system.", low=-1
     )
     socket_send_buffer_bytes: int = setting(
-        Kind.INT, 102_400, "SO_SNDBUF of each connection; -1 leaves it to the system.", low=-1
+        Kind.INT, -1, "SO_SNDBUF of each connection; -1 leaves it to the system.", low=-1
     )
     socket_listen_backlog_size: int = setting(
         Kind.INT, 1024, "How many connections may wait to be accepted (the system may bound it lower).", low=1

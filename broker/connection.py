@@ -307,10 +307,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Writes what has gathered until the transport has enough of it."""
-        transport = self._transport
-        if transport is None or self._closed or self._reading_file:
+        transport, outbox = self._transport, self._outbox
+        if not outbox or transport is None or self._closed or self._reading_file:
             return
-        outbox = self._outbox
         pieces: list[bytes | bytearray | memoryview] = []
         size = 0
         while outbox and not self._write_paused:

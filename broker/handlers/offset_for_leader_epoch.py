@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch, API key 23: where the records of a leader epoch end (KIP-320).
 
-After a crash the leader epoch is higher; a consumer asks where the epoch that it knew ended, and sees whether records that it read are gone.
+After a crash the leader epoch is higher; a consumer asks where the epoch that it knew ended, and sees whether records
+that it read are gone.
 """
 
 from typing import TYPE_CHECKING

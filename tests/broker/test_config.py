@@ -22,6 +22,8 @@ OTHER_DEFAULTS = {
     ("broker", "listeners"): "a broker without authentication is not opened to the network unasked",
     ("broker", "log.dir"): "data must not lie where the system deletes it",
     ("broker", "controller.listener.names"): "there is no controller, so there is nothing to name",
+    ("broker", "socket.receive.buffer.bytes"): "the system's own tuning takes a batch of 1 MB in fewer reads",
+    ("broker", "socket.send.buffer.bytes"): "the system's own tuning sends a fetch of 1 MB in fewer writes",
     ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
     ("topic", "retention.ms"): "nothing is deleted by age yet",
     ("topic", "file.delete.delay.ms"): "files of a deleted topic go at once yet",
