@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .admin import Admin
-    from .assignors import Assignor, RangeAssignor, RoundRobinAssignor
+    from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
     from .deliveries import BulkMetadata
     from .descriptions import ConfigResource, NewTopic
@@ -28,6 +28,7 @@ __all__ = [
     "ConfigResource",
     "Consumer",
     "ConsumerRecord",
+    "CooperativeStickyAssignor",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -36,6 +37,7 @@ __all__ = [
     "RangeAssignor",
     "RecordMetadata",
     "RoundRobinAssignor",
+    "StickyAssignor",
     "TopicPartition",
 ]
 
@@ -48,6 +50,7 @@ _HOMES = {
     "ConfigResource": "descriptions",
     "Consumer": "consumer",
     "ConsumerRecord": "record",
+    "CooperativeStickyAssignor": "assignors",
     "KafkaError": "errors",
     "NewTopic": "descriptions",
     "OffsetAndMetadata": "record",
@@ -56,6 +59,7 @@ _HOMES = {
     "RangeAssignor": "assignors",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
+    "StickyAssignor": "assignors",
     "TopicPartition": "record",
 }
 

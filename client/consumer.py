@@ -64,6 +64,7 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         client_id: str = "odradek-consumer",
         group_id: str | None = None,
         group_instance_id: str | None = None,
+        client_rack: str | None = None,
         auto_offset_reset: str = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: float = 5_000,
@@ -123,7 +124,12 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         self._group_options: GroupOptions | None = None
         if group_id is not None:
             self._group_options = GroupOptions(
-                group_id, group_instance_id, session_timeout_ms, heartbeat_interval_ms, max_poll_interval_ms
+                group_id,
+                group_instance_id,
+                session_timeout_ms,
+                heartbeat_interval_ms,
+                max_poll_interval_ms,
+                client_rack,
             )
         self._auto_commit_interval_ms = auto_commit_interval_ms if group_id is not None and enable_auto_commit else None
         self._assignors = [strategy() for strategy in partition_assignment_strategy]

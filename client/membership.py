@@ -25,13 +25,13 @@ from ..protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ..protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ..protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from .assignors import Assignor, Member
+from .assignors import NO_GENERATION, Assignor, Member, Racks
 from .cluster import Cluster
 from .coordinator import Coordinator, Generation
 from .record import TopicPartition
 
 PROTOCOL_TYPE = "consumer"
-_SUBSCRIPTION_VERSION = 1
+_SUBSCRIPTION_VERSION = 3
 _ASSIGNMENT_VERSION = 0
 _FIRST_BATCH_LEAVE = 3  # LeaveGroup 3 takes several members
 # JoinGroup is answered when the rebalance ends; the network gets this much on top.
@@ -59,6 +59,7 @@ class GroupOptions:
     session_timeout_ms: int
     heartbeat_interval_ms: float
     max_poll_interval_ms: int
+    client_rack: str | None = None
 
 
 class Owner(Protocol):
@@ -105,7 +106,10 @@ class Membership:
         self.state = State.OUT
         self.error: KafkaError | None = None
         self._member_id = ""
-        self._generation_id = -1
+        self._generation_id = NO_GENERATION
+        # What we were given last, for strategies that leave things where they are.
+        self._previous: list[TopicPartition] = []
+        self._previous_generation_id = NO_GENERATION
         self._wake = asyncio.Event()
         self._wants_rejoin = True
         # What the leader shared out: topic -> partitions. None where another member leads.
@@ -232,6 +236,7 @@ class Membership:
         if answer.leader == answer.member_id and not answer.skip_assignment:
             assignments = await self._share_out(answer)
         partitions = await self._sync(answer, assignments)
+        self._previous, self._previous_generation_id = partitions, answer.generation_id
         await self._owner.assigned(partitions)
         self.state = State.MEMBER
         self._owner.stirred()
@@ -239,7 +244,7 @@ class Membership:
     async def _ask_to_join(self, topics: Sequence[str]) -> JoinGroupResponse:
         options = self._options
         protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=_subscription(topics, assignor.user_data(topics)))
+            JoinGroupRequestProtocol(name=name, metadata=self._subscription(topics, assignor))
             for name, assignor in self._assignors.items()
         ]
         while True:
@@ -259,6 +264,16 @@ class Membership:
                 return answer
             self._member_id = answer.member_id
 
+    def _subscription(self, topics: Sequence[str], assignor: Assignor) -> bytes:
+        """What the leader is told of us. We own nothing now, so no partitions stand in it."""
+        subscription = wire.ConsumerProtocolSubscription(
+            topics=list(topics),
+            user_data=assignor.user_data(topics, self._previous, self._previous_generation_id),
+            generation_id=self._generation_id,
+            rack_id=self._options.client_rack,
+        )
+        return wire.encode_versioned(subscription, _SUBSCRIPTION_VERSION)
+
     async def _share_out(self, answer: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         """As the leader: who gets what."""
         assignor = self._assignors.get(answer.protocol_name or "")
@@ -272,7 +287,8 @@ class Membership:
         self._cluster.watch(topics)
         await self._cluster.refresh()
         self._shared_out = self._partition_counts(topics)
-        assignment = assignor.assign(members, {topic: n for topic, n in self._shared_out.items() if n})
+        partitions = {topic: n for topic, n in self._shared_out.items() if n}
+        assignment = assignor.assign_with_racks(members, partitions, self._replica_racks(partitions))
         return [
             SyncGroupRequestAssignment(member_id=member_id, assignment=_assignment(partitions))
             for member_id, partitions in assignment.items()
@@ -302,6 +318,20 @@ class Membership:
         known = self._cluster.view.topics
         return {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
 
+    def _replica_racks(self, topics: Iterable[str]) -> Racks:
+        """Where the replicas lie, of brokers that tell it and are known now (KIP-881)."""
+        view = self._cluster.view
+        racks = {node.node_id: node.rack for node in view.nodes.values() if node.rack}
+        if not racks:
+            return {}
+        return {
+            topic: [
+                frozenset(racks[node] for node in info.replicas if node in racks)
+                for info in view.topics[topic].partitions
+            ]
+            for topic in topics
+        }
+
     def _partitions_changed(self) -> None:
         """New metadata: if we lead and the topics have other partitions than were shared out, the group must
         rebalance."""
@@ -329,11 +359,6 @@ class Membership:
             pass  # the session time-out does the same, later
 
 
-def _subscription(topics: Sequence[str], user_data: bytes | None) -> bytes:
-    subscription = wire.ConsumerProtocolSubscription(topics=list(topics), user_data=user_data)
-    return wire.encode_versioned(subscription, _SUBSCRIPTION_VERSION)
-
-
 def _assignment(partitions: Iterable[TopicPartition]) -> bytes:
     topics: dict[str, wire.TopicPartition] = {}
     for topic, number in partitions:
@@ -348,4 +373,12 @@ def _member(member_id: str, group_instance_id: str | None, metadata: bytes) -> M
     owned = tuple(
         TopicPartition(each.topic, number) for each in subscription.owned_partitions for number in each.partitions
     )
-    return Member(member_id, tuple(subscription.topics), group_instance_id, owned, subscription.user_data)
+    return Member(
+        member_id,
+        tuple(subscription.topics),
+        group_instance_id,
+        owned,
+        subscription.user_data,
+        subscription.generation_id,
+        subscription.rack_id,
+    )
