@@ -11,13 +11,16 @@ from collections.abc import Callable
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, topics
-from odradek.tests.support.mutations import framed, mutated, requests
+from odradek.broker.dispatch import ROUTES
+from odradek.tests.support.mutations import Imagination, framed, mutated, requests
 from odradek.tests.support.raw import Raw, batch_of
 
 WAIT_S = 30
 COUNT = int(os.environ.get("ODRADEK_FUZZ", "600"))
 SEED = int(os.environ.get("ODRADEK_SEED", "1"))
 AT_A_TIME = 20
+# On one connection, one behind the other: what the first ones leave is what the next ones meet.
+REQUESTS_EACH = 3
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -49,27 +52,45 @@ def small(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> BrokerConfig
     return config
 
 
-async def test_almost_valid_requests(small: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
-    chance = random.Random(SEED)
+async def hold(broker: Broker, caplog: pytest.LogCaptureFixture, make: Callable[[], bytes]) -> None:
+    """Sends what `make` makes, beside a client that behaves: that one is served, and the broker is left as it was."""
     caplog.set_level(logging.INFO)
-    async with Broker(small) as broker, await Raw.connect(broker.address) as neighbour:
+    async with await Raw.connect(broker.address) as neighbour:
         await neighbour.create_topic("neighbour")
-        for name in ("wire-fetch", "wire-produce", "wire"):
-            await neighbour.create_topic(name, partitions=2)
         before = asyncio.all_tasks()
-        for round_ in range(COUNT // AT_A_TIME):
-            frames = [mutated(chance) for _ in range(AT_A_TIME)]
-            await asyncio.gather(*(send(broker, framed(data)) for data in frames))
+        for turn in range(COUNT // AT_A_TIME):
+            sent = [b"".join(framed(make()) for _ in range(REQUESTS_EACH)) for _ in range(AT_A_TIME)]
+            await asyncio.gather(*(send(broker, data) for data in sent))
             troubles = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
-            assert troubles == [], f"seed {SEED}, round {round_}, one of {[data.hex() for data in frames]}"
+            assert troubles == [], f"seed {SEED}, turn {turn}, one of {[data.hex() for data in sent]}"
             caplog.clear()
-            assert (await neighbour.produce("neighbour", batch_of(b"%d" % round_))).base_offset == round_
+            assert (await neighbour.produce("neighbour", batch_of(b"%d" % turn))).base_offset == turn
         await until(lambda: sum(len(each.connections) for each in broker._processors) == 1)
-        await until(lambda: asyncio.all_tasks() <= before | {asyncio.current_task()})
+        await until(lambda: asyncio.all_tasks() <= before)
         assert len(broker.purgatory) == 0
         assert not any(each.tasks for each in broker._processors)
-        answer = await neighbour.fetch("neighbour", 0)
-        assert answer.high_watermark == COUNT // AT_A_TIME
+        assert (await neighbour.fetch("neighbour", 0)).high_watermark == COUNT // AT_A_TIME
+
+
+async def test_captured_requests_that_were_changed(small: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
+    chance = random.Random(SEED)
+    async with Broker(small) as broker:
+        await hold(broker, caplog, lambda: mutated(chance))
+
+
+async def test_whole_requests_that_say_anything(small: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
+    async with Broker(small) as broker:
+        imagination = Imagination(SEED, [broker.topics.create("t", 3, {}).id])
+        chance = imagination.chance
+
+        def make() -> bytes:
+            route = chance.choice(ROUTES)
+            return imagination.request(route.key, chance.randint(route.min_version, route.max_version))
+
+        await hold(broker, caplog, make)
+        names = [topic.name for topic in broker.topics.all()]
+    async with Broker(small) as again:
+        assert [topic.name for topic in again.topics.all()] == names
 
 
 async def test_every_captured_request_is_answered_without_trouble(

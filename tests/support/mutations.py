@@ -1,4 +1,6 @@
-"""Requests that went wrong on their way: valid ones out of `tests/golden/wire`, changed as a seed decides."""
+"""Requests that no client would send: captured ones of `tests/golden/wire` changed on their way, and ones whose fields
+are whole but say anything. A seed decides.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,12 @@ import random
 from functools import cache
 from pathlib import Path
 from struct import pack
+from typing import Any
+
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.schema import FIXED_FORMATS, Field, Struct, span
+from odradek.tests.support.raw import batch_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire"
 # What lengths, counts, offsets and timeouts are most likely to be mishandled at.
@@ -55,6 +63,92 @@ def mutated(chance: random.Random) -> bytes:
                 other = chance.choice(requests())
                 data[at:] = other[chance.randrange(len(other)) :]
     return bytes(data)
+
+
+TEXTS = (
+    "t",
+    "t",
+    "t",
+    "g",
+    "g",
+    "__consumer_offsets",
+    "",
+    ".",
+    "..",
+    "bad name",
+    "n" * 249,
+    "n" * 250,
+    "\u00e9\u20ac",
+    "1",
+    "range",
+)
+NUMBERS = (0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, -1, -1, -2, -3, 100, 6000, 30_000, 1 << 20)
+BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+class Imagination:
+    """Requests whose every field may be anything, but mostly what belongs there. `topic_ids`: those that exist."""
+
+    def __init__(self, seed: int, topic_ids: list[bytes]) -> None:
+        self.chance = random.Random(seed)
+        self.topic_ids = [*topic_ids, bytes(16), b"\x05" * 16]
+
+    def request(self, key: ApiKey, version: int) -> bytes:
+        """Without its length."""
+        body = self._struct(message(key, "request"), version)
+        client_id = self.chance.choice((None, "", "c"))
+        pieces = frame.encode_request(key, version, self.chance.getrandbits(31), client_id, body)
+        return b"".join(map(bytes, pieces))[4:]
+
+    def _struct(self, cls: type[Struct], version: int) -> Any:
+        fields = [field for field in cls.FIELDS if version in span(field.versions)]
+        return cls(**{field.name: self._value(field, version) for field in fields})
+
+    def _value(self, field: Field, version: int) -> Any:
+        if version in span(field.nullable) and self.chance.random() < 0.3:
+            return None
+        if field.kind == "array":
+            count = self.chance.choice((0, 1, 1, 1, 2, 3))
+            if field.of:
+                return [self._leaf(field.of) for _ in range(count)]
+            return [self._struct(field.struct(), version) for _ in range(count)]
+        return self._struct(field.struct(), version) if field.kind == "struct" else self._leaf(field.kind)
+
+    def _leaf(self, kind: str) -> Any:
+        chance = self.chance
+        if kind in BITS:
+            limit = 1 << BITS[kind] - 1
+            odd = (limit - 1, -limit, chance.randrange(-limit, limit))
+            number = chance.choice(NUMBERS if chance.random() < 0.9 else odd)
+            return number if -limit <= number < limit else 1
+        match kind:
+            case "string":
+                return chance.choice(TEXTS)
+            case "uuid":
+                return chance.choice(self.topic_ids)
+            case "bool":
+                return chance.random() < 0.5
+            case "bytes":
+                return chance.randbytes(chance.choice((0, 1, 10, 1000)))
+            case "records":
+                return self._records()
+            case _:
+                return chance.getrandbits(8) if kind in FIXED_FORMATS else None
+
+    def _records(self) -> bytes:
+        chance = self.chance
+        producer = {"producer_id": chance.randrange(3), "producer_epoch": 0, "base_sequence": chance.randrange(3)}
+        batch = bytearray(batch_of(b"x" * chance.choice((0, 1, 1000)), **(producer if chance.random() < 0.3 else {})))
+        match chance.randrange(8):
+            case 0:
+                batch[chance.randrange(len(batch))] ^= 1 << chance.randrange(8)
+            case 1:
+                del batch[chance.randrange(len(batch)) :]
+            case 2:
+                batch *= 2
+            case _:
+                pass
+        return bytes(batch)
 
 
 def framed(data: bytes) -> bytes:
