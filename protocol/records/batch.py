@@ -242,7 +242,8 @@ def check_shape(header: BatchHeader) -> None:
         raise InvalidRecord("clients write no control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecord(f"producer {header.producer_id} gives no sequence ({header.base_sequence})")
-    _ = header.compression
+    if header.attributes & _CODEC_MASK:
+        _ = header.compression
 
 
 def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
