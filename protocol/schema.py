@@ -30,6 +30,10 @@ from .primitives import ZERO_UUID
 LAST_VERSION: Final = 0x7FFF
 """What "+" ends in: versions are int16 on the wire."""
 
+OWN_TAGS: Final = 10_000
+"""Tags from here on are our own additions; Kafka counts its tags from 0, struct by struct. Other brokers and clients
+step over them, as over every tag that they do not know (KIP-482)."""
+
 NO_DEFAULT: Final = object()
 
 Records: TypeAlias = Any

@@ -310,6 +310,8 @@ class GroupCoordinator:
             response.groups.append(describing.describe(group_id, group, error, context.api_version))
             if request.include_authorized_operations and not response.groups[-1].error_code:
                 response.groups[-1].authorized_operations = describing.ALL_OPERATIONS
+            if request.include_history and group is not None:
+                response.groups[-1].history = describing.history(group, self._clock.now_ms())
         return response
 
     def list(self, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...protocol.codec import encode_versioned
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ...protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
 from ...protocol.messages.list_groups import ListedGroup
+from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
 from .machine import Group
 from .states import GroupState
 
@@ -48,6 +51,60 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
             for member in group.roster.members.values()
         ],
     )
+
+
+def history(group: Group, now_ms: int) -> bytes:
+    """The group's rebalances as the tagged field `history` carries them, the oldest first."""
+    rebalances = [_rebalance(each) for each in group.rebalances]
+    if rebalances and group.rebalances[-1].ending is Ending.RUNNING:
+        rebalances[-1].waited = [_waited(each) for each in _missing(group, group.rebalances[-1], now_ms)]
+    return encode_versioned(GroupHistory(rebalances), 0)
+
+
+def _rebalance(each: Rebalance) -> HistoricRebalance:
+    return HistoricRebalance(
+        each.began_ms,
+        each.joined_ms,
+        each.ended_ms,
+        each.ending.value,
+        each.first_round,
+        each.old_generation,
+        each.generation,
+        each.members,
+        each.protocol,
+        each.leader,
+        [_cause(cause) for cause in each.causes],
+        each.more_causes,
+        [_waited(waited) for waited in each.waited],
+    )
+
+
+def _cause(cause: Cause) -> HistoricCause:
+    return HistoricCause(
+        cause.kind.value,
+        cause.member_id,
+        cause.instance_id,
+        cause.client_id,
+        cause.client_host,
+        cause.silent_ms,
+        cause.detail,
+        cause.text,
+    )
+
+
+def _waited(waited: Waited) -> HistoricWait:
+    return HistoricWait(waited.member_id, waited.waited_ms, waited.fate.value)
+
+
+def _missing(group: Group, current: Rebalance, now_ms: int) -> list[Waited]:
+    """Whom the rebalance that runs waits for: those that have not joined; then the leader, which has the assignment."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        waited_ms = max(now_ms - current.began_ms, 0)
+        return slowest([Waited(member_id, waited_ms, Fate.MISSING) for member_id in group.roster.missing()])
+    if group.leader is None:
+        return current.waited
+    leader = Waited(group.leader, max(now_ms - current.joined_ms, 0), Fate.MISSING)
+    return slowest([*current.waited, leader])
 
 
 def list_groups(groups: Iterable[Group], states: list[str], types: list[str]) -> list[ListedGroup]:

@@ -292,13 +292,4 @@ class Outcome:
     replies: list[tuple[Token, Answer]] = field(default_factory=list[tuple[Token, Answer]])
     timers: list[SetTimer | CancelTimer] = field(default_factory=list[SetTimer | CancelTimer])
     notes: list[str] = field(default_factory=list[str])
-    """For the log: a line for each rebalance and each member lost."""
-
-
-@dataclass(slots=True)
-class Rebalance:
-    """Why and when a rebalance began, and which generation it ended: what a group remembers of it."""
-
-    at_ms: int
-    generation: int
-    cause: str
+    """For the log: a line for each rebalance."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_versioned
 from . import rebalance
-from .events import CancelTimer, Join, Joined, Outcome, SessionExpired, SetTimer, Synced
+from .events import CancelTimer, Join, Joined, Outcome, Protocols, SessionExpired, SetTimer, Synced
+from .expiring import CONSUMER
+from .history import Cause, CauseKind
 from .members import Member, elect_protocol
 from .states import GroupState
 
 if TYPE_CHECKING:
     from .machine import Group
+
+MAX_TOPICS_TOLD = 5
+"""Topics named a change of subscription: a regular expression may match hundreds."""
 
 MAX_PENDING_MEMBERS = 10_000
 """Ids handed out and not used yet, a group: each is a name and a timer, held for a session timeout, and costs a
@@ -92,8 +98,8 @@ def _admit(group: Group, member_id: str, event: Join, outcome: Outcome, now_ms: 
     group.roster.add(member)
     group.roster.joins[member_id] = event.token
     group.grew = True
-    group.keep_session(member, outcome)
-    rebalance.trigger(group, f"{_name(member)} joined{_reason(event)}", outcome, now_ms)
+    group.heard(member, outcome, now_ms)
+    rebalance.trigger(group, [member.cause(CauseKind.JOINED, event.reason)], outcome, now_ms)
 
 
 # Members that join again.
@@ -108,34 +114,56 @@ def _join_with_id(group: Group, event: Join, outcome: Outcome, now_ms: int) -> N
         _refuse(event, error, outcome)
         return
     member = group.roster.members[event.member_id]
-    cause = _cause_to_rebalance(group, member, event)
-    if cause is None:
+    member.heard_ms = now_ms
+    rebalances = group.state is GroupState.PREPARING_REBALANCE
+    cause = None if rebalances else _cause_to_rebalance(group, member, event)
+    if cause is None and not rebalances:
         group.keep_session(member, outcome)
         outcome.replies.append((event.token, rebalance.joined(group, member.member_id)))
         return
     group.roster.update(member, event)
+    # The session begins anew with what the member says now.
     group.keep_session(member, outcome)
-    _park(group, member.member_id, event, outcome)
-    rebalance.trigger(group, f"{cause}{_reason(event)}", outcome, now_ms)
+    _park(group, member.member_id, event, outcome, now_ms)
+    rebalance.trigger(group, [] if cause is None else [cause], outcome, now_ms)
 
 
-def _cause_to_rebalance(group: Group, member: Member, event: Join) -> str | None:
+def _cause_to_rebalance(group: Group, member: Member, event: Join) -> Cause | None:
     """Why this join needs a new generation; None where the current one will do (its answer was lost, say)."""
-    if group.state is GroupState.PREPARING_REBALANCE:
-        return f"{_name(member)} joined again"
     if member.protocols != event.protocols:
-        return f"{_name(member)} changed its metadata"
+        return _change(group, member, event)
     if group.state is GroupState.STABLE and group.leader == member.member_id:
         # The leader asks for a rebalance this way when what it assigns has changed, such as the number of partitions.
-        return f"leader {_name(member)} joined again"
+        return member.cause(CauseKind.LEADER_REJOINED, event.reason)
     return None
 
 
-def _park(group: Group, member_id: str, event: Join, outcome: Outcome) -> None:
+def _change(group: Group, member: Member, event: Join) -> Cause:
+    """What is new in the metadata: other topics, if that can be read."""
+    old, new = _topics(group, member.protocols), _topics(group, event.protocols)
+    if old is None or new is None or old == new:
+        return member.cause(CauseKind.CHANGED_METADATA, event.reason)
+    changes = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
+    shown = changes[:MAX_TOPICS_TOLD] + ([f"{len(changes) - MAX_TOPICS_TOLD} more"] * (len(changes) > MAX_TOPICS_TOLD))
+    return member.cause(CauseKind.CHANGED_SUBSCRIPTION, " ".join(shown))
+
+
+def _topics(group: Group, protocols: Protocols) -> set[str] | None:
+    if group.protocol_type != CONSUMER:
+        return None
+    try:
+        return set(decode_versioned(ConsumerProtocolSubscription, protocols[0][1]).topics) if protocols else None
+    except DecodeError:
+        return None
+
+
+def _park(group: Group, member_id: str, event: Join, outcome: Outcome, now_ms: int) -> None:
     earlier = group.roster.joins.get(member_id)
     if earlier is not None:
         # Its connection is most likely gone; a request is answered once all the same.
         outcome.replies.append((earlier, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)))
+    elif group.state is GroupState.PREPARING_REBALANCE:
+        group.rebalances[-1].arrived(member_id, now_ms)
     group.roster.joins[member_id] = event.token
 
 
@@ -152,12 +180,14 @@ def _come_back(group: Group, event: Join, instance_id: str, outcome: Outcome, no
     if group.state is GroupState.STABLE and elect_protocol(members) == group.protocol:
         _take_over_quietly(group, old, member, event, outcome, now_ms)
         return
+    member.heard_ms = now_ms
     _take_over(group, old, member, event, outcome)
     if group.state is GroupState.PREPARING_REBALANCE:
+        group.rebalances[-1].arrived(member.member_id, now_ms)
         rebalance.complete_if_all_joined(group, outcome, now_ms)
     else:
         # In CompletingRebalance the leader may be assigning to the old id just now.
-        rebalance.prepare(group, f"{_name(member)} came back{_reason(event)}", outcome, now_ms)
+        rebalance.prepare(group, [member.cause(CauseKind.CAME_BACK, event.reason)], outcome, now_ms)
 
 
 def _take_over(group: Group, old: Member, member: Member, event: Join, outcome: Outcome) -> None:
@@ -188,6 +218,7 @@ def _take_over_quietly(group: Group, old: Member, member: Member, event: Join, o
     elif leads:
         # Told that another leads, an older client does not assign anew what nobody would fetch.
         answer.leader = old.member_id
+    member.heard_ms = now_ms
     group.incoming = member
     seats = [(known, known.assignment) for known in members]
     outcome.records.append(group.generation_record(group.generation, seats, leader, now_ms))
@@ -201,7 +232,3 @@ def _take_over_quietly(group: Group, old: Member, member: Member, event: Join, o
 
 def _name(member: Member) -> str:
     return member.member_id if member.instance_id is None else f"{member.member_id} ({member.instance_id})"
-
-
-def _reason(event: Join) -> str:
-    return f" ({event.reason})" if event.reason else ""

@@ -23,6 +23,7 @@ from typing import Any
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_records import GroupMetadataValue
 from . import deleting, events, expiring, joining, rebalance, sessions, syncing
+from .history import MAX_HISTORY, Rebalance
 from .members import Member, Roster
 from .offsets import Offsets
 from .records import GroupRecord, OffsetRecord, Record
@@ -31,9 +32,6 @@ from .states import LEGAL, GroupState, IllegalMove
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A new member cannot send heartbeats before its first join is answered; if it is gone by then, its join does not hold
 a place for ever."""
-
-MAX_HISTORY = 16
-"""Rebalances remembered a group: enough to see a pattern, little beside the members themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,8 @@ class Group:
         """In the first round: a member came since the delay began."""
         self.first_round_left_ms = 0
         """In the first round: by how much the delay may still be extended."""
-        self.rebalances: deque[events.Rebalance] = deque(maxlen=MAX_HISTORY)
+        self.rebalances: deque[Rebalance] = deque(maxlen=MAX_HISTORY)
+        """The last ones, the oldest first. The newest is the one that runs, if one does."""
 
     # The two doors.
 
@@ -104,8 +103,13 @@ class Group:
         self.state = target
         self.state_since_ms = now_ms
 
+    def heard(self, member: Member, outcome: events.Outcome, now_ms: int) -> None:
+        """The member has shown that it lives."""
+        member.heard_ms = now_ms
+        self.keep_session(member, outcome)
+
     def keep_session(self, member: Member, outcome: events.Outcome) -> None:
-        """The member has shown that it lives: its session begins anew."""
+        """The member's session begins anew."""
         delay_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         outcome.timers.append(events.SetTimer(events.SessionExpired(member.member_id), delay_ms))
 

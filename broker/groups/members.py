@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_records import MemberMetadata
 from .events import Join, Protocols, Token
+from .history import UNKNOWN_MS, Cause, CauseKind
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class Member:
     assignment: bytes = b""
     is_new: bool = False
     """Until its first join is answered: it cannot send heartbeats, and a parked join alone does not keep it alive."""
+    heard_ms: int = UNKNOWN_MS
+    """When it was last heard of, by the wall clock; unknown after a restart until it says something."""
 
     @classmethod
     def joining(cls, member_id: str, event: Join) -> Member:
@@ -68,6 +71,10 @@ class Member:
             subscription=self.metadata(protocol),
             assignment=assignment,
         )
+
+    def cause(self, kind: CauseKind, detail: str | None = None) -> Cause:
+        """That this member is why the group rebalances."""
+        return Cause(kind, self.member_id, self.instance_id, self.client_id, self.client_host, detail=detail or "")
 
     def metadata(self, protocol: str | None) -> bytes:
         """What the member said under that protocol; empty if it does not speak it."""
@@ -148,6 +155,10 @@ class Roster:
             self._count(member, 1)
 
     # Questions.
+
+    def missing(self) -> list[str]:
+        """Members that have not joined, and ids that were given out and not used."""
+        return [member_id for member_id in self.members if member_id not in self.joins] + list(self.pending)
 
     def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Whether a request may come from this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (KIP-345) or NONE."""

@@ -17,32 +17,43 @@ from .events import (
     Joined,
     JoinedMember,
     Outcome,
-    Rebalance,
     RebalanceTimeout,
     SetTimer,
     Synced,
     SyncTimeout,
 )
+from .history import Cause, CauseKind, Ending, Fate, Rebalance
 from .members import Member, elect_protocol
 from .states import GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .machine import Group
 
 
-def trigger(group: Group, cause: str, outcome: Outcome, now_ms: int) -> None:
+def trigger(group: Group, causes: Sequence[Cause], outcome: Outcome, now_ms: int) -> None:
     """Membership or metadata changed: begins a rebalance, or lets the one that runs see the change."""
     if group.state is GroupState.PREPARING_REBALANCE:
+        current = group.rebalances[-1]
+        current.add(causes)
+        for cause in causes:
+            if cause.member_id in group.roster.joins:
+                current.arrived(cause.member_id, now_ms)
+            elif cause.kind in (CauseKind.LEFT, CauseKind.EXPIRED):
+                current.lost(cause.member_id, now_ms)
         complete_if_all_joined(group, outcome, now_ms)
     else:
-        prepare(group, cause, outcome, now_ms)
+        prepare(group, causes, outcome, now_ms)
 
 
-def prepare(group: Group, cause: str, outcome: Outcome, now_ms: int) -> None:
+def prepare(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int) -> None:
     """Begins a rebalance: everyone shall join again."""
-    _remember(group, cause, outcome, now_ms)
+    if group.rebalances and group.rebalances[-1].ending is Ending.RUNNING:
+        end(group, Ending.OVERTAKEN, outcome, now_ms)
+    current = Rebalance(now_ms, group.generation, group.state is GroupState.EMPTY)
+    current.add(causes)
+    group.rebalances.append(current)
     if group.state is GroupState.COMPLETING_REBALANCE:
         answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, outcome)
     group.roster.not_synced.clear()
@@ -68,12 +79,16 @@ def complete(group: Group, outcome: Outcome, now_ms: int) -> None:
     """Ends PreparingRebalance: drops who did not come, makes the next generation, answers the joins."""
     for timer in (RebalanceTimeout(), InitialDelayPassed()):
         outcome.timers.append(CancelTimer(timer))
-    _drop_absent(group, outcome)
+    absent = _drop_absent(group, outcome)
     roster = group.roster
+    current = group.rebalances[-1]
     if not roster.members:
         group.first_round = False
         group.leader = None
-        outcome.notes.append(f"group {group.group_id} is empty with generation {group.generation + 1}")
+        current.generation = group.generation + 1
+        if absent:
+            current.joins_answered(absent, now_ms)
+        end(group, Ending.EMPTY, outcome, now_ms)
         outcome.records.append(group.generation_record(group.generation + 1, (), None, now_ms))
         return
     if not roster.joins:
@@ -82,7 +97,15 @@ def complete(group: Group, outcome: Outcome, now_ms: int) -> None:
         return
     if group.leader not in roster.joins:
         group.leader = next(iter(roster.joins))
+    current.joins_answered(absent, now_ms)
     _begin_generation(group, outcome, now_ms)
+
+
+def end(group: Group, ending: Ending, outcome: Outcome, now_ms: int) -> None:
+    """The current rebalance is over: one line for the log."""
+    current = group.rebalances[-1]
+    current.end(ending, now_ms)
+    outcome.notes.append(f"group {group.group_id} {current.text}")
 
 
 def answer_syncs(group: Group, error: ErrorCode, outcome: Outcome) -> None:
@@ -141,9 +164,10 @@ def sync_timeout(group: Group, event: SyncTimeout, outcome: Outcome, now_ms: int
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.roster.not_synced:
         return
     missing = [member_id for member_id in group.roster.members if member_id in group.roster.not_synced]
+    causes = [group.roster.members[member_id].cause(CauseKind.NOT_SYNCED) for member_id in missing]
     for member_id in missing:
         group.drop(member_id, outcome)
-    prepare(group, f"{', '.join(missing)} did not ask for an assignment in time", outcome, now_ms)
+    prepare(group, causes, outcome, now_ms)
 
 
 # Parts.
@@ -171,18 +195,18 @@ def _begin_generation(group: Group, outcome: Outcome, now_ms: int) -> None:
         group.keep_session(member, outcome)
     roster.not_synced = set(roster.members)
     outcome.timers.append(SetTimer(SyncTimeout(), roster.rebalance_timeout_ms()))
-    told = f"{len(roster)} members, {group.protocol}, leader {group.leader}"
-    outcome.notes.append(f"group {group.group_id} began generation {group.generation}: {told}")
+    current = group.rebalances[-1]
+    current.generation, current.members = group.generation, len(roster)
+    current.protocol, current.leader = group.protocol, group.leader or ""
 
 
-def _drop_absent(group: Group, outcome: Outcome) -> None:
-    roster = group.roster
-    absent = [m for m in roster.members.values() if m.member_id not in roster.joins and m.instance_id is None]
-    for member in absent:
-        group.drop(member.member_id, outcome)
-        outcome.notes.append(f"group {group.group_id} dropped {member.member_id}: it did not join again in time")
-
-
-def _remember(group: Group, cause: str, outcome: Outcome, now_ms: int) -> None:
-    group.rebalances.append(Rebalance(now_ms, group.generation, cause))
-    outcome.notes.append(f"group {group.group_id} rebalances after generation {group.generation}: {cause}")
+def _drop_absent(group: Group, outcome: Outcome) -> dict[str, Fate]:
+    """Returns who was waited for in vain."""
+    absent: dict[str, Fate] = {}
+    for member_id in group.roster.missing():
+        member = group.roster.members.get(member_id)
+        dynamic = member is not None and member.instance_id is None
+        absent[member_id] = Fate.DROPPED if dynamic else Fate.KEPT
+        if dynamic:
+            group.drop(member_id, outcome)
+    return absent

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from . import rebalance
 from .events import CommitOffsets, Heartbeat, Leave, Leaver, Left, Outcome, SessionExpired
+from .history import UNKNOWN_MS, Cause, CauseKind
+from .members import Member
 from .states import GroupState
 
 if TYPE_CHECKING:
@@ -15,10 +18,10 @@ if TYPE_CHECKING:
 
 def heartbeat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> None:
     """Keeps the session; tells a member of a rebalance."""
-    outcome.replies.append((event.token, _heartbeat(group, event, outcome)))
+    outcome.replies.append((event.token, _heartbeat(group, event, outcome, now_ms)))
 
 
-def _heartbeat(group: Group, event: Heartbeat, outcome: Outcome) -> ErrorCode:
+def _heartbeat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> ErrorCode:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.roster.check(event.member_id, event.instance_id)
@@ -26,7 +29,7 @@ def _heartbeat(group: Group, event: Heartbeat, outcome: Outcome) -> ErrorCode:
         return error
     if event.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    group.keep_session(group.roster.members[event.member_id], outcome)
+    group.heard(group.roster.members[event.member_id], outcome, now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
@@ -34,7 +37,7 @@ def _heartbeat(group: Group, event: Heartbeat, outcome: Outcome) -> ErrorCode:
 
 def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
     """Members go, in any number; one rebalance for all of them."""
-    gone: list[str] = []
+    gone: list[Cause] = []
     errors: list[ErrorCode] = []
     was_pending = False
     for leaver in event.members:
@@ -43,11 +46,11 @@ def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
         if error is ErrorCode.NONE:
             was_pending |= member_id in group.roster.pending
             if member_id in group.roster.members:
-                gone.append(member_id + (f" ({leaver.reason})" if leaver.reason else ""))
+                gone.append(group.roster.members[member_id].cause(CauseKind.LEFT, leaver.reason))
             group.drop(member_id, outcome)
     outcome.replies.append((event.token, Left(errors)))
     if gone:
-        rebalance.trigger(group, f"{', '.join(gone)} left", outcome, now_ms)
+        rebalance.trigger(group, gone, outcome, now_ms)
     elif was_pending and group.state is GroupState.PREPARING_REBALANCE:
         rebalance.complete_if_all_joined(group, outcome, now_ms)
 
@@ -72,6 +75,7 @@ def session_expired(group: Group, event: SessionExpired, outcome: Outcome, now_m
     if member_id in roster.pending:
         group.drop(member_id, outcome)
         if group.state is GroupState.PREPARING_REBALANCE:
+            group.rebalances[-1].lost(member_id, now_ms)
             rebalance.complete_if_all_joined(group, outcome, now_ms)
         return
     member = roster.members.get(member_id)
@@ -80,9 +84,16 @@ def session_expired(group: Group, event: SessionExpired, outcome: Outcome, now_m
     if not member.is_new and (member_id in roster.joins or member_id in roster.syncs):
         # Its session begins anew with the answer.
         return
-    waited_ms = member.session_timeout_ms
     group.drop(member_id, outcome)
-    rebalance.trigger(group, f"{member_id} was silent for {waited_ms} ms", outcome, now_ms)
+    rebalance.trigger(group, [_expired(member, now_ms)], outcome, now_ms)
+
+
+def _expired(member: Member, now_ms: int) -> Cause:
+    silent_ms = UNKNOWN_MS if member.heard_ms < 0 else max(now_ms - member.heard_ms, 0)
+    what = (
+        "never had an answer to its first join" if member.is_new else f"session.timeout.ms {member.session_timeout_ms}"
+    )
+    return replace(member.cause(CauseKind.EXPIRED, what), silent_ms=silent_ms)
 
 
 def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms: int) -> None:
@@ -94,7 +105,7 @@ def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms:
     outcome.records.extend(event.records)
     member = group.roster.members.get(event.member_id)
     if member is not None:
-        group.keep_session(member, outcome)
+        group.heard(member, outcome, now_ms)
 
 
 def _check_commit(group: Group, event: CommitOffsets) -> ErrorCode:

@@ -12,6 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_records import GroupMetadataValue
 from . import rebalance
 from .events import AppendFailed, CancelTimer, Create, Joined, Loaded, Outcome, Sync, Synced, SyncTimeout, Unload
+from .history import Cause, CauseKind, Ending
 from .records import GroupRecord, OffsetRecord
 from .states import GroupState
 
@@ -26,7 +27,7 @@ def sync(group: Group, event: Sync, outcome: Outcome, now_ms: int) -> None:
         outcome.replies.append((event.token, Synced(error)))
         return
     member = group.roster.members[event.member_id]
-    group.keep_session(member, outcome)
+    group.heard(member, outcome, now_ms)
     _note_synced(group, event.member_id, outcome)
     if group.state is GroupState.STABLE:
         outcome.replies.append((event.token, _synced(group, member.assignment)))
@@ -71,9 +72,7 @@ def _write_assignments(group: Group, event: Sync, outcome: Outcome, now_ms: int)
         if token is not None:
             outcome.replies.append((token, _synced(group, assignment)))
             group.keep_session(member, outcome)
-    outcome.notes.append(
-        f"group {group.group_id} is stable in generation {group.generation} with {len(members)} members"
-    )
+    rebalance.end(group, Ending.STABLE, outcome, now_ms)
 
 
 def _synced(group: Group, assignment: bytes) -> Synced:
@@ -94,7 +93,7 @@ def loaded(group: Group, event: Loaded, outcome: Outcome, now_ms: int) -> None:
     for member in group.roster.members.values():
         group.keep_session(member, outcome)
     if len(group.roster) > group.limits.max_size:
-        rebalance.prepare(group, "loaded with more members than group.max.size allows", outcome, now_ms)
+        rebalance.prepare(group, [Cause(CauseKind.TOO_MANY)], outcome, now_ms)
 
 
 def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
@@ -115,9 +114,10 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
     if isinstance(failed.records[0], OffsetRecord):
         outcome.replies.extend((token, event.error) for token, _ in failed.replies)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        outcome.notes.append(f"group {group.group_id} could not write its assignment: {event.error.name}")
         rebalance.answer_syncs(group, event.error, outcome)
-        rebalance.prepare(group, f"the assignment could not be written ({event.error.name})", outcome, now_ms)
+        # What the leader brought came to nothing, so this one has not ended stable.
+        group.rebalances[-1].ending = Ending.RUNNING
+        rebalance.prepare(group, [Cause(CauseKind.NOT_WRITTEN, detail=event.error.name)], outcome, now_ms)
     elif group.state is GroupState.STABLE:
         group.incoming = None
         outcome.replies.extend((token, Joined(event.error, "")) for token, _ in failed.replies)

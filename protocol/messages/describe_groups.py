@@ -2,16 +2,20 @@
 
 Versions: 1 throttle time; 3 authorized operations; 4 instance id; 5 flexible; 6 error message, and GROUP_ID_NOT_FOUND
 for a group that does not exist, which older versions call Dead.
+
+Ours: `include_history` asks for the group's rebalances, which come as a GroupHistory (group_history.py) in `history`. A
+broker that keeps none leaves the field out. See docs/decisions/0008-history-in-tagged-fields.md.
 """
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, binary, boolean, int16, int32, string
+from ..schema import OWN_TAGS, Message, Struct, array, binary, boolean, int16, int32, string
 
 
 class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
     groups: list[str] = array("0+", of="string")
     include_authorized_operations: bool = boolean("3+")
+    include_history: bool = boolean("5+", tag=OWN_TAGS, ignorable=True)
 
 
 class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
@@ -28,6 +32,7 @@ class DescribedGroup(Struct):
     protocol_data: str = string("0+")
     members: list[DescribedGroupMember] = array("0+")
     authorized_operations: int = int32("3+", default=-2147483648)
+    history: bytes | None = binary("5+", nullable="5+", tag=OWN_TAGS, default=None, ignorable=True)
 
 
 class DescribedGroupMember(Struct):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from odradek.protocol import apis
 from odradek.protocol.messages import consumer_protocol, group_records
-from odradek.protocol.schema import FIXED_FORMATS, Field, Message, Struct, span
+from odradek.protocol.schema import FIXED_FORMATS, OWN_TAGS, Field, Message, Struct, span
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -104,7 +104,7 @@ def filled() -> Callable[[type[Struct], int], st.SearchStrategy[Any]]:
 
 @pytest.fixture
 def sample() -> Callable[..., Any]:
-    """A value of a message with every field of the version set to small distinct numbers and texts, without chance."""
+    """A value of a message with every field of Kafka's version set to small distinct numbers and texts, no chance."""
 
     def make(cls: type[Struct], version: int, start: int = 1) -> Any:
         counter = iter(range(start, 1_000_000))
@@ -125,7 +125,7 @@ def sample() -> Callable[..., Any]:
         def build(cls: type[Struct]) -> Any:
             values: dict[str, Any] = {}
             for field in cls.FIELDS:
-                if version not in span(field.versions):
+                if version not in span(field.versions) or (field.tag is not None and field.tag >= OWN_TAGS):
                     continue
                 if field.kind == "array":
                     values[field.name] = [value(field.of) if field.of else build(field.struct()) for _ in range(2)]

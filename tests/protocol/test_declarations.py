@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.protocol import apis
-from odradek.protocol.messages import group_records
-from odradek.protocol.schema import Field, Message, Struct, span
+from odradek.protocol.messages import describe_groups, group_records
+from odradek.protocol.schema import OWN_TAGS, Field, Message, Struct, span
 
 # What Kafka 4.3.1's files no longer list and we still speak.
 OLDER_VERSIONS = {
@@ -80,6 +80,11 @@ def specified_layout(specification: dict[str, Any], fields: list[dict[str, Any]]
     return layout
 
 
+def is_our_own(field: Field) -> bool:
+    """An addition that nobody else knows."""
+    return field.tag is not None and field.tag >= OWN_TAGS
+
+
 def declared_kind(field: Field) -> str:
     if field.kind == "array":
         return "[]" + (field.of or field.struct().__name__)
@@ -90,7 +95,7 @@ def declared_layout(cls: type[Struct], version: int) -> list[Any]:
     """The same, of a class."""
     layout: list[Any] = []
     for field in cls.FIELDS:
-        if version not in span(field.versions):
+        if version not in span(field.versions) or is_our_own(field):
             continue
         has_struct = field.kind == "struct" or (field.kind == "array" and field.of is None)
         layout.append(
@@ -128,6 +133,16 @@ def test_each_version_has_exactly_the_specified_fields(
         # What may be dropped is Apache's newest word: fields became ignorable when later versions did away with them.
         expected, declared = without_ignorable(expected), without_ignorable(declared)
     assert declared == expected
+
+
+def test_our_own_additions_are_few_and_can_be_left_out() -> None:
+    structs = [
+        *(apis.message(key, kind) for key in apis.APIS for kind in ("request", "response")),
+        describe_groups.DescribedGroup,
+    ]
+    own = {(cls.__name__, field.name): field for cls in structs for field in cls.FIELDS if is_our_own(field)}
+    assert set(own) == {("DescribeGroupsRequest", "include_history"), ("DescribedGroup", "history")}
+    assert all(field.ignorable and not field.default() for field in own.values())
 
 
 def test_each_version_is_flexible_where_specified(

@@ -1,0 +1,213 @@
+"""What a group remembers of its rebalances: why each began, how long its phases took, and whom it waited for.
+
+A rebalance has two phases. In the first all members join again, and the slowest of them decides; in the second they
+wait for the leader's assignment. It ends stable, or empty where nobody is left, or it is overtaken: something changed
+before the assignment was there, and the next rebalance began.
+
+Times are of the wall clock, and only for people: a clock that is set back makes a phase look shorter, never negative.
+Nothing of this is in the log: a coordinator that starts has no history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+MAX_HISTORY = 16
+"""Rebalances remembered a group: enough to see a pattern, little beside the members themselves."""
+
+MAX_CAUSES = 16
+"""Causes kept a rebalance; a thousand members that leave together are told by the first ones and a number."""
+
+MAX_WAITED = 8
+"""The slowest members of a rebalance that are kept by name."""
+
+UNKNOWN_MS = -1
+
+
+class CauseKind(Enum):
+    """Why a group rebalances. The value is the word on the wire and in `--json`."""
+
+    JOINED = "joined"
+    CAME_BACK = "came-back"
+    LEADER_REJOINED = "leader-rejoined"
+    CHANGED_SUBSCRIPTION = "changed-subscription"
+    CHANGED_METADATA = "changed-metadata"
+    LEFT = "left"
+    EXPIRED = "expired"
+    NOT_SYNCED = "not-synced"
+    TOO_MANY = "too-many-members"
+    NOT_WRITTEN = "assignment-not-written"
+
+
+class Ending(Enum):
+    """How a rebalance ended."""
+
+    RUNNING = "running"
+    STABLE = "stable"
+    EMPTY = "empty"
+    OVERTAKEN = "overtaken"
+
+
+class Fate(Enum):
+    """What became of someone who was waited for."""
+
+    CAME = "came"
+    DROPPED = "dropped"
+    # A static member, whose place is held until its session ends (KIP-345).
+    KEPT = "kept"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason. `member_id` is empty where it is nobody's doing."""
+
+    kind: CauseKind
+    member_id: str = ""
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    silent_ms: int = UNKNOWN_MS
+    """For EXPIRED: how long ago the member was last heard of."""
+    detail: str = ""
+    """What the member said itself, or what changed."""
+
+    @property
+    def text(self) -> str:
+        """In one line, for people."""
+        who = self.member_id if self.instance_id is None else f"{self.member_id} ({self.instance_id})"
+        tail = f" ({self.detail})" if self.detail else ""
+        match self.kind:
+            case CauseKind.JOINED:
+                return f"{who} joined{tail}"
+            case CauseKind.CAME_BACK:
+                return f"{who} came back under a new id{tail}"
+            case CauseKind.LEADER_REJOINED:
+                return f"leader {who} joined again{tail}"
+            case CauseKind.CHANGED_SUBSCRIPTION:
+                return f"{who} changed its subscription{tail}"
+            case CauseKind.CHANGED_METADATA:
+                return f"{who} changed its metadata{tail}"
+            case CauseKind.LEFT:
+                return f"{who} left{tail}"
+            case CauseKind.EXPIRED:
+                ago = f"last heard of {self.silent_ms} ms ago"
+                heard = "not heard of since this broker started" if self.silent_ms < 0 else ago
+                return f"{who} expired, {heard}{tail}"
+            case CauseKind.NOT_SYNCED:
+                return f"{who} did not fetch its assignment in time{tail}"
+            case CauseKind.TOO_MANY:
+                return f"more members than group.max.size allows{tail}"
+            case CauseKind.NOT_WRITTEN:
+                return f"the assignment could not be written{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """Someone who was waited for, from the beginning of the rebalance on."""
+
+    member_id: str
+    waited_ms: int
+    fate: Fate
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """One rebalance, from the moment when something changed until everyone can go on."""
+
+    began_ms: int
+    old_generation: int
+    first_round: bool = False
+    """The group was empty: it waits `group.initial.rebalance.delay.ms` for more members."""
+    causes: list[Cause] = field(default_factory=list[Cause])
+    more_causes: int = 0
+    """How many were not kept."""
+    joined_ms: int = UNKNOWN_MS
+    """When the joins were answered."""
+    ended_ms: int = UNKNOWN_MS
+    ending: Ending = Ending.RUNNING
+    generation: int = -1
+    """The generation that it made."""
+    members: int = 0
+    protocol: str = ""
+    leader: str = ""
+    waited: list[Waited] = field(default_factory=list[Waited])
+    arrivals: dict[str, int] = field(default_factory=dict[str, int])
+    """Until the joins are answered: when each member joined, of those that were not there at the beginning."""
+
+    def add(self, causes: Iterable[Cause]) -> None:
+        """Keeps the first causes, counts the rest."""
+        for cause in causes:
+            if len(self.causes) < MAX_CAUSES:
+                self.causes.append(cause)
+            else:
+                self.more_causes += 1
+
+    def arrived(self, member_id: str, now_ms: int) -> None:
+        """A member joined."""
+        self.arrivals[member_id] = max(now_ms - self.began_ms, 0)
+
+    def lost(self, member_id: str, now_ms: int) -> None:
+        """Someone left or expired; that counts if it was still waited for."""
+        if self.arrivals.pop(member_id, None) is None:
+            self.waited = slowest([*self.waited, Waited(member_id, max(now_ms - self.began_ms, 0), Fate.DROPPED)])
+
+    def joins_answered(self, absent: Mapping[str, Fate], now_ms: int) -> None:
+        """The first phase is over; `absent` did not come."""
+        self.joined_ms = now_ms
+        waited = self.waited + [Waited(member_id, ms, Fate.CAME) for member_id, ms in self.arrivals.items() if ms]
+        waited += [Waited(member_id, self.join_ms, fate) for member_id, fate in absent.items()]
+        self.waited = slowest(waited)
+        self.arrivals = {}
+
+    def end(self, ending: Ending, now_ms: int) -> None:
+        """It is over."""
+        self.ending = ending
+        self.ended_ms = now_ms
+
+    @property
+    def join_ms(self) -> int:
+        """How long the first phase took."""
+        return max(self.joined_ms - self.began_ms, 0) if self.joined_ms >= 0 else UNKNOWN_MS
+
+    @property
+    def sync_ms(self) -> int:
+        """How long the leader was waited for."""
+        return max(self.ended_ms - self.joined_ms, 0) if self.joined_ms >= 0 <= self.ended_ms else UNKNOWN_MS
+
+    @property
+    def text(self) -> str:
+        """What the log says of it, in one line."""
+        why = "; ".join([cause.text for cause in self.causes] + ([f"{self.more_causes} more"] * bool(self.more_causes)))
+        phases: list[str] = []
+        if self.joined_ms >= 0:
+            phases.append(f"joins {self.join_ms} ms")
+            phases += [f"{each.member_id} {_FATES[each.fate]} {each.waited_ms} ms" for each in self.waited[:1]]
+        if self.joined_ms >= 0 and self.ending is not Ending.EMPTY:
+            phases.append(f"assignment {self.sync_ms} ms")
+        took = f"{max(self.ended_ms - self.began_ms, 0)} ms" + (f" ({', '.join(phases)})" if phases else "")
+        return f"{self._result} after {took}: {why}"
+
+    @property
+    def _result(self) -> str:
+        if self.ending is Ending.EMPTY:
+            return f"is empty with generation {self.generation}"
+        if self.ending is Ending.OVERTAKEN:
+            return f"began generation {self.generation} and rebalances again"
+        who = f"{self.members} member{'s' * (self.members != 1)}"
+        return f"is stable in generation {self.generation} with {who} ({self.protocol}, leader {self.leader})"
+
+
+def slowest(waited: list[Waited]) -> list[Waited]:
+    """The longest waits first, as many as are kept."""
+    return sorted(waited, key=lambda each: -each.waited_ms)[:MAX_WAITED]
+
+
+_FATES = {
+    Fate.CAME: "came after",
+    Fate.DROPPED: "did not come within",
+    Fate.KEPT: "did not come within",
+    Fate.MISSING: "is missing for",
+}
