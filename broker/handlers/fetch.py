@@ -18,6 +18,7 @@ from ...protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange
 from ..dispatch import RequestContext
 from ..fetch_sessions import FetchSession, Key, Wanted
@@ -127,14 +128,11 @@ class _Fetch:
     def _find(self, each: Wanted) -> Partition | ErrorCode:
         topics = self._broker.topics
         # A topic made anew under the same name has another id: a fetch by the old one must not get its records.
-        topic = topics.by_id(each.topic_id) if self._by_id(each) else topics.get(each.topic)
+        by_id = each.topic_id != ZERO_UUID
+        topic = topics.by_id(each.topic_id) if by_id else topics.get(each.topic)
         if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID if self._by_id(each) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topic.partition(each.partition) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    @staticmethod
-    def _by_id(each: Wanted) -> bool:
-        return any(each.topic_id)
 
     def _read(self, each: Wanted, room: int, minimum_one: bool) -> PartitionData:
         partition = self._find(each)
