@@ -31,6 +31,7 @@ from ..protocol.messages.describe_configs import (
 )
 from ..protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from . import group_changes
 from .cluster import Cluster, ClusterOptions
 from .coordinator import Coordinator
 from .descriptions import (
@@ -39,6 +40,7 @@ from .descriptions import (
     ConfigResource,
     GroupDescription,
     GroupListing,
+    GroupRebalance,
     NewTopic,
     config_entry,
     group_description,
@@ -262,6 +264,32 @@ class Admin:
     async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Every offset that a group has committed."""
         return await Coordinator(self._running(), group_id).all_committed()
+
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Set offsets of a group that has no members; it is made if it does not exist. Raises KafkaError,
+        NON_EMPTY_GROUP where it has members."""
+        await group_changes.set_offsets(Coordinator(self._running(), group_id), offsets)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """Forget offsets of a group. Raises KafkaError, GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic."""
+        cluster = self._running()
+        coordinator = Coordinator(cluster, group_id)
+        await cluster.until_done(lambda: group_changes.delete_offsets(coordinator, partitions))
+
+    async def delete_groups(self, *group_ids: str) -> None:
+        """Delete groups without members, with their offsets. Raises KafkaError, NON_EMPTY_GROUP for one that has
+        members."""
+        cluster = self._running()
+        for group_id in group_ids:
+            coordinator = Coordinator(cluster, group_id)
+            await cluster.until_done(lambda coordinator=coordinator: group_changes.delete_group(coordinator))
+
+    async def explain_group(self, group_id: str) -> list[GroupRebalance]:
+        """Why a group rebalanced, the oldest rebalance first, as far as its broker remembers. Raises KafkaError,
+        UNSUPPORTED_VERSION where it keeps no history: Kafka's brokers do not."""
+        cluster = self._running()
+        coordinator = Coordinator(cluster, group_id)
+        return await cluster.until_done(lambda: group_changes.explain_group(coordinator))
 
     # -- parts -------------------------------------------------------------------------------------
 

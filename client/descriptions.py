@@ -9,6 +9,7 @@ from ..protocol.errors import DecodeError
 from ..protocol.messages import consumer_protocol as wire
 from ..protocol.messages.describe_configs import DescribeConfigsResourceResult
 from ..protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ..protocol.messages.group_history import HistoricCause, HistoricRebalance
 from .metadata import Node
 from .record import TopicPartition
 
@@ -113,6 +114,58 @@ class GroupDescription:
     members: tuple[GroupMember, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RebalanceCause:
+    """Why a group rebalanced: `kind` is a word (joined, left, expired, changed-subscription, ...), `text` says it for
+    people."""
+
+    kind: str
+    text: str
+    member_id: str = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    # For `expired`: how long ago the member was last heard of; None elsewhere, or if it never was.
+    silent_ms: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceWait:
+    """Someone a rebalance waited for, from its beginning; `fate` is came, dropped, kept (a static member) or missing
+    (still)."""
+
+    member_id: str
+    waited_ms: int
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRebalance:
+    """One rebalance of a group. `ending` is stable, empty, overtaken (by the next one) or running.
+
+    Times are the broker's wall clock in ms. `joins_ms` is how long members were waited for, `assignment_ms` how long
+    the leader's assignment was, None for a phase that did not end.
+    """
+
+    began_ms: int
+    ended_ms: int | None
+    joins_ms: int | None
+    assignment_ms: int | None
+    ending: str
+    first_round: bool
+    old_generation: int
+    generation: int
+    members: int
+    protocol: str
+    leader: str
+    causes: tuple[RebalanceCause, ...]
+    # Causes that were counted, not kept.
+    more_causes: int
+    # The longest waits, the longest first.
+    waited: tuple[RebalanceWait, ...]
+
+
 def config_entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
     return ConfigEntry(
         entry.name,
@@ -129,6 +182,41 @@ def config_entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
 def group_description(group: DescribedGroup) -> GroupDescription:
     members = tuple(_member(member) for member in group.members)
     return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
+
+
+def group_rebalance(each: HistoricRebalance) -> GroupRebalance:
+    ended_ms = None if each.ended_ms < 0 else each.ended_ms
+    joins_ms = None if each.joined_ms < 0 else max(each.joined_ms - each.began_ms, 0)
+    assigned = joins_ms is not None and ended_ms is not None and each.ending != "empty"
+    return GroupRebalance(
+        each.began_ms,
+        ended_ms,
+        joins_ms,
+        max(each.ended_ms - each.joined_ms, 0) if assigned else None,
+        each.ending,
+        each.first_round,
+        each.old_generation,
+        each.generation,
+        each.members,
+        each.protocol,
+        each.leader,
+        tuple(_cause(cause) for cause in each.causes),
+        each.more_causes,
+        tuple(RebalanceWait(wait.member_id, wait.waited_ms, wait.fate) for wait in each.waited),
+    )
+
+
+def _cause(cause: HistoricCause) -> RebalanceCause:
+    return RebalanceCause(
+        cause.kind,
+        cause.text,
+        cause.member_id,
+        cause.instance_id,
+        cause.client_id,
+        cause.client_host,
+        None if cause.silent_ms < 0 else cause.silent_ms,
+        cause.detail,
+    )
 
 
 def _member(member: DescribedGroupMember) -> GroupMember:
