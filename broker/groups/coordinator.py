@@ -303,7 +303,7 @@ class GroupCoordinator:
     def describe(self, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         """DescribeGroups."""
         response = DescribeGroupsResponse()
-        for group_id in request.groups:
+        for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
             error = self._admission(group_id) if actor is None else ErrorCode.NONE
             group = None if actor is None else actor.group

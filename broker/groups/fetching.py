@@ -36,9 +36,9 @@ class Found(NamedTuple):
 
 
 def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """The groups that are asked for; before version 8 the one."""
+    """The groups that are asked for, each once; before version 8 the one."""
     if version >= SEVERAL_GROUPS_VERSION:
-        return request.groups
+        return list({each.group_id: each for each in request.groups}.values())
     topics = request.topics
     asked = (
         None if topics is None else [OffsetFetchRequestTopics(t.name, ZERO_UUID, t.partition_indexes) for t in topics]

@@ -28,9 +28,11 @@ BROKER = 4
 
 
 def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """One result a resource; one resource's error is no other's."""
+    """One result a resource; one resource's error is no other's. A resource that comes twice is answered once: all
+    that is described of it is a thousand times what it takes to ask.
+    """
     results: list[DescribeConfigsResult] = []
-    for resource in request.resources:
+    for resource in {(each.resource_type, each.resource_name): each for each in request.resources}.values():
         result = DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, [])
         try:
             entries = _entries(broker, resource)
@@ -43,7 +45,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRe
 
 def _entries(broker: "Broker", resource: DescribeConfigsResource) -> list[ConfigEntry]:
     # An empty list asks for all of them, as null does.
-    names = resource.configuration_keys or None
+    names = list(dict.fromkeys(resource.configuration_keys or ())) or None
     if resource.resource_type == TOPIC:
         check_name(resource.resource_name)
         topic = broker.topics.get(resource.resource_name)
