@@ -18,7 +18,7 @@ COMMANDS = {
     "topics": "Create, list, describe and delete topics.",
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
-    "groups": "List and describe consumer groups.",
+    "groups": "Look at consumer groups, reset their offsets, delete them.",
     "log": "Look into segment and index files, offline.",
 }
 

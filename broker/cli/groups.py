@@ -1,19 +1,29 @@
-"""`odradek groups`: list, describe."""
+"""`odradek groups`: list, describe, explain, delete, delete-offsets; reset-offsets is in reset_offsets.py."""
 
+from datetime import datetime
 from typing import Any
 
 import click
 
 from .connect import PATIENCE_MS, bootstrap_option, run
 from .output import Rows, json_option
+from .places import places_of, places_option
+from .reset_offsets import reset_offsets
 
 _OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "member", "client", "host")
 _MEMBER = ("group", "state", "strategy", "member", "instance", "client", "host", "partitions")
 
 
-@click.group(short_help="List and describe consumer groups.")
+_STATE = ("group", "state", "strategy", "protocol_type", "members")
+_REBALANCE = ("began", "took_ms", "joins_ms", "assignment_ms", "ending", "generation", "members", "waited_for", "why")
+
+
+@click.group(short_help="Look at consumer groups, reset their offsets, delete them.")
 def command() -> None:
-    """List and describe consumer groups."""
+    """Look at consumer groups, reset their offsets, delete them."""
+
+
+command.add_command(reset_offsets)
 
 
 @command.command("list", short_help="Print the groups.")
@@ -46,12 +56,14 @@ def list_(as_json: bool, bootstrap_server: str) -> None:
             )
 
 
-@command.command(short_help="Print a group's offsets and lag, or its members.")
+@command.command(short_help="Print a group's offsets and lag, its members or its state.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
-@click.option("--members", is_flag=True, help="The members instead of the partitions.")
+@click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag. [default]")
+@click.option("--members", "what", flag_value="members", help="The members with their partitions.")
+@click.option("--state", "what", flag_value="state", help="One line a group.")
 @json_option
 @bootstrap_option
-def describe(groups: tuple[str, ...], members: bool, as_json: bool, bootstrap_server: str) -> None:
+def describe(groups: tuple[str, ...], what: str, as_json: bool, bootstrap_server: str) -> None:
     """Print for every partition of GROUP the committed offset, how far it lies behind, and whose it is.
 
     \b
@@ -59,10 +71,118 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool, bootstrap_se
       odradek groups describe delays
       odradek groups describe delays --members
     """
-    work = _members if members else _offsets
-    with Rows(_MEMBER if members else _OFFSET, as_json) as rows:
+    columns, work = {"offsets": (_OFFSET, _offsets), "members": (_MEMBER, _members), "state": (_STATE, _state)}[what]
+    with Rows(columns, as_json) as rows:
         for row in run(work(groups, bootstrap_server)):
             rows.add(row)
+
+
+@command.command(short_help="Print why a group rebalanced, and whom it waited for.")
+@click.argument("group")
+@json_option
+@bootstrap_option
+def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
+    """Print the last rebalances of GROUP, the oldest first: when and why each began, how long members took to join and
+    the leader to assign, and whom the others waited for.
+
+    The broker remembers 16 rebalances a group, and none of before its start.
+
+    \b
+    Examples:
+      odradek groups explain delays
+      odradek groups explain delays --json
+    """
+
+    async def work() -> list[Any]:
+        from ...client import Admin
+
+        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+            return await admin.explain_group(group)
+
+    with Rows(_REBALANCE, as_json) as rows:
+        for each in run(work()):
+            rows.add(_as_object(each) if as_json else _as_row(each))
+
+
+def _as_row(each: Any) -> dict[str, Any]:
+    """A rebalance in one line, the causes at its end."""
+    return {
+        "began": datetime.fromtimestamp(each.began_ms / 1000).astimezone().isoformat(" ", "milliseconds"),
+        "took_ms": None if each.ended_ms is None else max(each.ended_ms - each.began_ms, 0),
+        "joins_ms": each.joins_ms,
+        "assignment_ms": each.assignment_ms,
+        "ending": each.ending,
+        "generation": each.generation if each.generation >= 0 else None,
+        "members": each.members,
+        "waited_for": [f"{wait.member_id} {wait.waited_ms} ms {wait.fate}" for wait in each.waited] or None,
+        "why": "; ".join([cause.text for cause in each.causes] + [f"{each.more_causes} more"] * bool(each.more_causes)),
+    }
+
+
+def _as_object(each: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(each)
+
+
+@command.command(short_help="Delete groups that have no members.")
+@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@bootstrap_option
+def delete(groups: tuple[str, ...], bootstrap_server: str) -> None:
+    """Delete each GROUP with all offsets that it has committed. A group that has members is refused.
+
+    \b
+    Example:
+      odradek groups delete delays
+    """
+
+    async def work() -> None:
+        from ...client import Admin
+
+        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+            await admin.delete_groups(*groups)
+
+    run(work())
+
+
+@command.command("delete-offsets", short_help="Forget offsets that a group has committed.")
+@click.argument("group")
+@places_option("Whose offsets; repeatable.", required=True)
+@bootstrap_option
+def delete_offsets(group: str, topics: tuple[str, ...], bootstrap_server: str) -> None:
+    """Forget the offsets of GROUP in a topic, or in some of its partitions. Topics that a member of the group reads are
+    refused.
+
+    \b
+    Examples:
+      odradek groups delete-offsets delays --topic flights
+      odradek groups delete-offsets delays --topic flights:0,3
+    """
+
+    async def work() -> None:
+        from ...client import Admin
+
+        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+            await admin.delete_group_offsets(group, await places_of(admin, topics))
+
+    run(work())
+
+
+async def _state(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
+    from ...client import Admin
+
+    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+        described = await admin.describe_groups(*groups)
+    return [
+        {
+            "group": name,
+            "state": group.state,
+            "strategy": group.protocol,
+            "protocol_type": group.protocol_type,
+            "members": len(group.members),
+        }
+        for name, group in described.items()
+    ]
 
 
 async def _members(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
