@@ -99,7 +99,9 @@ def _admit(group: Group, member_id: str, event: Join, outcome: Outcome, now_ms: 
     group.roster.joins[member_id] = event.token
     group.grew = True
     group.heard(member, outcome, now_ms)
-    rebalance.trigger(group, [member.cause(CauseKind.JOINED, event.reason)], outcome, now_ms)
+    # "need to re-join with the given member-id: ..." is what Java says here, and says nothing.
+    reason = None if event.reason and member_id in event.reason else event.reason
+    rebalance.trigger(group, [member.cause(CauseKind.JOINED, reason)], outcome, now_ms)
 
 
 # Members that join again.
