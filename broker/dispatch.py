@@ -44,6 +44,10 @@ class Route(NamedTuple):
         return self.min_version if self.offered_from is None else self.offered_from
 
 
+# All but Produce carries values, read one by one: some 10 MB a second, and nobody else has a turn meanwhile. The
+# largest that clients send are the assignments and commits of very large groups, a few MB.
+MAX_VALUES_BYTES = 8 * 1024 * 1024
+
 # Adding a line here is the only way to offer an API; tests/broker/test_dispatch.py holds every pair against a test.
 ROUTES = (
     # Versions 0-2 carry the legacy message sets: named as Kafka names them (older librdkafka compresses only then),
@@ -111,6 +115,9 @@ class Dispatcher:
         except DecodeError as error:
             raise CloseConnection(f"a request header that cannot be read: {error}") from error
         decode, handle = self._ready.get((header.api_key, header.api_version)) or self._prepare(header)
+        if len(data) > MAX_VALUES_BYTES and header.api_key != ApiKey.PRODUCE:
+            why = f"a {_name(header)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
+            raise CloseConnection(why)
         try:
             request, end = decode(data, offset)
             if end != len(data):

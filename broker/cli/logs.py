@@ -1,7 +1,8 @@
 """Logging to standard error: lines for people, or one JSON object a line for machines.
 
 A JSON line has `time` (UTC, ISO 8601, milliseconds), `level`, `logger`, `message`, whatever was passed as `extra`, and
-`exception` where there is one. Promise: one event is one line in JSON, whatever its text contains.
+`exception` where there is one. Promise: one event is one line, whatever its text contains; but for people, what a
+programmer has to look at (a traceback) takes lines of its own.
 """
 
 import logging
@@ -12,6 +13,8 @@ from typing import Any
 FORMATS = ("human", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
+# Names of groups and clients come from outside: they must not be able to begin a line of their own, nor to colour it.
+_ON_ONE_LINE = {code: ascii(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -28,7 +31,8 @@ class _Human(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         name = record.name.removeprefix("odradek.").removeprefix("broker.")
-        line = f"{stamp}.{int(record.msecs):03d} {record.levelname:<7} {name}: {record.getMessage()}"
+        message = record.getMessage().translate(_ON_ONE_LINE)
+        line = f"{stamp}.{int(record.msecs):03d} {record.levelname:<7} {name}: {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

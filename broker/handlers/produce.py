@@ -40,14 +40,28 @@ Unflushed = list[tuple[Partition, PartitionProduceResponse]]
 _log = logging.getLogger(__name__)
 
 
+class _Round:
+    """One request while its batches are appended."""
+
+    __slots__ = ("broker", "context", "refused", "request", "unflushed")
+
+    def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
+        self.broker = broker
+        self.context = context
+        self.request = request
+        self.unflushed: Unflushed = []
+        # What the log is told, and of how many partitions: a request of thousands is one line all the same.
+        self.refused: list[str] = []
+
+
 def handle(
     broker: "Broker", context: RequestContext, request: ProduceRequest
 ) -> "ProduceResponse | asyncio.Future[ProduceResponse] | None":
     """Appends each partition's batch; one partition's error is no other's."""
     response = ProduceResponse()
-    unflushed: Unflushed = []
+    work = _Round(broker, context, request)
     for data in request.topic_data:
-        answers = [_append(broker, context, request, data, each, unflushed) for each in data.partition_data]
+        answers = [_append(work, data, each) for each in data.partition_data]
         if answers:
             response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
     if len(response.responses) > 1:
@@ -55,8 +69,11 @@ def handle(
     if request.acks == 0:
         _close_if_failed(response)
         return None
-    if unflushed:
-        return asyncio.ensure_future(_flushed(broker, unflushed, response))
+    if work.refused:
+        more = f" (and {len(work.refused) - 1} more)" if len(work.refused) > 1 else ""
+        _log.warning("%s: a batch for %s%s", context.connection.name, work.refused[0], more)
+    if work.unflushed:
+        return asyncio.ensure_future(_flushed(broker, work.unflushed, response))
     return response
 
 
@@ -81,31 +98,24 @@ async def _flushed(broker: "Broker", unflushed: Unflushed, response: ProduceResp
     return response
 
 
-def _append(
-    broker: "Broker",
-    context: RequestContext,
-    request: ProduceRequest,
-    data: TopicProduceData,
-    asked: PartitionProduceData,
-    unflushed: Unflushed,
-) -> PartitionProduceResponse:
+def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -> PartitionProduceResponse:
     try:
-        partition = _partition(broker, context, request, data, asked.index)
+        partition = _partition(work.broker, work.context, work.request, data, asked.index)
         if asked.records is None:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch a partition, not null"
             )
-        appended = partition.append(asked.records, context.api_version)  # type: ignore[arg-type]
+        appended = partition.append(asked.records, work.context.api_version)  # type: ignore[arg-type]
     except KafkaError as error:
         if error.code not in _EVERYDAY:
             topic = data.name or uuid_to_text(data.topic_id)
-            _log.warning("%s: a batch for %s-%d refused: %s", context.connection.name, topic, asked.index, error)
+            work.refused.append(f"{topic}-{asked.index} refused: {error}")
         return _refusal(asked.index, error)
     answer = PartitionProduceResponse(
         asked.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
     )
     if partition.must_flush:
-        unflushed.append((partition, answer))
+        work.unflushed.append((partition, answer))
     return answer
 
 
