@@ -159,7 +159,9 @@ async def test_two_thousand_connections_in_a_row_are_all_answered(process: Broke
             client.close()
 
 
-async def test_out_of_file_descriptors_it_goes_on_when_there_are_some_again(process: BrokerProcess, many_files: None) -> None:
+async def test_out_of_descriptors_it_goes_on_once_there_are_some_again(
+    process: BrokerProcess, many_files: None
+) -> None:
     process.start()
     assert process._process is not None
     pid = process._process.pid

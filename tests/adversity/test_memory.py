@@ -1,0 +1,111 @@
+"""What clients can make the broker hold: its resident memory, seen from outside, while others are served."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from struct import pack
+
+import pytest
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.raw import Raw, batch_of
+
+MIB = 1024 * 1024
+WAIT_S = 20
+
+# Each starts a process and looks at it from outside: which loop the test itself runs on says nothing about it.
+pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
+
+
+@pytest.fixture(autouse=True)
+def many_files() -> Iterator[None]:
+    """Thousands of sockets in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+async def served(process: BrokerProcess) -> AsyncIterator[BrokerProcess]:
+    """A running broker that has a topic of 12 MB, and a client that is served at the end as at the beginning."""
+    process.start()
+    async with await Raw.connect(process.address) as neighbour:
+        await neighbour.create_topic("t")
+        for _ in range(12):
+            await neighbour.produce("t", batch_of(b"x" * 1_000_000))
+        yield process
+        assert (await neighbour.produce("t", batch_of(b"after"))).base_offset == 12
+
+
+def resident_bytes(process: BrokerProcess) -> int:
+    assert process._process is not None
+    for line in Path(f"/proc/{process._process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+def fetch_all() -> FetchRequest:
+    wanted = [FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=50 * MIB)])]
+    return FetchRequest(max_wait_ms=0, max_bytes=50 * MIB, topics=wanted)
+
+
+async def arrived(process: BrokerProcess) -> None:
+    """Returns when all that was sent before has been read: the broker goes round its connections in turn."""
+    for _ in range(3):
+        async with asyncio.timeout(WAIT_S), await Raw.connect(process.address) as raw:
+            await raw.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
+
+
+async def test_lengths_that_were_only_announced_cost_next_to_nothing(served: BrokerProcess) -> None:
+    before = resident_bytes(served)
+    clients = [await Raw.connect(served.address) for _ in range(500)]
+    for client in clients:
+        client.send_bytes(pack(">i", 100 * MIB) + b"0123456789")
+    await arrived(served)
+    # 500 first buffers of 64 KiB are 31 MiB, and 100 MiB each would be 49 GiB.
+    assert resident_bytes(served) - before < 64 * MIB
+    for client in clients:
+        client.close()
+
+
+async def test_a_client_that_asks_ten_thousand_times_and_never_reads(served: BrokerProcess) -> None:
+    before = resident_bytes(served)
+    async with await Raw.connect(served.address) as deaf:
+        deaf._reader._transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(10_000):
+            deaf.send(ApiKey.FETCH, 11, fetch_all())
+        await arrived(served)
+        assert resident_bytes(served) - before < 24 * MIB
+
+
+async def test_clients_that_never_read_cost_a_few_megabytes_each(served: BrokerProcess) -> None:
+    before = resident_bytes(served)
+    clients = [await Raw.connect(served.address) for _ in range(30)]
+    for client in clients:
+        client._reader._transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(10):
+            client.send(ApiKey.FETCH, 11, fetch_all())
+    await arrived(served)
+    assert resident_bytes(served) - before < 30 * 3 * MIB
+    for client in clients:
+        client.close()
+
+
+async def test_clients_that_come_and_go_leave_nothing(served: BrokerProcess) -> None:
+    async def come_and_go(times: int) -> None:
+        for at in range(times):
+            async with await Raw.connect(served.address) as raw:
+                await raw.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
+                raw.send(ApiKey.FETCH, 11, fetch_all())
+                if at % 2:
+                    raw.send_bytes(b"\0\0\1\0half a frame")
+
+    await come_and_go(500)
+    before = resident_bytes(served)
+    await come_and_go(2000)
+    assert resident_bytes(served) - before < 8 * MIB
