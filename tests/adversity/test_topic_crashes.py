@@ -204,6 +204,10 @@ class TestSameNameAgain:
 
 
 class TestFullDisk:
+    @pytest.fixture(autouse=True)
+    def untroubled(self) -> None:
+        """Here errors are what the log should show."""
+
     def test_a_topic_that_cannot_be_made_never_was(self, tmp_path: Path) -> None:
         disk = FaultyDisk()
         node = Node(tmp_path / "data", disk)
