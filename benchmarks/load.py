@@ -29,6 +29,10 @@ TOPIC = "bench"
 _LENGTH = struct.Struct(">i")
 
 
+class Refused(Exception):
+    """The broker answered with an error."""
+
+
 class Wire:
     """A blocking connection that sends ready-made frames and counts answers."""
 
@@ -136,7 +140,7 @@ def check_produced(wire: Wire, data: bytes) -> int:
     answer = frame.decode_response(bytes(wire.receive()), ProduceResponse, 9)[1]
     partition = answer.responses[0].partition_responses[0]
     if partition.error_code:
-        raise SystemExit(f"produce failed: error {partition.error_code} {partition.error_message}")
+        raise Refused(f"produce failed: error {partition.error_code} {partition.error_message}")
     return partition.base_offset
 
 

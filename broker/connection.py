@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 
 # Requests answered in one turn before others get theirs: about a millisecond of work.
 FRAMES_PER_TURN = 64
-# Written at once from a file; also what a client that stops reading can cost beyond the high mark.
-CHUNK_BYTES = 1024 * 1024
+# A range of a file is read whole up to this size: one read, one write.
+WHOLE_BYTES = 1024 * 1024
+# A larger one goes in pieces that stay in the CPU's cache between read and write: the client takes one while the next
+# is read. Either is what a client that stops reading can cost beyond the high mark.
+CHUNK_BYTES = 256 * 1024
 # Answers are handed to the transport when this much has gathered, or when nothing more can be answered now.
 GATHER_BYTES = 256 * 1024
 # The transport calls `pause_writing` above the high mark and `resume_writing` below the low one.
-WRITE_HIGH_BYTES = 512 * 1024
-WRITE_LOW_BYTES = 128 * 1024
+WRITE_HIGH_BYTES = 1024 * 1024
+WRITE_LOW_BYTES = 512 * 1024
 # The first buffer for a frame that did not come whole, and by how much it grows when bytes have filled it.
 FIRST_BUFFER_BYTES = 64 * 1024
 BUFFER_GROWTH = 4
@@ -315,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
         while outbox and not self._write_paused:
             piece = outbox.popleft()
             if isinstance(piece, FileRange):
-                if len(piece) > CHUNK_BYTES:
+                if len(piece) > WHOLE_BYTES:
                     outbox.appendleft(
                         FileRange(piece.file, piece.position + CHUNK_BYTES, len(piece) - CHUNK_BYTES, piece.disk)
                     )
