@@ -36,6 +36,8 @@ from .topics import OFFSETS_TOPIC, Topic, Topics
 STOP_DEADLINE_S = 3.0
 # What is not on disk yet gets this long to get there. Both together stay under the 10 s that an operator is promised.
 CLOSE_DEADLINE_S = 5.0
+# Where thousands of partitions were written to, one fsync after the other would take longer than that.
+CLOSING_THREADS = 16
 # A checkpoint is some fsyncs: asked for more often than this, it would be all that the disk does.
 MIN_CHECKPOINT_INTERVAL_MS = 100
 
@@ -275,7 +277,7 @@ class Broker:
 
     async def _close_logs(self, at_work: "list[asyncio.Future[None]]", data_dir: DataDir) -> None:
         await asyncio.wait(at_work)
-        await _in_thread(self.topics.close)
+        await asyncio.gather(*map(_in_thread, self.topics.closers(CLOSING_THREADS)))
         self.topics.checkpoint()()
         data_dir.mark_clean()
 

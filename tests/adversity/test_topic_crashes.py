@@ -54,7 +54,8 @@ class Node:
         return sorted(each.name for each in self.directory.iterdir() if each.is_dir() and each.name.endswith(suffix))
 
     def stop(self) -> None:
-        self.topics.close()
+        for close in self.topics.closers(1):
+            close()
         self.topics.checkpoint()()
         self.metadata.close()
 
