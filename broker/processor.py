@@ -23,6 +23,9 @@ SCRATCH_BYTES = 256 * 1024
 _POOLED_BUFFERS = 4
 _POOLED_BYTES = 4 * 1024 * 1024
 
+# However short connections.max.idle.ms is, looking who is idle must not be all that the broker does.
+_IDLE_CHECK_MS = 10
+
 _log = logging.getLogger(__name__)
 
 
@@ -128,7 +131,7 @@ class Processor:
             return
         self._idle_check_armed = True
         oldest_ms = min(each.last_active_ms for each in self.connections)
-        self._timers.at(oldest_ms + idle_ms, self._close_idle)
+        self._timers.at(max(oldest_ms + idle_ms, self.clock.monotonic_ms() + _IDLE_CHECK_MS), self._close_idle)
 
     def _close_idle(self) -> None:
         self._idle_check_armed = False

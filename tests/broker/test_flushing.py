@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from odradek.broker import Broker, BrokerConfig
+from odradek.broker import Broker, BrokerConfig, server
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -285,3 +285,18 @@ async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_com
         await until(lambda: not broker._at_work)
         assert "t 0 2" in (config.data_dir / "recovery-point-offset-checkpoint").read_text()
     assert len(errors(caplog)) == 1
+
+
+async def test_a_disk_that_does_not_answer_keeps_no_stop_for_ever(
+    config: BrokerConfig, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "CLOSE_DEADLINE_S", 0.05)
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        await raw.produce("t", batch_of(b"x"))
+        disk.gate.clear()
+    assert "not all is on disk" in caplog.text
+    assert not (config.data_dir / ".kafka_cleanshutdown").exists()
+    disk.gate.set()
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.fetch("t", 0)).high_watermark == 1
