@@ -7,7 +7,6 @@ import pytest
 import uvloop
 from hypothesis import settings
 
-
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("odradek", deadline=None)
 settings.load_profile("odradek")

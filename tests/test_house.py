@@ -90,6 +90,11 @@ def test_lower_floors_need_no_loop_clock_or_wire(wing: str) -> None:
     assert {path: names for path, names in found.items() if names} == {}
 
 
+def test_imports_inside_the_wings_are_relative() -> None:
+    # A rule of ruff's would take a checkout named `odradek` for the package and find every relative import absolute.
+    assert [name_of(path) for path in MODULES if "odradek" in imported(path)] == []
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_errors_are_typed(path: Path) -> None:
     bare = [

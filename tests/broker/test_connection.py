@@ -1,4 +1,4 @@
-"""Connections and processors over real sockets, with a dispatch that the test writes: framing, order, bounds, fairness."""
+"""Connections and processors over real sockets, with a dispatch that the test writes: framing, order, bounds."""
 
 import asyncio
 import contextlib
@@ -310,5 +310,3 @@ async def test_an_idle_connection_is_closed() -> None:
     writer.close()
     listening.close()
     timers.close()
-
-
