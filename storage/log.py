@@ -91,6 +91,13 @@ class Log:
         """Of the log files together."""
         return sum(segment.size for segment in self._segments)
 
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go by `config` from the next append on: a segment that is too large for it is rolled then, not cut.
+
+        Unflushed records are measured by it at once: ask needs_flush().
+        """
+        self.config = config
+
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:

@@ -539,3 +539,15 @@ def test_a_log_of_the_longest_name_can_be_set_aside(tmp_path: Path) -> None:
         log = Log.open(tmp_path / f"{'n' * 249}-0", LogConfig(), clean=True, now_ms=0)
         log.set_aside()
         assert log.directory.name.endswith(f".{number}-delete")
+
+
+def test_a_log_that_is_reconfigured_goes_by_the_new_config_from_the_next_append_on(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, LogConfig(), clean=False, now_ms=0)
+    for offset in (0, 1):
+        append(log, batch(offset, size=100))
+    assert not log.needs_flush(0)
+    log.reconfigure(LogConfig(segment_bytes=250, flush_messages=2))
+    assert log.needs_flush(0)
+    append(log, batch(2, size=100))
+    assert sorted(each.name for each in tmp_path.glob("*.log"))[-1] == "00000000000000000002.log"
+    log.close()
