@@ -71,6 +71,7 @@ ROUTES = (
     Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
     Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
+    Route(ApiKey.CREATE_PARTITIONS, 0, 3),
     Route(ApiKey.DELETE_GROUPS, 0, 2),
     Route(ApiKey.OFFSET_DELETE, 0, 0),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),

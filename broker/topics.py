@@ -10,6 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ..protocol.errors import ErrorCode, KafkaError
@@ -88,6 +89,8 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         # Topics that have a record, but not all of their directories yet.
         self._coming: dict[str, Creation] = {}
+        # Topics that are served and have partitions on their way.
+        self._growing: dict[str, Creation] = {}
 
     def __iter__(self) -> Iterable[Topic]:
         return iter(self._by_name.values())
@@ -134,6 +137,33 @@ class Topics:
         """The topic of that name that is being made, or None."""
         return self._coming.get(name)
 
+    def begin_growth(self, topic: Topic, partitions: int) -> Creation:
+        """Raises a topic's number of partitions: the record is written, the caller has the partitions made.
+
+        INVALID_PARTITIONS for a number that is not higher or cannot be, REASSIGNMENT_IN_PROGRESS while others are made.
+        """
+        self.check_growth(topic, partitions)
+        if self._checkpoints.may_name(topic.name):
+            self.checkpoint()()
+        record = replace(self._metadata.topics[topic.name], partitions=partitions)
+        self._metadata.put_topic(record)
+        creation = self._growing[topic.name] = Creation(self, record, topic.config, topic)
+        return creation
+
+    def check_growth(self, topic: Topic, partitions: int) -> None:
+        """As `begin_growth`, without doing it."""
+        if topic.name in self._growing:
+            why = f"Topic '{topic.name}' is being given partitions already."
+            raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
+        have = len(topic.partitions)
+        if partitions <= have:
+            more = "that many" if partitions == have else "more"
+            why = f"Topic '{topic.name}' has {more} already: {have} partitions, and {partitions} were asked for."
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+        if partitions > MAX_PARTITIONS_PER_TOPIC:
+            why = f"Number of partitions must be at most {MAX_PARTITIONS_PER_TOPIC}, not {partitions}."
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+
     def check_new(self, name: str, partitions: int) -> None:
         """Refuses a name out of rule, a name taken, and a number of partitions that cannot be."""
         check_name(name)
@@ -152,6 +182,9 @@ class Topics:
 
     def delete(self, topic: Topic) -> None:
         """The topic is gone at once; the caller removes its files (`Log.delete`), which may take a while."""
+        growth = self._growing.pop(topic.name, None)
+        if growth is not None:
+            topic.partitions.extend(growth.give_up())
         self._metadata.delete_topic(topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
@@ -189,6 +222,31 @@ class Topics:
         except StorageError as error:
             _log.error("topic %s could be neither created nor taken back: %s", record.name, error.message)
 
+    def extend(self, topic: Topic, partitions: list[Partition]) -> Topic:
+        """The partitions that a topic lacked are made: from here on they are served."""
+        self._dirs.sync()
+        del self._growing[topic.name]
+        topic.record = self._metadata.topics[topic.name]
+        topic.partitions.extend(partitions)
+        for partition in partitions:
+            apply_config(partition, topic.config)
+        _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
+        return topic
+
+    def take_back_growth(self, topic: Topic, partitions: list[Partition]) -> None:
+        """A partition could not be made: the topic stays as it was. If not even that can be said, the next start
+        makes it.
+        """
+        del self._growing[topic.name]
+        have = len(topic.partitions)
+        try:
+            for partition in partitions:
+                partition.log.delete()
+            self._dirs.unmake(topic.name, have + len(partitions))
+            self._metadata.put_topic(replace(self._metadata.topics[topic.name], partitions=have))
+        except StorageError as error:
+            _log.error("topic %s could be neither grown nor left as it was: %s", topic.name, error.message)
+
     # Start and stop.
 
     def open_all(self, clean: bool) -> None:
@@ -208,7 +266,7 @@ class Topics:
 
     def abandon_creations(self) -> None:
         """The broker stops: nobody waits any more for a topic that is being made."""
-        for creation in self._coming.values():
+        for creation in (*self._coming.values(), *self._growing.values()):
             creation.abandon()
 
     def closers(self, count: int) -> list[Callable[[], None]]:
@@ -259,8 +317,7 @@ class Topics:
         partition = Partition(
             record.name, index, log, self._metadata.leader_epoch, self._clock, self._purgatory, self._flusher
         )
-        partition.max_message_bytes = config.max_message_bytes
-        partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
+        apply_config(partition, config)
         return partition
 
     def _topic_config(self, configs: dict[str, str]) -> TopicConfig:
@@ -287,6 +344,14 @@ def _close(partitions: list[Partition]) -> None:
             failure = failure or error
     if failure is not None:
         raise failure
+
+
+def apply_config(partition: Partition, config: TopicConfig) -> None:
+    """The one way by which a topic's configs reach a partition, when it is opened and when they change."""
+    log = partition.log
+    log.reconfigure(_log_config(config, log.config.producer_id_expiration_ms))
+    partition.max_message_bytes = config.max_message_bytes
+    partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
 
 
 def _log_config(config: TopicConfig, producer_id_expiration_ms: int) -> LogConfig:

@@ -148,10 +148,20 @@ APIS: dict[ApiKey, Api] = {
     ApiKey.DELETE_TOPICS: _api("1-6", "4+"),
     ApiKey.INIT_PRODUCER_ID: _api("0-6", "2+"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _api("2-4", "4+"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _api("0-5", "3+"),
+    ApiKey.ADD_OFFSETS_TO_TXN: _api("0-4", "3+"),
+    ApiKey.END_TXN: _api("0-5", "3+"),
     ApiKey.DESCRIBE_CONFIGS: _api("1-4", "4+"),
+    ApiKey.ALTER_CONFIGS: _api("0-2", "2+"),
+    ApiKey.CREATE_PARTITIONS: _api("0-3", "2+"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _api("0-1", "1+"),
     ApiKey.DELETE_GROUPS: _api("0-2", "2+"),
     ApiKey.OFFSET_DELETE: _api("0", "none"),
     ApiKey.DESCRIBE_CLUSTER: _api("0-2", "0+"),
+    ApiKey.LIST_CONFIG_RESOURCES: _api("0-1", "0+"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api("0", "0+"),
+    ApiKey.DESCRIBE_TRANSACTIONS: _api("0", "0+"),
+    ApiKey.LIST_TRANSACTIONS: _api("0-2", "0+"),
 }
 """The APIs that have a module of their name in messages/. InitProducerId 6 is one that Kafka 4.3.1 does not offer."""
 
