@@ -10,7 +10,7 @@ server.properties file written for Kafka should start Odradek; only what would b
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, 
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]*)):(?P<port>\d{1,5})"
@@ -59,9 +60,26 @@ def _check_one_dir(dirs: tuple[str, ...]) -> str | None:
     return None if dirs and dirs[0] else "must name a directory"
 
 
+def check_gzip_level(level: int) -> str | None:
+    """Why a level is none of gzip's, or None: 0, which stores without compressing, is not among Kafka's."""
+    return "must be from 1 to 9, or -1" if level == 0 else None
+
+
 def _check_protocol_map(text: str) -> str | None:
     pairs = [pair.split(":") for pair in text.split(",")] if text else []
     return None if all(len(pair) == 2 and all(pair) for pair in pairs) else "must be NAME:PROTOCOL, separated by commas"
+
+
+@dataclass(slots=True)
+class Dynamic:
+    """Configs that were changed while the broker runs, by name: for this broker, and for every broker of the cluster.
+
+    They are stronger than what the broker was started with, `started`, which holds the values that they took over.
+    """
+
+    broker: Mapping[str, str] = field(default_factory=dict[str, str])
+    cluster: Mapping[str, str] = field(default_factory=dict[str, str])
+    started: dict[str, Value] = field(default_factory=dict[str, Value])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,23 +117,34 @@ class BrokerConfig:
     )
     log_dirs: tuple[str, ...] | None = setting(Kind.LIST, None, "The data directory: one.", check=_check_one_dir)
     log_segment_bytes: int = setting(
-        Kind.INT, 1 << 30, "A segment file is closed and the next begun at this size.", low=1 << 20
+        Kind.INT, 1 << 30, "A segment file is closed and the next begun at this size.", low=1 << 20, dynamic=True
     )
     log_roll_ms: int | None = setting(
-        Kind.LONG, None, "A segment is closed when its first record is this old. Stronger than log.roll.hours.", low=1
+        Kind.LONG,
+        None,
+        "A segment is closed when its first record is this old. Stronger than log.roll.hours.",
+        low=1,
+        dynamic=True,
     )
     log_roll_hours: int = setting(Kind.INT, 168, "A segment is closed when its first record is this old.", low=1)
     log_index_interval_bytes: int = setting(
-        Kind.INT, 4096, "An index entry is written about every so many bytes of records.", low=0
+        Kind.INT, 4096, "An index entry is written about every so many bytes of records.", low=0, dynamic=True
     )
     log_index_size_max_bytes: int = setting(
-        Kind.INT, 10 << 20, "A segment is closed when its index has reached this size.", low=4
+        Kind.INT, 10 << 20, "A segment is closed when its index has reached this size.", low=4, dynamic=True
     )
     log_flush_interval_messages: int = setting(
-        Kind.LONG, LONG_MAX, "Records of a partition are forced to disk (fsync) after so many of them.", low=1
+        Kind.LONG,
+        LONG_MAX,
+        "Records of a partition are forced to disk (fsync) after so many of them.",
+        low=1,
+        dynamic=True,
     )
     log_flush_interval_ms: int | None = setting(
-        Kind.LONG, None, "Records of a partition are forced to disk (fsync) when the oldest has waited this long."
+        Kind.LONG,
+        None,
+        "Records of a partition are forced to disk (fsync) when the oldest has waited this long.",
+        dynamic=True,
     )
     log_flush_offset_checkpoint_interval_ms: int = setting(
         Kind.INT, 60_000, "How often it is noted up to where each partition is on disk for certain.", low=0
@@ -125,8 +154,43 @@ class BrokerConfig:
         "CreateTime",
         "A record's timestamp: the producer's (CreateTime) or the moment of the append (LogAppendTime).",
         choices=("CreateTime", "LogAppendTime"),
+        dynamic=True,
     )
-    message_max_bytes: int = setting(Kind.INT, (1 << 20) + 12, "The largest record batch that is accepted.", low=0)
+    log_message_timestamp_before_max_ms: int = setting(
+        Kind.LONG,
+        LONG_MAX,
+        "How far behind the broker's clock a producer's timestamp may lie. Any but the default has every record read.",
+        low=0,
+        dynamic=True,
+    )
+    log_message_timestamp_after_max_ms: int = setting(
+        Kind.LONG, 3_600_000, "How far ahead of the broker's clock a producer's timestamp may lie.", low=0, dynamic=True
+    )
+    compression_type: str = setting(
+        Kind.STRING,
+        "producer",
+        "The codec of what is stored: the producer's own, or one that the broker compresses with where it is another.",
+        choices=COMPRESSION_TYPES,
+        dynamic=True,
+    )
+    compression_gzip_level: int = setting(
+        Kind.INT,
+        -1,
+        "The level where the broker compresses with gzip; -1 is zlib's own.",
+        low=-1,
+        high=9,
+        check=check_gzip_level,
+        dynamic=True,
+    )
+    compression_lz4_level: int = setting(
+        Kind.INT, 9, "The level where the broker compresses with lz4.", low=1, high=17, dynamic=True
+    )
+    compression_zstd_level: int = setting(
+        Kind.INT, 3, "The level where the broker compresses with zstd.", low=-131072, high=22, dynamic=True
+    )
+    message_max_bytes: int = setting(
+        Kind.INT, (1 << 20) + 12, "The largest record batch that is accepted.", low=0, dynamic=True
+    )
     # -- topics
     num_partitions: int = setting(Kind.INT, 1, "Partitions of a topic that was created without a number.", low=1)
     default_replication_factor: int = setting(
@@ -155,9 +219,9 @@ class BrokerConfig:
     connections_max_idle_ms: int = setting(
         Kind.LONG, 600_000, "A connection with no request for this long is closed. Negative: never."
     )
-    max_connections: int = setting(Kind.INT, INT_MAX, "Connections over this number are refused.", low=0)
+    max_connections: int = setting(Kind.INT, INT_MAX, "Connections over this number are refused.", low=0, dynamic=True)
     max_connections_per_ip: int = setting(
-        Kind.INT, INT_MAX, "Connections from one address over this number are refused.", low=0
+        Kind.INT, INT_MAX, "Connections from one address over this number are refused.", low=0, dynamic=True
     )
     fetch_max_bytes: int = setting(
         Kind.INT, 55 << 20, "A fetch is answered with no more than this, but for its first batch.", low=1024
@@ -188,10 +252,16 @@ class BrokerConfig:
         Kind.LONG, 600_000, "How often the groups are searched for offsets to drop.", low=1
     )
     producer_id_expiration_ms: int = setting(
-        Kind.INT, 86_400_000, "A producer's sequence numbers are forgotten after it was silent for this long.", low=1
+        Kind.INT,
+        86_400_000,
+        "A producer's sequence numbers are forgotten after it was silent for this long.",
+        low=1,
+        dynamic=True,
     )
     # Invariant: the names that were given as texts, for DescribeConfigs' sources; a subset of the table's names.
     given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    # What was changed while the broker runs. Invariant: `alter` alone writes it, and the fields that follow it.
+    dynamic: Dynamic = field(default_factory=Dynamic, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for declared in SETTINGS.values():
@@ -235,22 +305,59 @@ class BrokerConfig:
         """By listener name the address that clients are told; one that is missing tells the client's own."""
         return {each.name: each for each in map(parse_endpoint, self.advertised_listeners or ())}
 
+    def alter(self, broker: Mapping[str, str], cluster: Mapping[str, str]) -> set[str]:
+        """Takes over what is changed for this broker and for the cluster: from here on these alone are.
+
+        The names whose value is another now. ConfigError where one, or two together, cannot be: nothing has changed.
+        """
+        texts = {**cluster, **broker}
+        values = {**self.dynamic.started, **{name: SETTINGS[name].parse(text) for name, text in texts.items()}}
+        altered = replace(self, **{SETTINGS[name].attribute: value for name, value in values.items()})
+        changed = {name for name in values if values[name] != getattr(self, SETTINGS[name].attribute)}
+        started = {name: self._started(name) for name in texts}
+        self.dynamic.broker, self.dynamic.cluster, self.dynamic.started = dict(broker), dict(cluster), started
+        for name in changed:
+            attribute = SETTINGS[name].attribute
+            object.__setattr__(self, attribute, getattr(altered, attribute))
+        return changed
+
     def source(self, name: str) -> Source:
         """Where the value of a config comes from."""
-        declared = SETTINGS[name]
-        given = name in self.given or getattr(self, declared.attribute) != declared.default
+        if name in self.dynamic.broker:
+            return Source.DYNAMIC_BROKER_CONFIG
+        if name in self.dynamic.cluster:
+            return Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        given = name in self.given or self._started(name) != SETTINGS[name].default
         return Source.STATIC_BROKER_CONFIG if given else Source.DEFAULT_CONFIG
+
+    def _started(self, name: str) -> Value:
+        return self.dynamic.started.get(name, getattr(self, SETTINGS[name].attribute))
 
     def describe(self, names: Iterable[str] | None = None) -> list[ConfigEntry]:
         """The configs as DescribeConfigs shows them: all, or those of `names` that exist."""
         wanted = SETTINGS.keys() if names is None else [name for name in names if name in SETTINGS]
         return [self._entry(SETTINGS[name]) for name in wanted]
 
+    def describe_cluster(self, names: Iterable[str] | None = None) -> list[ConfigEntry]:
+        """What is changed for every broker of the cluster, as DescribeConfigs shows it."""
+        source = Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        return [
+            ConfigEntry(name, text, source, declared.kind, declared.doc, (Synonym(name, text, source),), False)
+            for name, text in self.dynamic.cluster.items()
+            if (declared := SETTINGS[name]) and (names is None or name in names)
+        ]
+
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """Where the value of a config could come from, strongest first: as given, then the default."""
+        """Where the value of a config could come from, strongest first: as changed, as given, then the default."""
         declared = SETTINGS[name]
-        text = declared.format(getattr(self, declared.attribute))
-        found = [Synonym(name, text, Source.STATIC_BROKER_CONFIG)] if self.source(name) != Source.DEFAULT_CONFIG else []
+        found: list[Synonym] = []
+        if name in self.dynamic.broker:
+            found.append(Synonym(name, self.dynamic.broker[name], Source.DYNAMIC_BROKER_CONFIG))
+        if name in self.dynamic.cluster:
+            found.append(Synonym(name, self.dynamic.cluster[name], Source.DYNAMIC_DEFAULT_BROKER_CONFIG))
+        started = self._started(name)
+        if name in self.given or started != declared.default:
+            found.append(Synonym(name, declared.format(started), Source.STATIC_BROKER_CONFIG))
         if declared.default is not None:
             found.append(Synonym(name, declared.format(declared.default), Source.DEFAULT_CONFIG))
         return tuple(found)
@@ -258,8 +365,9 @@ class BrokerConfig:
     def _entry(self, declared: Setting) -> ConfigEntry:
         value: Value = getattr(self, declared.attribute)
         name = declared.name
+        text, synonyms = declared.format(value), self.synonyms(name)
         return ConfigEntry(
-            name, declared.format(value), self.source(name), declared.kind, declared.doc, self.synonyms(name)
+            name, text, self.source(name), declared.kind, declared.doc, synonyms, read_only=not declared.dynamic
         )
 
     def _unite_ids(self) -> None:

@@ -39,6 +39,8 @@ class Source(IntEnum):
     """Where a value comes from, by DescribeConfigs' numbers (those that exist here)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
 
@@ -69,7 +71,7 @@ class Synonym:
 class ConfigEntry:
     """One config as DescribeConfigs shows it.
 
-    `read_only`: can only be given to a broker that starts. A topic's configs never are: its creation gives them.
+    `read_only`: can only be given to a broker that starts. A topic's configs never are.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Setting:
     well-typed value cannot be used, or None. `broker_synonyms` (topic configs only) are the broker's configs that give
     the default, strongest first, each with the factor that brings its unit to this one's. Where `acted_on` is false,
     Odradek does not act on the config yet: `default` is the one value that is true today, and no other is accepted.
+    `dynamic` (broker configs only): a change is acted on while the broker runs.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Setting:
     check: Callable[[Any], str | None] | None = None
     broker_synonyms: tuple[tuple[str, int], ...] = ()
     acted_on: bool = True
+    dynamic: bool = False
 
     @property
     def attribute(self) -> str:
@@ -230,9 +234,11 @@ def setting(
     choices: tuple[str, ...] = (),
     check: Callable[[Any], str | None] | None = None,
     broker_synonyms: tuple[tuple[str, int], ...] = (),
+    dynamic: bool = False,
 ) -> T:
     """Declares a config as a dataclass field. The field's name gives the config's (`_` for `.`)."""
-    declared = Setting("", kind, cast(Value, default), doc, low, high, choices, check, broker_synonyms)
+    value = cast(Value, default)
+    declared = Setting("", kind, value, doc, low, high, choices, check, broker_synonyms, dynamic=dynamic)
     return field(default=default, metadata={"setting": declared})
 
 
