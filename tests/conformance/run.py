@@ -1,8 +1,8 @@
-"""`make conformance`: other people's suites and tools against our broker, and one table.
+"""`make conformance`: other people's suites and tools against our broker, and one table; and docs/conformance.md.
 
     python tests/conformance/run.py [--only PART]
 
-Starts a broker of its own. librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools
+Starts a broker of its own, and notes what every client asks; a whole run writes docs/conformance.md (table.py). librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools
 need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot run is in the table as skipped, with
 the reason. Exit status 1 where something fails.
 """
@@ -10,6 +10,7 @@ the reason. Exit status 1 where something fails.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import confluent_kafka
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.conformance import librdkafka  # noqa: E402 -- a script: the path comes first
+from tests.conformance import librdkafka, table  # noqa: E402 -- a script: the path comes first
 from tests.support.clients import CODECS, Record, consume, create_topic, jars, produce  # noqa: E402
 from tests.support.process import BrokerProcess, broker_process, java  # noqa: E402
 
@@ -33,6 +34,9 @@ PROMISED = (
     *("DeleteTopics", "InitProducerId", "DescribeConfigs", "DescribeCluster"),
 )
 JAVA_WITHIN_S = 60
+CLIENTS_WITHIN_S = 900
+# It reads what this run writes.
+TABLE_TEST = "tests/conformance/test_table.py"
 LINES = [f"key{number}\tvalue {number} {'x' * number}" for number in range(50)]
 
 Row = tuple[str, str]
@@ -43,6 +47,7 @@ def main() -> None:
         "api-versions": api_versions,
         "console": console,
         "dump": dump_log_segments,
+        "clients": real_clients,
         "librdkafka": librdkafka_tests,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,6 +55,9 @@ def main() -> None:
     chosen = parser.parse_args().only or list(parts)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace"
+        trace.touch()
+        os.environ["ODRADEK_TEST_TRACE"] = str(trace)
         process = broker_process(Path(folder), num_partitions=4, group_initial_rebalance_delay_ms=0).start()
         try:
             for name in chosen:
@@ -58,6 +66,8 @@ def main() -> None:
                     print(f"{row[0]:<44} {row[1]}", file=sys.stderr, flush=True)
         finally:
             process.close()
+        if chosen == list(parts):
+            rows.append(write_page(Path(folder), trace))
     print_table(rows)
     sys.exit(any(not result.startswith(("passed", "skipped")) for _, result in rows))
 
@@ -68,6 +78,28 @@ def run_part(part: Callable[[BrokerProcess], Iterator[Row]], name: str, process:
         yield from part(process)
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
         yield name, f"failed: {error}"
+
+
+def real_clients(process: BrokerProcess) -> Iterator[Row]:
+    """The tests of this folder, which start brokers of their own."""
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "tests/conformance", "--ignore", TABLE_TEST]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=CLIENTS_WITHIN_S, check=False)
+    last = done.stdout.strip().splitlines()[-1:]
+    print(done.stdout[-2000:] if done.returncode else "", file=sys.stderr)
+    yield "real clients (tests/conformance)", f"{'failed' if done.returncode else 'passed'}: {''.join(last)}"
+
+
+def write_page(folder: Path, trace: Path) -> Row:
+    """docs/conformance.md, from what this run has seen."""
+    pairs = folder / "pairs"
+    os.environ.pop("ODRADEK_TEST_TRACE")
+    table.run_tests(pairs)
+    text = table.page(table.covered(pairs, [trace]))
+    table.PAGE.write_text(text)
+    results = table.held(text)
+    bad = [f"{key} v{version}" for (key, version), result in results.items() if result != "passed"]
+    row = f"docs/conformance.md: {len(results)} (API, version) pairs"
+    return row, f"failed: {', '.join(bad[:10])}" if bad else "passed"
 
 
 def print_table(rows: list[Row]) -> None:

@@ -1,8 +1,8 @@
 """What transactional producers and consumers did and saw, and what of it cannot be.
 
-A history is a list of events, each stamped by the machine's monotonic clock in the process that it happened in. A writer
-stamps before it asks (`Committing`) and after it is answered (`Ended`), a reader after it was handed a record, so an
-order of stamps is an order of facts. `check` needs no broker: it is a function of the history.
+A history is a list of events, stamped by the machine's monotonic clock in the process that they happened in: a writer
+stamps before it asks to commit, a reader after it was handed a record, so that an order of stamps is an order of facts.
+`check` needs no broker: it is a function of the history.
 
   lost          a committed transaction's record is not there, or a reader passed over it
   duplicated    a record is there at two offsets, or a reader was handed it twice
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 Transaction = tuple[str, int]
@@ -172,7 +173,7 @@ def _readers_saw_what_is_stored(facts: _Facts) -> Iterator[Fault]:
     """A reader goes through a partition once, in order: what it has passed it has been handed, exactly once."""
     for (reader, partition), reads in facts.reads.items():
         offsets = [read.offset for read in reads]
-        for before, after in zip(offsets, offsets[1:], strict=False):
+        for before, after in pairwise(offsets):
             if after <= before:
                 kind = "duplicated" if after in offsets[: offsets.index(before) + 1] else "reordered"
                 yield Fault(kind, f"{reader} was handed offset {after} of partition {partition} behind {before}")

@@ -18,6 +18,7 @@ from tests.support.lines import Lines
 READY_WITHIN_S = 20.0
 KAFKA_READY_WITHIN_S = 60.0
 STOPPED_WITHIN_S = 10.0
+TRACED = Path(__file__).parents[1] / "conformance" / "traced_broker.py"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
 
@@ -45,11 +46,16 @@ class BrokerProcess:
         return self
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-m", "odradek.broker", "serve"]
+        command = [sys.executable, *self.program(), "serve"]
         command += ["--listen", self.address, "--data-dir", str(self.data_dir)]
         for name, value in self.settings.items():
             command += ["--set", f"{name.replace('_', '.')}={value}"]
         return command
+
+    def program(self) -> list[str]:
+        """What Python runs. ODRADEK_TEST_TRACE names a file for what clients ask (traced_broker.py)."""
+        trace = os.environ.get("ODRADEK_TEST_TRACE")
+        return [str(TRACED), trace] if trace else ["-m", "odradek.broker"]
 
     def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
         """The address in the `ready` line, which is the first on standard output."""
