@@ -18,5 +18,10 @@ class LogConfig:
     # When needs_flush() says so; by default the operating system decides (and every roll asks for one).
     flush_messages: int = NEVER
     flush_ms: int = NEVER
+    # What retention goes by; negative: no bound.
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    # How long the files of segments that were taken away stay, for those who read them.
+    file_delete_delay_ms: int = 60_000
     # A broker's config in Kafka; it bounds the idempotence state of each log.
     producer_id_expiration_ms: int = 24 * 3600 * 1000

@@ -129,6 +129,17 @@ class Disk:
         with _translated("stat", file.path):
             return os.fstat(file.fd).st_size
 
+    def modified_ms(self, path: Path) -> int:
+        """Return when a file was last written to, in ms since 1970."""
+        with _translated("stat", path):
+            return path.stat().st_mtime_ns // 1_000_000
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """Return (size, what may still be written) in bytes of the volume that `path` lies on."""
+        with _translated("stat", path):
+            volume = os.statvfs(path)
+        return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
+
     def map(self, file: File, size: int) -> mmap.mmap:
         """Map the first `size` bytes for reading.
 

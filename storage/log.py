@@ -11,9 +11,10 @@ no more writes (LogClosed): what the kernel dropped cannot be brought back by tr
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -21,10 +22,12 @@ from threading import Lock
 from ..protocol.records.batch import BatchHeader
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
 from .epochs import LeaderEpochs
-from .errors import BatchTooLarge, DiskError, LogClosed, OffsetOutOfRange, OffsetsNotMonotonic, StorageError, TornWrite
+from .damage import Damage
+from .errors import BatchTooLarge, CorruptBatch, DiskError, LogClosed, OffsetOutOfRange, OffsetsNotMonotonic, StorageError, TornWrite
 from .files import DISK, Buffer, Disk, FileRange
 from .producers import ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
+from .retention import LogFacts, SegmentFacts
 from .segment import MAX_INT32, Segment
 
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
@@ -59,6 +62,7 @@ class Log:
         # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
         self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
+        self._retired: list[Segment] = []
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
 
     @classmethod
@@ -248,6 +252,8 @@ class Log:
                 continue
             position, header = found
             end = self._end_position(segments, slot, up_to)
+            if segment.damages:
+                end = min(end, segment.sound_end(position))
             wanted = max(max_bytes, header.size_bytes) if minimum_one else max_bytes
             if segment is not self._active:
                 self._keep_warm(segment)
@@ -260,7 +266,10 @@ class Log:
         following = segments[slot + 1].base_offset if slot + 1 < len(segments) else self.log_end_offset
         if up_to >= following:
             return segment.size
-        found = segment.find(up_to)
+        try:
+            found = segment.find(up_to)
+        except CorruptBatch as error:
+            return error.position
         return segment.size if found is None else found[0]
 
     def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
@@ -280,6 +289,18 @@ class Log:
                     return found
         return None
 
+    def starts_before(self, timestamp_ms: int | None, count: int) -> list[int]:
+        """Return where segments begin, newest first, at most `count`; with a time, those last written to by then.
+
+        That is all that clients before Kafka 0.10.1 can ask of time (ListOffsets 0).
+        """
+        segments = self._segments
+        while timestamp_ms is not None and segments:
+            if self._disk.modified_ms(segments[-1].path(LOG_SUFFIX)) <= timestamp_ms:
+                break
+            segments = segments[:-1]
+        return [max(each.base_offset, self.log_start_offset) for each in segments[::-1][:count]]
+
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
         best = max(self._segments, key=lambda segment: segment.max_timestamp[0])
@@ -287,20 +308,22 @@ class Log:
         found = best.find_time(timestamp_ms, self.log_start_offset, self.log_end_offset) if timestamp_ms >= 0 else None
         return found[:2] if found is not None else (-1, -1)
 
-    def iter_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    def iter_batches(
+        self, from_offset: int, passed: Callable[[Damage], object] | None = None
+    ) -> Iterator[tuple[BatchHeader, bytes]]:
         """Yield (header, bytes) of every batch from the one that holds `from_offset` to the present end.
 
-        That is how state is replayed.
+        That is how state is replayed. `passed` is told of what is damaged and goes on behind it; without it
+        CorruptBatch is raised.
         """
         segments, up_to = self._segments, self.log_end_offset
+        told = passed if passed is not None else _refuse
         for segment in segments[self._slot(segments, from_offset) :]:
-            found = segment.find(from_offset)
-            if found is None:
-                continue
-            for _, header, batch in segment.batches(found[0]):
+            for _, header, batch in segment.sound_batches(segment.offsets.lookup(from_offset)[1], told):
                 if header.base_offset >= up_to:
                     return
-                yield header, bytes(batch)
+                if header.last_offset >= from_offset:
+                    yield header, bytes(batch)
 
     @staticmethod
     def _slot(segments: tuple[Segment, ...], offset: int) -> int:
@@ -349,27 +372,73 @@ class Log:
         self.producers, offset = load_snapshot(self.directory, self.log_end_offset, self._disk)
         start = self.log_start_offset if offset is None else offset
         for segment in self._segments[self._slot(self._segments, start) :]:
-            found = segment.find(start)
-            for _, header in segment.headers(found[0]) if found else ():
+            for _, header in segment.sound_headers(start):
                 if header.base_offset >= start:
                     self.producers.apply(header, self._last_append_ms)
 
-    def advance_log_start(self, offset: int) -> None:
-        """Let the log begin at `offset` (DeleteRecords, retention); segments wholly below it are removed.
+    def advance_log_start(self, offset: int, max_segments: int = sys.maxsize) -> None:
+        """Let the log begin at `offset` (DeleteRecords, retention); it never goes back.
 
-        Never goes back.
+        Segments wholly below it retire: they are `.deleted` until the caller removes what take_retired() hands out.
+        More than `max_segments` of them stay for another call with the same offset.
         """
         self._writable()
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        if offset <= self.log_start_offset:
-            return
-        self.log_start_offset = offset
-        segments = list(self._segments)
-        while len(segments) > 1 and segments[1].base_offset <= offset:
-            self._drop(segments.pop(0))
-        self._segments = tuple(segments)
-        self.epochs.truncate_from_start(offset)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+        segments, gone = self._segments, 0
+        while gone < min(len(segments) - 1, max_segments) and segments[gone + 1].base_offset <= self.log_start_offset:
+            gone += 1
+        # Published first: a segment that keeps its name on a failing disk is below the start all the same.
+        self._segments = segments[gone:]
+        for segment in segments[:gone]:
+            self._retire(segment)
+
+    def begin_anew(self, now_ms: int) -> None:
+        """Let all that is in the log go: it begins at its end, with an empty segment. As advance_log_start."""
+        self._writable()
+        if self._active.size:
+            end = self.log_end_offset
+            # What it knows of its producers is in no batch any more.
+            write_snapshot(self.producers, self.directory, end, durable=False, disk=self._disk)
+            self._active = Segment.create(self.directory, end, now_ms, self._disk)
+            self._segments = (*self._segments, self._active)
+            self._names_dirty = True
+        self.advance_log_start(self.log_end_offset)
+
+    def take_retired(self) -> list[Segment]:
+        """Return the segments that have retired since the last call: their files are the caller's to unlink.
+
+        That may be done in any thread, and should be when nobody reads them any more (file.delete.delay.ms).
+        """
+        retired, self._retired = self._retired, []
+        return retired
+
+    def facts(self, now_ms: int, up_to: int) -> LogFacts:
+        """Return what a retention policy decides by; segments that do not end at or below `up_to` are not its own."""
+        segments = self._segments
+        ends = (*(each.base_offset for each in segments[1:]), self.log_end_offset)
+        found = tuple(
+            SegmentFacts(segment.base_offset, end, segment.size, self._newest_of(segment))
+            for segment, end in zip(segments, ends, strict=True)
+        )
+        return LogFacts(now_ms, self.log_start_offset, self.log_end_offset, up_to, self.config, found)
+
+    def _newest_of(self, segment: Segment) -> Callable[[], int]:
+        def newest_ms() -> int:
+            return segment.newest_ms
+
+        return newest_ms
+
+    def _retire(self, segment: Segment) -> None:
+        if segment in self._warm:
+            self._warm.remove(segment)
+            segment.release()
+        segment.retire()
+        self._retired.append(segment)
+        self._names_dirty = True
 
     def _drop(self, segment: Segment) -> None:
         if segment in self._warm:
@@ -441,6 +510,10 @@ class Log:
         error = LogClosed(self.directory, f"no more writes after: {self._failure.message}")
         error.__cause__ = self._failure
         return error
+
+
+def _refuse(damage: Damage) -> None:
+    raise damage.error()
 
 
 def _aside(directory: Path, number: int) -> Path:

@@ -1,4 +1,5 @@
-"""One segment of a log: `BASE.log` with `BASE.index` and `BASE.timeindex`, BASE its base offset in 20 digits.
+"""One segment of a log: `BASE.log` with `BASE.index`, `BASE.timeindex` and, where transactions were aborted,
+`BASE.txnindex` (aborted.py); BASE is its base offset in 20 digits.
 
 The log file is whole v2 batches, end to end, nothing else. `note` is the one place that turns a batch into index
 entries, for appends and for rebuilding alike, by Kafka's rule: an entry for the batch that begins more than
@@ -9,13 +10,17 @@ Promise: after an append that raises, the file ends with the last whole batch, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
+from threading import Lock
+from typing import TypeVar
 
 from ..protocol.records.batch import BatchHeader, iter_records
 from ..protocol.records.errors import RecordError
 from . import walk
+from .aborted import ABORTED_SUFFIX, AbortedIndex
+from .damage import Damage, next_sound
 from .errors import CorruptBatch, StorageError, TornWrite
 from .files import DISK, Buffer, Disk, File
 from .offset_index import OffsetIndex
@@ -25,13 +30,23 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
+# What a log file is called from its retirement to its removal: Kafka's name, and no opening takes it for data.
+DELETED_SUFFIX = ".deleted"
+
 MAX_INT32 = 2**31 - 1
+# Held while a log file gets another name and while one is opened by name: a reader in a thread never falls in between.
+_NAMES = Lock()
 # How dense an index is built again when a look-up finds it damaged: Kafka's default, whatever it was before.
 REBUILD_INTERVAL_BYTES = 4096
 # A largest timestamp that was not looked up yet; none is below -1.
 UNKNOWN = -2
 # As the size that an fsync has covered: the file was cut, and until the next fsync a power cut may undo that.
 UNSYNCED = -1
+# Each makes every look-up a little slower. In a segment that has more, what lies behind the last one counts as damaged.
+MAX_DAMAGES = 1000
+
+Step = TypeVar("Step", tuple[int, BatchHeader], tuple[int, BatchHeader, memoryview])
+_POSITION = attrgetter("position")
 
 
 def segment_name(base_offset: int) -> str:
@@ -43,8 +58,8 @@ class Segment:
 
     __slots__ = (
         "_disk", "_entry_position", "_file", "_first_timestamp", "_index_need_bytes", "_index_write_due", "_last",
-        "_max_offset", "_max_timestamp", "_offsets", "_sealed", "_synced", "_times", "base_offset", "created_ms",
-        "directory", "next_offset", "size",
+        "_max_offset", "_max_timestamp", "_offsets", "_retired", "_sealed", "_synced", "_times", "aborted", "base_offset", "created_ms",
+        "damages", "directory", "next_offset", "size",
     )  # fmt: skip
 
     def __init__(self, directory: Path, base_offset: int, size: int, now_ms: int, disk: Disk = DISK) -> None:
@@ -57,6 +72,7 @@ class Segment:
         self._last: tuple[int, BatchHeader] | None = None  # position and header of the last batch noted
         self._synced = size  # what an fsync has covered; a file that was there is taken to be, recovery says otherwise
         self._sealed = False
+        self._retired = False
         self._disk = disk
         self._file: File | None = None
         self._offsets: OffsetIndex | None = None
@@ -67,6 +83,9 @@ class Segment:
         self._max_timestamp = UNKNOWN
         self._max_offset = base_offset  # last offset of the batch with the largest timestamp
         self._first_timestamp: int | None = None
+        self.aborted = AbortedIndex(self.path(ABORTED_SUFFIX), 0, disk)
+        # What is known to be damaged, in order of position, none inside another. Replaced as a whole.
+        self.damages: tuple[Damage, ...] = ()
 
     @classmethod
     def create(cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK) -> Segment:
@@ -77,6 +96,7 @@ class Segment:
             disk.truncate(segment._file, 0)
             segment._synced = UNSYNCED
             segment.reset()
+            segment.aborted.clear()
         except StorageError:
             segment.unlink()
             raise
@@ -88,9 +108,15 @@ class Segment:
     @property
     def file(self) -> File:
         """The log file, opened when it is first needed."""
-        if self._file is None:
-            self._file = self._disk.open(self.path(LOG_SUFFIX))
-        return self._file
+        file = self._file
+        if file is None:
+            with _NAMES:
+                file = self._file = self._disk.open(self._log_path)
+        return file
+
+    @property
+    def _log_path(self) -> Path:
+        return self.path(LOG_SUFFIX + DELETED_SUFFIX) if self._retired else self.path(LOG_SUFFIX)
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -160,6 +186,7 @@ class Segment:
             timestamp_ms, offset = self.max_timestamp
             self.times.maybe_append(timestamp_ms, offset)
         self._write_indexes()
+        self.aborted.trim()
         self._sealed = True
 
     @property
@@ -170,16 +197,34 @@ class Segment:
     @property
     def is_dirty(self) -> bool:
         """Whether sync() has something to do."""
-        return self._synced < self.size or (self._sealed and (self.offsets.is_dirty or self.times.is_dirty))
+        return self._synced < self.size or (
+            self._sealed and (self.offsets.is_dirty or self.times.is_dirty or self.aborted.is_dirty)
+        )
 
     def sync(self) -> None:
         """fsync the log and, once sealed, the indexes: those of an active segment are built again after a crash."""
         size = self.size
+        if self._retired:
+            # Nobody needs it to last, and it may be gone already.
+            self._synced = size
+            return
         self._disk.fsync(self.file)
         self._synced = size
         if self._sealed:
             self.offsets.sync()
             self.times.sync()
+            self.aborted.sync()
+
+    def upper_bound(self, position: int, following: int) -> int:
+        """Return an offset that no batch before `position` reaches: close to it, `following` if the index has none."""
+        low, high = 0, len(self.offsets)
+        while low < high:
+            middle = (low + high) >> 1
+            if self.offsets.entry(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.offsets.entry(low)[0] if low < len(self.offsets) else following
 
     # -- looking up --------------------------------------------------------------------------------
 
@@ -198,6 +243,12 @@ class Segment:
         return self._times
 
     @property
+    def newest_ms(self) -> int:
+        """The time that retention goes by: the largest timestamp; where there is none, when the file was written."""
+        timestamp_ms = self.max_timestamp[0]
+        return timestamp_ms if timestamp_ms >= 0 else self._disk.modified_ms(self._log_path)
+
+    @property
     def max_timestamp(self) -> tuple[int, int]:
         """(largest timestamp, last offset of its batch); (-1, base offset) if there is none.
 
@@ -208,15 +259,38 @@ class Segment:
         return self._max_timestamp, self._max_offset
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """Return position and header of the first batch that reaches `offset`, None if there is none."""
+        """Return position and header of the first batch that reaches `offset`, None if there is none.
+
+        Raises CorruptBatch where `offset` may lie in what is damaged.
+        """
         last = self._last
         if last is not None and offset >= last[1].base_offset:
-            return last if offset < self.next_offset else None
+            return last if offset < self.next_offset else self._nothing_more()
         start = self.offsets.lookup(offset)[1]
-        for position, header in walk.headers(self._disk, self.file, start, self.size, walk.LOOKUP_WINDOW_BYTES):
-            if header.base_offset + header.last_offset_delta >= offset:
-                return position, header
+        if self.damages:
+            return self._find_around(offset, start)
+        try:
+            for position, header in walk.headers(self._disk, self.file, start, self.size, walk.LOOKUP_WINDOW_BYTES):
+                if header.base_offset + header.last_offset_delta >= offset:
+                    return position, header
+        except CorruptBatch as error:
+            self.mark(error.position, error.why)
+            return self._find_around(offset, start)
         return None
+
+    def _find_around(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
+        for position, header in self._around(start, walk.headers):
+            if header.last_offset >= offset:
+                before = next((each for each in self.damages if each.end == position), None)
+                if before is not None and header.base_offset > offset:
+                    raise before.error()
+                return position, header
+        return self._nothing_more()
+
+    def _nothing_more(self) -> None:
+        """No batch reaches what is looked for: CorruptBatch if the segment's end is damaged."""
+        if self.is_damaged_at_end:
+            raise self.damages[-1].error()
 
     def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Walk the headers from `start`, the position of a batch."""
@@ -226,10 +300,70 @@ class Segment:
         """Walk whole batches from `start`, the position of a batch. The bytes are valid until the next step."""
         return walk.batches(self._disk, self.file, start, self.size)
 
+    def sound_headers(
+        self, from_offset: int | None = None, passed: Callable[[Damage], object] | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """As `headers`, from the batch that holds `from_offset` on, over what is damaged: `passed` is told of it."""
+        start = 0 if from_offset is None else self.offsets.lookup(from_offset)[1]
+        for position, header in self._around(start, walk.headers, passed):
+            if from_offset is None or header.last_offset >= from_offset:
+                yield position, header
+
+    def sound_batches(
+        self, start: int, passed: Callable[[Damage], object]
+    ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """As `batches`, over what is damaged: `passed` is told of it."""
+        return self._around(start, walk.batches, passed)
+
+    def _around(
+        self,
+        start: int,
+        walker: Callable[[Disk, File, int, int], Iterator[Step]],
+        passed: Callable[[Damage], object] | None = None,
+    ) -> Iterator[Step]:
+        """Walk over what is damaged; what was not known to be is found out on the way."""
+        position = start
+        while position < self.size:
+            damage = next((each for each in self.damages if each.end > position), None)
+            if damage is not None and damage.position <= position:
+                if passed is not None:
+                    passed(damage)
+                position = damage.end
+                continue
+            try:
+                end = damage.position if damage is not None else self.size
+                for step in walker(self._disk, self.file, position, end):
+                    yield step
+                    position = step[0] + step[1].size_bytes
+            except CorruptBatch as error:
+                self.mark(error.position, error.why)
+
+    def mark(self, position: int, why: str, end: int | None = None) -> Damage:
+        """Take note that no batch can be read at `position`, up to `end`, or else to the next sound one."""
+        known = next((each for each in self.damages if each.position <= position < each.end), None)
+        if known is not None:
+            return known
+        if len(self.damages) >= MAX_DAMAGES:
+            end = self.size
+        elif end is None:
+            end = next_sound(self._disk, self.file, position + 1, self.size, self.base_offset)
+        damage = Damage(self.path(LOG_SUFFIX), position, end, why)
+        others = (each for each in self.damages if not position <= each.position < end)
+        self.damages = tuple(sorted((*others, damage), key=_POSITION))
+        return damage
+
+    @property
+    def is_damaged_at_end(self) -> bool:
+        return bool(self.damages) and self.damages[-1].end >= self.size
+
+    def sound_end(self, position: int) -> int:
+        """Return where what is known to be damaged begins behind `position`, or the segment's end."""
+        return next((each.position for each in self.damages if each.position >= position), self.size)
+
     def find_time(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the first record not earlier, in [from_offset, up_to)."""
         start = self.offsets.lookup(max(self.times.lookup(timestamp_ms)[1], from_offset))[1]
-        for position, header in self.headers(start):
+        for position, header in self._around(start, walk.headers):
             if header.base_offset >= up_to:
                 return None
             if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
@@ -253,10 +387,9 @@ class Segment:
             self._times = TimeIndex.load(self.path(TIME_INDEX_SUFFIX), self.base_offset, self.size, self._disk)
         except StorageError:
             self.reset()
-            # A batch that cannot be read ends the index early; the read that gets there says so.
-            with suppress(CorruptBatch):
-                for position, header in self.headers():
-                    self.note(header, position, REBUILD_INTERVAL_BYTES)
+            # What cannot be read is passed over; the read that gets there says so.
+            for position, header in self._around(0, walk.headers):
+                self.note(header, position, REBUILD_INTERVAL_BYTES)
             self.seal()
             self.offsets.sync()
             self.times.sync()
@@ -292,6 +425,7 @@ class Segment:
         self._disk.truncate(self.file, position)
         self.size = position
         self._synced = UNSYNCED
+        self.damages = tuple(each for each in self.damages if each.position < position)
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""
@@ -302,6 +436,7 @@ class Segment:
             self.cut(found[0])
         if self.size == 0:
             self._first_timestamp = None
+        self.aborted.truncate_to(offset)
         self.scan_tail(index_interval_bytes)
 
     # -- letting go --------------------------------------------------------------------------------
@@ -317,11 +452,21 @@ class Segment:
             self._offsets.release()
             self._times.release()
 
+    def retire(self) -> None:
+        """Take the segment out of what the next opening finds: its log file is called .deleted from now on.
+
+        Who holds it reads on. The caller removes it, when nobody can any more; after a crash the next opening does.
+        """
+        with _NAMES:
+            self._disk.rename(self.path(LOG_SUFFIX), self.path(LOG_SUFFIX + DELETED_SUFFIX))
+            self._retired = True
+
     def unlink(self) -> None:
         """Remove the files, the log first.
 
         What a crash leaves behind is an index without a log, which opening removes.
         """
         self.release()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        self._disk.unlink(self._log_path)
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX):
             self._disk.unlink(self.path(suffix))

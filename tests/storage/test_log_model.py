@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from odradek.storage.epochs import LeaderEpochs
 from odradek.storage.errors import DiskError, OffsetOutOfRange
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
+from odradek.storage.retention import new_start, standard
 
 from tests.storage.batches import batch, read_all
 from tests.support.disk import FaultyDisk
@@ -134,11 +135,37 @@ class LogMachine(RuleBasedStateMachine):
             self.model.start = min(self.model.start, self.log.log_end_offset)
         self.model.flushed = self.point = min(self.point, self.log.log_end_offset)
 
-    @rule(forward=st.integers(0, 10))
-    def advance_start(self, forward: int) -> None:
+    @rule(forward=st.integers(0, 10), segments=st.integers(0, 3))
+    def advance_start(self, forward: int, segments: int) -> None:
         offset = min(self.log.log_start_offset + forward, self.log.log_end_offset)
-        self.log.advance_log_start(offset)
+        self.log.advance_log_start(offset, segments)
         self.model.start = offset
+
+    @rule(
+        retention_ms=st.integers(-1, 3000),
+        retention_bytes=st.sampled_from([-1, 0, 500, 1000, 3000]),
+        held=st.integers(0, 20),
+    )
+    def retain(self, retention_ms: int, retention_bytes: int, held: int) -> None:
+        """What housekeeping does: by the list, whole segments go that are old or too many, from the front on."""
+        config = replace(CONFIG, retention_ms=retention_ms, retention_bytes=retention_bytes)
+        facts = self.log.facts(3500, max(self.log.log_end_offset - held, 0))._replace(config=config)
+        start = new_start(standard, facts)
+        for segment in facts.deletable:
+            inside = [h for h, _ in self.model.batches if segment.base_offset <= h.base_offset < segment.end_offset]
+            stamps = [header.max_timestamp for header in inside]
+            if stamps and max(stamps) >= 0 and segment.end_offset > self.model.start:
+                assert segment.newest_ms == max(stamps)
+        if start >= self.log.log_end_offset:
+            self.log.begin_anew(self.now_ms)
+        else:
+            self.log.advance_log_start(start)
+        self.model.start = max(self.model.start, start)
+
+    @rule()
+    def remove_retired(self) -> None:
+        for segment in self.log.take_retired():
+            segment.unlink()
 
     @rule()
     def reopen_clean(self) -> None:

@@ -1,0 +1,118 @@
+"""What of a log may go: a policy is a pure function from what is known of its segments to the offset it may begin at.
+
+The standard policy is Kafka's. By time: the oldest segments go whose newest record is older than retention.ms (a log
+whose records are all that old goes whole). By bytes: then the oldest go as long as retention.bytes or more remain.
+Both take whole segments from the old end on, and stop at the first one that stays.
+
+Another policy is named by its import path, `package.module:function`, and gets and answers the same:
+
+    def policy(facts: LogFacts) -> int
+
+Promise: whatever a policy says, nothing past `facts.up_to` goes (what is not committed, and what an open transaction
+needs), and the log never begins earlier than it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NamedTuple, cast
+
+from .config import LogConfig
+
+STANDARD = "standard"
+
+
+class PolicyError(Exception):
+    """A policy that cannot be loaded; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """One segment: offsets [base_offset, end_offset), its bytes, and when its newest record was written."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    read_newest_ms: Callable[[], int]
+
+    @property
+    def newest_ms(self) -> int:
+        """The largest timestamp in it, or when the file was written where there is none. May read an index."""
+        return self.read_newest_ms()
+
+
+class LogFacts(NamedTuple):
+    """A log at `now_ms`: its segments, oldest first. Records at or past `up_to` must stay."""
+
+    now_ms: int
+    log_start_offset: int
+    log_end_offset: int
+    up_to: int
+    config: LogConfig
+    segments: tuple[SegmentFacts, ...]
+
+    @property
+    def deletable(self) -> tuple[SegmentFacts, ...]:
+        """The segments with records that may go as a whole."""
+        return tuple(each for each in self.segments if each.size_bytes and each.end_offset <= self.up_to)
+
+
+Policy = Callable[[LogFacts], int]
+
+
+def by_time(facts: LogFacts) -> int:
+    """retention.ms: where the first segment begins whose newest record is young enough."""
+    retention_ms, start = facts.config.retention_ms, facts.log_start_offset
+    if retention_ms < 0:
+        return start
+    for segment in facts.deletable:
+        if facts.now_ms - segment.newest_ms <= retention_ms:
+            break
+        start = segment.end_offset
+    return start
+
+
+def by_bytes(facts: LogFacts) -> int:
+    """retention.bytes: where the log may begin so that at least that much of it stays."""
+    retention_bytes, start = facts.config.retention_bytes, facts.log_start_offset
+    if retention_bytes < 0:
+        return start
+    excess = sum(each.size_bytes for each in facts.segments) - retention_bytes
+    for segment in facts.deletable:
+        excess -= segment.size_bytes
+        if excess < 0:
+            break
+        start = segment.end_offset
+    return start
+
+
+def standard(facts: LogFacts) -> int:
+    """By time, then by bytes of what that leaves."""
+    start = by_time(facts)
+    return max(start, by_bytes(facts._replace(segments=tuple(s for s in facts.segments if s.base_offset >= start))))
+
+
+_BUILT_IN: dict[str, Policy] = {STANDARD: standard, "time": by_time, "bytes": by_bytes}
+
+
+def policy_named(name: str) -> Policy:
+    """Return a built-in policy (standard, time, bytes) or the one at an import path. Raises PolicyError."""
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        raise PolicyError(f"must be one of {', '.join(_BUILT_IN)}, or package.module:function")
+    try:
+        policy = getattr(import_module(module), function, None)
+    except Exception as error:  # whatever a module that is not ours raises while it is imported
+        raise PolicyError(f"{module} cannot be imported: {error}") from error
+    if not callable(policy):
+        raise PolicyError(f"{module} has no function {function}")
+    return cast(Policy, policy)
+
+
+def new_start(policy: Policy, facts: LogFacts) -> int:
+    """Return where the log may begin by `policy`, held in the bounds that no policy may pass."""
+    return max(facts.log_start_offset, min(policy(facts), facts.up_to, facts.log_end_offset))
