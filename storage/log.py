@@ -20,15 +20,26 @@ from pathlib import Path
 from threading import Lock
 
 from ..protocol.records.batch import BatchHeader
+from ..protocol.records.control import ControlType, Marker
+from .aborted import AbortedTransaction, marker_of
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
-from .epochs import LeaderEpochs
 from .damage import Damage
-from .errors import BatchTooLarge, CorruptBatch, DiskError, LogClosed, OffsetOutOfRange, OffsetsNotMonotonic, StorageError, TornWrite
+from .epochs import LeaderEpochs
+from .errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    DiskError,
+    LogClosed,
+    OffsetOutOfRange,
+    OffsetsNotMonotonic,
+    StorageError,
+    TornWrite,
+)
 from .files import DISK, Buffer, Disk, FileRange
-from .producers import ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
+from .producers import NONE, ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
 from .retention import LogFacts, SegmentFacts
-from .segment import MAX_INT32, Segment
+from .segment import LOG_SUFFIX, MAX_INT32, Segment
 
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
 # partition.
@@ -38,6 +49,7 @@ DELETED_SUFFIX = "-delete"
 MAX_FILE_NAME = 255
 
 _BASE_OFFSET = attrgetter("base_offset")
+_FIRST_OFFSET = attrgetter("first_offset")
 
 
 class Log:
@@ -62,6 +74,9 @@ class Log:
         # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
         self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
+        # The segments that have aborted transactions, and the tuple of all that they were picked from.
+        self._aborted_of: tuple[Segment, ...] | None = None
+        self._with_aborted: tuple[Segment, ...] = ()
         self._retired: list[Segment] = []
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
 
@@ -104,10 +119,10 @@ class Log:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
+    def append(self, batch: Buffer, header: BatchHeader, now_ms: int, marker: Marker | None = None) -> None:
         """Write one whole v2 batch with its offsets assigned; `header` is what `batch` begins with.
 
-        Its CRC is not looked at. Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write
+        `marker` is the end of a transaction, if that is what it holds. Its CRC is not looked at. Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write
         failed: the log is then as before.
         """
         if self._closed or self._failure is not None:
@@ -127,15 +142,33 @@ class Log:
             self._unflushed_since_ms = now_ms
         self._last_append_ms = now_ms
         try:
-            active.append(batch, header, config.index_interval_bytes)
+            if marker is None:
+                active.append(batch, header, config.index_interval_bytes)
+            else:
+                self._append_marker(active, batch, header, marker)
         except TornWrite as error:
             self._failure = error
             raise
         self.log_end_offset = active.next_offset
         if header.producer_id >= 0:
-            self.producers.apply(header, now_ms)
+            coordinator_epoch = NONE if marker is None else marker.coordinator_epoch
+            self.producers.apply(header, now_ms, coordinator_epoch=coordinator_epoch)
         if header.partition_leader_epoch > self.epochs.latest:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _append_marker(self, active: Segment, batch: Buffer, header: BatchHeader, marker: Marker) -> None:
+        """What was aborted is noted before the marker is there: it is the marker that lets readers on."""
+        aborted = self.producers.aborted_by(header) if marker.type is ControlType.ABORT else None
+        if aborted is not None:
+            active.aborted.append(aborted)
+            self._names_dirty = True
+            self._aborted_of = None
+        try:
+            active.append(batch, header, self.config.index_interval_bytes)
+        except StorageError:
+            if aborted is not None:
+                active.aborted.drop_last()
+            raise
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end offset; an empty one stays."""
@@ -153,7 +186,14 @@ class Log:
             # Recovery trusts the indexes of a segment that ends at the recovery point.
             self._sync([old])
         # Not forced to disk: if it is lost, an older one and the headers behind it say the same.
-        write_snapshot(self.producers, self.directory, self.log_end_offset, durable=False, disk=self._disk)
+        write_snapshot(
+            self.producers,
+            self.directory,
+            self.log_end_offset,
+            durable=False,
+            keep_from=old.base_offset,
+            disk=self._disk,
+        )
         self._active = Segment.create(self.directory, base_offset, now_ms, self._disk)
         self._names_dirty = True
         if old.size == 0:
@@ -272,6 +312,35 @@ class Log:
             return error.position
         return segment.size if found is None else found[0]
 
+    def aborted_transactions(self, offset: int, fetched: FileRange, up_to: int) -> list[AbortedTransaction]:
+        """Return what was aborted of the batches that `read(offset, ..., up_to)` gave, by first offset.
+
+        There may be some that begin a little behind them. Raises DamagedFile, DiskError.
+        """
+        if self._aborted_of is not self._segments:
+            self._aborted_of = self._segments
+            self._with_aborted = tuple(segment for segment in self._segments if len(segment.aborted))
+        found: list[AbortedTransaction] = []
+        if not self._with_aborted or not fetched.size:
+            return found
+        end = self._bound(offset, fetched, up_to)
+        for segment in self._with_aborted[self._slot(self._with_aborted, offset) :]:
+            entries, is_all = segment.aborted.collect(offset, end)
+            found += entries
+            if is_all:
+                break
+        found.sort(key=_FIRST_OFFSET)
+        return found
+
+    def _bound(self, offset: int, fetched: FileRange, up_to: int) -> int:
+        """Return an offset at or behind the last one in `fetched`, which `offset` was read for; at most `up_to`."""
+        segments = self._segments
+        for slot in range(self._slot(segments, offset), len(segments)):
+            if segments[slot].path(LOG_SUFFIX) == fetched.file.path:
+                following = segments[slot + 1].base_offset if slot + 1 < len(segments) else self.log_end_offset
+                return min(up_to, segments[slot].upper_bound(fetched.position + fetched.size, following))
+        return up_to
+
     def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier.
 
@@ -372,9 +441,11 @@ class Log:
         self.producers, offset = load_snapshot(self.directory, self.log_end_offset, self._disk)
         start = self.log_start_offset if offset is None else offset
         for segment in self._segments[self._slot(self._segments, start) :]:
-            for _, header in segment.sound_headers(start):
+            for position, header in segment.sound_headers(start):
                 if header.base_offset >= start:
-                    self.producers.apply(header, self._last_append_ms)
+                    marker = marker_of(self._disk, segment.file, position, header) if header.is_control else None
+                    epoch = NONE if marker is None else marker.coordinator_epoch
+                    self.producers.apply(header, self._last_append_ms, coordinator_epoch=epoch)
 
     def advance_log_start(self, offset: int, max_segments: int = sys.maxsize) -> None:
         """Let the log begin at `offset` (DeleteRecords, retention); it never goes back.
@@ -460,7 +531,14 @@ class Log:
             self._active.seal()
             end = self.log_end_offset
             if end not in snapshot_offsets(self.directory, self._disk):
-                write_snapshot(self.producers, self.directory, end, durable=True, disk=self._disk)
+                write_snapshot(
+                    self.producers,
+                    self.directory,
+                    end,
+                    durable=True,
+                    keep_from=self._active.base_offset,
+                    disk=self._disk,
+                )
                 self._names_dirty = True
             self.flush()
         finally:

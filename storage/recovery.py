@@ -4,7 +4,10 @@ After a clean stop nothing is read but the end of the newest segment, from its l
 every segment from the one with the recovery point on is gone through: below the point headers only (they were
 fsynced; the indexes are built again from them), from the point on batch by batch, with length, magic, CRC and
 ascending offsets. At the first bad one the log is cut, later segments are removed, and the report says what was lost.
-A bad header below the recovery point is nothing that a crash explains: CorruptBatch, and nothing is cut.
+
+A bad header below the recovery point is nothing that a crash explains, and nothing is cut for it: it is reported as
+damage, what lies behind it is searched for and kept, and no offset of it is given away again. Where nothing sound is
+behind it the log goes on in a new segment, at the recovery point.
 """
 
 from __future__ import annotations
@@ -13,16 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..protocol.records.batch import BatchHeader, check_crc
+from ..protocol.records.control import ControlType
 from ..protocol.records.errors import RecordError
+from .aborted import ABORTED_SUFFIX, marker_of
+from .checkpoints import LEADER_EPOCH
 from .config import LogConfig
+from .damage import Damage
 from .epochs import LeaderEpochs
-from .errors import CorruptBatch
+from .errors import CorruptBatch, DamagedFile
 from .files import TEMPORARY_SUFFIX, Disk
 from .producers import ProducerStates, load_snapshot
 from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 
 # Left by a deletion or a cleaning that a crash cut short; Kafka's names. They hold nothing that the log still needs.
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", TEMPORARY_SUFFIX)
+_MISPLACED = "its offset does not fit between those around it"
 
 
 @dataclass(slots=True)
@@ -43,12 +52,22 @@ class RecoveryReport:
     checked_segments: int = 0
     checked_bytes: int = 0
     cuts: list[Cut] = field(default_factory=list[Cut])
+    damages: list[Damage] = field(default_factory=list[Damage])  # below the recovery point; they stay
+    missing_from: int | None = None  # from here up to the recovery point nothing is there, nor any trace of it
     rebuilt: list[Path] = field(default_factory=list[Path])  # log files whose indexes were built again
     removed: list[Path] = field(default_factory=list[Path])  # leftovers, empty segments, segments behind a cut
 
     def lines(self) -> list[str]:
         """What an operator should know: nothing after a clean start, or one that found all whole."""
-        return [f"{cut.path.name} cut at {cut.position}, {cut.size} bytes lost: {cut.why}" for cut in self.cuts]
+        lines = [f"{cut.path.name} cut at {cut.position}, {cut.size} bytes lost: {cut.why}" for cut in self.cuts]
+        lines += [
+            f"{each.path} is damaged at {each.position}, {each.size} bytes cannot be read, what lies around them can: "
+            f"{each.why}"
+            for each in self.damages
+        ]
+        if self.missing_from is not None:
+            lines.append(f"ends at offset {self.missing_from}, though more had been forced to disk")
+        return lines
 
 
 @dataclass(slots=True)
@@ -76,15 +95,13 @@ class Recovery:
         self._created = False
         self._producers = ProducerStates()
         self._producers_from = 0  # batches below are in the snapshot
-        self._epochs = LeaderEpochs.load(directory, disk)
+        self._aborted_whole = True  # no index of aborted transactions ends inside an entry
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
-        """Return segments (at least one, the last ready to be appended to), producers and epochs.
-
-        Raises CorruptBatch, DiskError, DamagedFile.
-        """
+        """Return segments (at least one, the last ready to be appended to), producers and epochs. Raises DiskError."""
         self._segments = self._find_segments()
-        self._report.clean = clean and self._trust()
+        self._epochs = self._load_epochs()
+        self._report.clean = clean and self._aborted_whole and self._trust()
         if not self._report.clean:
             self._check(recovery_point)
         active = self._segments[-1]
@@ -101,19 +118,33 @@ class Recovery:
         sizes = self._disk.sizes(self._directory)
         bases = sorted(int(stem) for stem in (_stem(name, LOG_SUFFIX) for name in sizes) if stem)
         for name in sizes:
-            index_stem = _stem(name, INDEX_SUFFIX) or _stem(name, TIME_INDEX_SUFFIX)
+            index_stem = next(filter(None, (_stem(name, suffix) for suffix in _INDEX_SUFFIXES)), "")
             if name.endswith(LEFTOVER_SUFFIXES) or (index_stem and index_stem + LOG_SUFFIX not in sizes):
                 self._remove(self._directory / name)
         segments = [
             Segment(self._directory, base, sizes[f"{base:020d}{LOG_SUFFIX}"], self._now_ms, self._disk)
             for base in bases
         ]
+        for segment in segments:
+            self._aborted_whole &= segment.aborted.found(sizes.get(segment.path(ABORTED_SUFFIX).name, 0))
         while len(segments) > 1 and segments[1].base_offset <= self._log_start_offset:
             self._remove_segment(segments.pop(0))
         while len(segments) > 1 and segments[-1].size == 0:
             # A roll that nothing followed, or one that failed half way while the segment before it grew on.
             self._remove_segment(segments.pop())
         return segments or [self._create(self._log_start_offset)]
+
+    def _load_epochs(self) -> LeaderEpochs:
+        """Read the history of leader epochs; the headers of all batches say the same as a file that is damaged."""
+        try:
+            return LeaderEpochs.load(self._directory, self._disk)
+        except DamagedFile as error:
+            self._report.rebuilt.append(error.path)
+        epochs = LeaderEpochs(self._directory / LEADER_EPOCH, disk=self._disk)
+        for segment in self._segments:
+            for _, header in segment.sound_headers():
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
+        return epochs
 
     def _create(self, base_offset: int) -> Segment:
         self._created = True
@@ -157,13 +188,24 @@ class Recovery:
             following = self._segments[slot + 1].base_offset if slot + 1 < len(self._segments) else up_to
             if following <= self._producers_from or segment.base_offset >= up_to or self._producers_from >= up_to:
                 continue
-            found = segment.find(self._producers_from)
-            for _, header in segment.headers(found[0]) if found else ():
-                self._replay(header)
+            for position, header in segment.sound_headers(self._producers_from, self._note_damage):
+                self._replay(segment, position, header)
 
-    def _replay(self, header: BatchHeader) -> None:
+    def _note_damage(self, damage: Damage) -> None:
+        if damage not in self._report.damages:
+            self._report.damages.append(damage)
+
+    def _replay(self, segment: Segment, position: int, header: BatchHeader, *, is_checked: bool = False) -> None:
+        """Take note of a batch. The index of aborted transactions is made anew where the segment `is_checked`."""
         if header.base_offset >= self._producers_from:
-            self._producers.apply(header, self._now_ms)
+            marker = marker_of(self._disk, segment.file, position, header) if header.is_control else None
+            if marker is None:
+                self._producers.apply(header, self._now_ms)
+            else:
+                aborted = self._producers.aborted_by(header)
+                if is_checked and aborted is not None and marker.type is ControlType.ABORT:
+                    segment.aborted.append(aborted)
+                self._producers.apply(header, self._now_ms, coordinator_epoch=marker.coordinator_epoch)
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 
@@ -171,19 +213,32 @@ class Recovery:
 
     def _check(self, recovery_point: int) -> None:
         first = max((slot for slot, each in enumerate(self._segments) if each.base_offset <= recovery_point), default=0)
+        if not self._aborted_whole:
+            first = 0
         base_offset = self._segments[first].base_offset
-        self._load_producers(max(min(recovery_point, self._segments[-1].base_offset), self._log_start_offset))
+        # Not from inside the segment: its aborted transactions are found again with what was open when it began.
+        self._load_producers(max(base_offset, self._log_start_offset))
         self._replay_headers(base_offset)
         for slot in range(first, len(self._segments)):
             segment = self._segments[slot]
             whole = self._check_segment(segment, recovery_point)
             if slot + 1 == len(self._segments):
-                return
+                break
             segment.seal()
             if not whole or self._segments[slot + 1].base_offset != segment.next_offset:
                 # Of what was not fsynced an earlier part may be lost and a later one be there: no holes.
                 self._drop_from(slot + 1, f"it does not follow {segment.path(LOG_SUFFIX).name}, which ends now")
-                return
+                break
+        self._complete(recovery_point)
+
+    def _complete(self, recovery_point: int) -> None:
+        """See that what is appended next gets no offset that was on disk for certain, and lies behind nothing bad."""
+        last = self._segments[-1]
+        if last.is_damaged_at_end:
+            last.seal()
+            self._segments.append(self._create(max(recovery_point, last.next_offset)))
+        elif last.next_offset < recovery_point:
+            self._report.missing_from = last.next_offset
 
     def _drop_from(self, slot: int, why: str) -> None:
         for segment in reversed(self._segments[slot:]):
@@ -197,8 +252,11 @@ class Recovery:
         It is cut at the first bad batch.
         """
         segment.reset()
+        segment.aborted.clear()
         self._report.rebuilt.append(segment.path(LOG_SUFFIX))
         start = self._skip_checked(segment, recovery_point)
+        if start is None:
+            return False
         segment.mark_unsynced(start)
         self._report.checked_segments += 1
         end = start
@@ -206,7 +264,7 @@ class Recovery:
             for position, header, batch in segment.batches(start):
                 self._check_batch(segment, position, header, batch)
                 segment.note(header, position, self._config.index_interval_bytes)
-                self._replay(header)
+                self._replay(segment, position, header, is_checked=True)
                 end = position + len(batch)
         except CorruptBatch as error:
             self._report.cuts.append(Cut(error.path, error.position, segment.size - error.position, error.why))
@@ -216,19 +274,46 @@ class Recovery:
             self._report.checked_bytes += end - start
         return True
 
-    def _skip_checked(self, segment: Segment, recovery_point: int) -> int:
-        """Note the batches below the recovery point by their headers; return where the first other one begins."""
+    def _skip_checked(self, segment: Segment, recovery_point: int) -> int | None:
+        """Note the batches below the recovery point by their headers; return where the first other one begins.
+
+        None: damage reaches past the recovery point, and the segment was cut behind it.
+        """
         end = 0
-        below = segment.headers()
+        below = segment.sound_headers(passed=self._note_damage)
         # Not one header further than that: what follows may be torn.
         while segment.next_offset < recovery_point and end < segment.size:
-            position, header = next(below)
+            found = next(below, None)
+            if found is None:
+                return segment.size
+            position, header = found
+            if self._is_misplaced(segment, position, header, recovery_point):
+                self._note_damage(segment.mark(position, _MISPLACED, position + header.size_bytes))
+                end = position + header.size_bytes
+                continue
+            if header.base_offset > recovery_point and position > end:
+                why = "damage before it reaches past the recovery point"
+                self._report.cuts.append(Cut(segment.path(LOG_SUFFIX), position, segment.size - position, why))
+                segment.cut(position)
+                return None
             if header.next_offset > recovery_point:
-                break
+                return position
             segment.note(header, position, self._config.index_interval_bytes)
-            self._replay(header)
+            self._replay(segment, position, header, is_checked=True)
             end = position + header.size_bytes
         return end
+
+    def _is_misplaced(self, segment: Segment, position: int, header: BatchHeader, recovery_point: int) -> bool:
+        """Whether a header's offset cannot be: no CRC covers it, so what comes behind has to say."""
+        if header.base_offset < segment.next_offset:
+            return True
+        if header.next_offset <= recovery_point:
+            return False
+        try:
+            following = next(segment.headers(position + header.size_bytes), None)
+        except CorruptBatch:
+            return False
+        return following is not None and segment.next_offset <= following[1].base_offset < recovery_point
 
     def _check_batch(self, segment: Segment, position: int, header: BatchHeader, batch: memoryview) -> None:
         if header.base_offset < segment.next_offset:

@@ -173,7 +173,7 @@ class Segment:
     def age_ms(self, batch_timestamp_ms: int, now_ms: int) -> int:
         """How old segment.ms finds it: from the first batch's timestamp to this one's; without one, by the clock."""
         if self._first_timestamp is None and self.size:
-            for _, header in walk.headers(self._disk, self.file, 0, self.size):
+            for _, header in self.sound_headers():
                 self._first_timestamp = header.max_timestamp
                 break
         if self._first_timestamp is not None and self._first_timestamp >= 0:

@@ -141,24 +141,19 @@ def test_a_range_that_was_handed_out_outlives_its_segment_and_its_log(directory:
     assert not directory.exists()
 
 
-def test_a_corrupt_batch_is_named_when_a_read_has_to_pass_it(directory: Path) -> None:
+def test_a_corrupt_batch_is_named_to_who_asks_for_it_and_passed_over_by_the_others(directory: Path) -> None:
     log = filled(directory, 3)
-    with (directory / f"{0:020d}.log").open("r+b") as file:
-        file.seek(log.read(2, 1, NEVER).position)
-        file.write(bytes(61))
-    log.close()
-    log = opened(directory)
-    assert not log.recovery.clean
-    log = filled(directory.with_name("other-0"), 3)
     log._active._last = None  # as if it had been opened so
+    first, second = (read_header(log.read(offset, 1, NEVER).read()) for offset in (0, 2))
     with (log.directory / f"{0:020d}.log").open("r+b") as file:
-        file.seek(20)
-        file.write(b"\xff")
-        file.seek(8)
+        file.seek(first.size_bytes + 8)
         file.write(b"\0\0\0\1")
-    with pytest.raises(CorruptBatch, match=r"00000\.log at 0: ") as caught:
-        log.read(5, 100, NEVER)
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    for offset in range(second.base_offset, second.next_offset):
+        with pytest.raises(CorruptBatch, match=rf"00000\.log at {first.size_bytes}: ") as caught:
+            log.read(offset, 100, NEVER)
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert len(log.read(0, 1 << 20, NEVER)) == first.size_bytes
+    assert read_header(log.read(second.next_offset, 1, NEVER).read()).base_offset == second.next_offset
 
 
 # -- appending and rolling ----------------------------------------------------------------------------

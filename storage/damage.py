@@ -1,0 +1,82 @@
+"""What is damaged in a segment: bytes that hold no batch, with sound batches before and behind them.
+
+A crash tears the end of a log; anything else that does not read is a disk, a file system or a person. Such bytes are
+never cut, because what lies behind them is good: they are passed over, and who asks for an offset that they held is
+told so (CorruptBatch). Where the next sound batch begins is searched for byte by byte: its magic, an offset that may
+be, a length that fits, and its CRC must all agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
+from ..protocol.records.errors import RecordError
+from .errors import CorruptBatch
+from .files import Disk, File
+
+# Where the magic byte stands in a batch, and its value.
+_MAGIC_AT = 16
+_MAGIC = b"\x02"
+_WINDOW_BYTES = 1024 * 1024
+_MAX_INT32 = 2**31 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Damage:
+    """Bytes [position, end) of the segment `path` are no batch that can be read."""
+
+    path: Path
+    position: int
+    end: int
+    why: str
+
+    @property
+    def size(self) -> int:
+        return self.end - self.position
+
+    def error(self) -> CorruptBatch:
+        """What a read that gets there is told."""
+        return CorruptBatch(self.path, self.position, self.why)
+
+
+def next_sound(disk: Disk, file: File, start: int, end: int, base_offset: int) -> int:
+    """Return where the first sound batch at or behind `start` begins, `end` if there is none.
+
+    `base_offset` is the segment's: no batch of it lies below. Reads up to the next sound batch, in the worst case all.
+    """
+    position = start
+    while position + HEADER_SIZE <= end:
+        window = disk.read(file, min(_WINDOW_BYTES, end - position), position)
+        at = window.find(_MAGIC, _MAGIC_AT)
+        while at >= 0 and at - _MAGIC_AT + HEADER_SIZE <= len(window):
+            candidate = position + at - _MAGIC_AT
+            if _is_sound(disk, file, window, at - _MAGIC_AT, candidate, end, base_offset):
+                return candidate
+            at = window.find(_MAGIC, at + 1)
+        if len(window) < HEADER_SIZE:
+            break
+        # A header that the window's end cuts is seen whole in the next one.
+        position += len(window) - HEADER_SIZE + 1
+    return end
+
+
+def _is_sound(disk: Disk, file: File, window: bytes, at: int, position: int, end: int, base_offset: int) -> bool:
+    try:
+        header = read_header(window, at)
+        if not _may_be(header, position, end, base_offset):
+            return False
+        check_crc(disk.read(file, header.size_bytes, position), 0, header)
+    except RecordError:
+        return False
+    return True
+
+
+def _may_be(header: BatchHeader, position: int, end: int, base_offset: int) -> bool:
+    return (
+        position + header.size_bytes <= end
+        and 0 <= header.last_offset_delta
+        and base_offset <= header.base_offset
+        and header.last_offset <= base_offset + _MAX_INT32
+    )

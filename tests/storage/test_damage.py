@@ -1,0 +1,247 @@
+"""Damage where no crash explains it: it is named with its place, nothing is cut for it, and all around it is served."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import read_header
+from odradek.storage.damage import next_sound
+from odradek.storage.errors import CorruptBatch
+from odradek.storage.files import DISK
+from odradek.storage.log import Log, LogConfig
+from odradek.storage.segment import MAX_DAMAGES, segment_name
+
+from tests.storage.batches import append, batch
+
+NEVER = 2**63 - 1
+CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
+COUNT = 24
+
+
+def opened(directory: Path, *, clean: bool = False, point: int = COUNT, config: LogConfig = CONFIG) -> Log:
+    return Log.open(directory, config, clean=clean, now_ms=1000, recovery_point=point)
+
+
+def written(directory: Path, *, config: LogConfig = CONFIG) -> dict[int, bytes]:
+    """A log of so many batches, closed cleanly; they by offset."""
+    log = opened(directory, config=config)
+    batches = {n: batch(n, timestamp_ms=1000 + n, producer_id=3, sequence=n) for n in range(COUNT)}
+    for data in batches.values():
+        append(log, data)
+    log.close()
+    return batches
+
+
+def logs(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
+
+
+def damage(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def served(log: Log, batches: dict[int, bytes]) -> set[int]:
+    """The offsets that are served, each as it was written; the others are refused as they should be."""
+    found: set[int] = set()
+    for offset in range(COUNT):
+        try:
+            data = log.read(offset, 1, NEVER).read()
+        except CorruptBatch as error:
+            assert error.code is ErrorCode.CORRUPT_MESSAGE
+            assert error.path in logs(log.directory)
+        else:
+            assert data == batches[offset]
+            found.add(offset)
+    return found
+
+
+def where(directory: Path, offset: int, size: int) -> tuple[Path, int]:
+    """File and position of a batch; all have the same size."""
+    path = [each for each in logs(directory) if int(each.stem) <= offset][-1]
+    return path, (offset - int(path.stem)) * size
+
+
+@settings(max_examples=60, deadline=None)
+@given(offset=st.integers(0, COUNT - 1), field=st.sampled_from([8, 16, 0, 23]), clean=st.booleans(), wide=st.booleans())
+def test_a_header_that_does_not_read_costs_its_batch_and_no_other(
+    offset: int, field: int, clean: bool, wide: bool
+) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200) if wide else CONFIG
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "t-0"
+        batches = written(directory, config=config)
+        path, position = where(directory, offset, len(batches[0]))
+        damage(path, position + field, b"\xff\xff\xff\xff")
+        for _ in range(2):
+            log = opened(directory, clean=clean, config=config)
+            assert log.recovery.cuts == []
+            assert served(log, batches) == set(range(COUNT)) - {offset}
+            assert log.log_end_offset == COUNT
+            for each in log.recovery.damages:
+                assert (each.path, each.position, each.size) == (path, position, len(batches[0]))
+        append(log, batch(COUNT, producer_id=3, sequence=COUNT))
+        log.close()
+        log = opened(directory, clean=True, config=config)
+        assert served(log, batches) == set(range(COUNT)) - {offset}
+        assert read_header(log.read(COUNT, 1, NEVER).read()).base_offset == COUNT
+
+
+def test_a_range_that_is_read_ends_before_the_damage(tmp_path: Path) -> None:
+    batches = written(tmp_path)
+    path, position = where(tmp_path, 3, len(batches[0]))
+    damage(path, position + 8, b"\0\0\0\0")
+    log = opened(tmp_path)
+    with pytest.raises(CorruptBatch):
+        log.read(3, 1 << 20, NEVER)
+    assert log.read(0, 1 << 20, NEVER).read() == batches[0] + batches[1] + batches[2]
+    assert log.read(4, 1, NEVER).read() == batches[4]
+
+
+def test_the_newest_segment_is_named_at_the_start_and_kept(tmp_path: Path) -> None:
+    batches = written(tmp_path)
+    path, position = where(tmp_path, COUNT - 2, len(batches[0]))
+    damage(path, position + 8, b"\0\0\0\0")
+    before = path.read_bytes()
+    log = opened(tmp_path)
+    (found,) = log.recovery.damages
+    assert (found.path, found.position, found.size) == (path, position, len(batches[0]))
+    (line,) = log.recovery.lines()
+    assert line.startswith(f"{path} is damaged at {position}, ")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"\xa5"], ids=["cut off", "zeros", "garbage"])
+def test_where_nothing_sound_is_left_the_log_goes_on_at_the_recovery_point_in_a_new_segment(
+    tmp_path: Path, content: bytes
+) -> None:
+    batches = written(tmp_path)
+    path, position = where(tmp_path, COUNT - 2, len(batches[0]))
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(position + 10)
+        file.seek(position + 10)
+        file.write(content * (size - position - 30))
+    before = path.read_bytes()
+    for clean in (True, False):
+        log = opened(tmp_path, clean=clean)
+        assert [(each.position, each.end) for each in log.recovery.damages] == [(position, len(before))]
+        assert served(log, batches) == set(range(COUNT - 2))
+        assert log.log_end_offset == log.recovery_point == COUNT
+    append(log, batch(COUNT, producer_id=3, sequence=COUNT))
+    assert logs(tmp_path)[-1].stem == segment_name(COUNT)
+    log.close()
+    log = opened(tmp_path, clean=True, point=COUNT + 1)
+    assert log.recovery.clean
+    assert path.read_bytes() == before
+    assert served(log, batches) == set(range(COUNT - 2))
+    assert read_header(log.read(COUNT, 1, NEVER).read()).base_offset == COUNT
+
+
+def test_what_follows_damage_that_reaches_past_the_recovery_point_is_cut(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+    batches = written(tmp_path, config=config)
+    size = len(batches[0])
+    damage(logs(tmp_path)[0], 9 * size, bytes(2 * size))
+    log = opened(tmp_path, point=10, config=config)
+    assert [(each.position, each.end) for each in log.recovery.damages] == [(9 * size, 11 * size)]
+    assert [(each.position, each.size) for each in log.recovery.cuts] == [(11 * size, (COUNT - 11) * size)]
+    assert (log.log_end_offset, log.recovery_point) == (10, 10)
+    append(log, batches[10])
+    assert log.read(10, 1, NEVER).read() == batches[10]
+    with pytest.raises(CorruptBatch):
+        log.read(9, 1, NEVER)
+
+
+def test_replaying_stops_at_damage_or_is_told_of_it(tmp_path: Path) -> None:
+    batches = written(tmp_path)
+    path, position = where(tmp_path, 4, len(batches[0]))
+    damage(path, position + 8, b"\0\0\0\0")
+    log = opened(tmp_path)
+    with pytest.raises(CorruptBatch, match=f"{path} at {position}: "):
+        list(log.iter_batches(0))
+    passed: list[tuple[Path, int]] = []
+    found = log.iter_batches(2, lambda each: passed.append((each.path, each.position)))
+    assert [header.base_offset for header, _ in found] == [2, 3, *range(5, COUNT)]
+    assert passed == [(path, position)]
+
+
+@pytest.mark.parametrize("base_offset", [1, 21, 1 << 20])
+def test_an_offset_that_cannot_be_costs_its_batch_and_no_other(tmp_path: Path, base_offset: int) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+    batches = written(tmp_path, config=config)
+    damage(logs(tmp_path)[0], 5 * len(batches[0]), base_offset.to_bytes(8))
+    log = opened(tmp_path, point=20, config=config)
+    assert (log.log_end_offset, log.recovery.cuts) == (COUNT, [])
+    assert served(log, batches) == set(range(COUNT)) - {5}
+
+
+def test_times_are_found_around_it(tmp_path: Path) -> None:
+    batches = written(tmp_path)
+    path, position = where(tmp_path, 4, len(batches[0]))
+    damage(path, position + 16, b"\x07")
+    log = opened(tmp_path)
+    assert [log.find_time(1000 + n, NEVER) for n in (3, 5)] == [(1003, 3, 0), (1005, 5, 0)]
+
+
+def test_what_is_marked_from_outside_is_refused_and_the_rest_served(tmp_path: Path) -> None:
+    batches = written(tmp_path)
+    log = opened(tmp_path, clean=True)
+    size = len(batches[0])
+    log._segments[0].mark(2 * size, "the CRC does not match", 3 * size)
+    assert served(log, batches) == set(range(COUNT)) - {2}
+
+
+def test_a_segment_that_is_damaged_all_over_costs_a_bounded_list(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=1 << 20)
+    batches = written(tmp_path, config=config)
+    log = opened(tmp_path, clean=True, config=config)
+    segment, size = log._segments[0], len(batches[0])
+    for n in range(MAX_DAMAGES):
+        segment.mark(n, "bad", n + 1)
+    segment.mark(20 * size, "bad", 20 * size + 1)
+    assert len(segment.damages) == MAX_DAMAGES + 1
+    assert segment.is_damaged_at_end
+
+
+def test_damaged_leader_epochs_are_read_from_the_batches_again(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for n in range(12):
+        append(log, batch(n, leader_epoch=n // 5))
+    log.close()
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\nnonsense\n")
+    log = opened(tmp_path, clean=True, point=12)
+    assert log.epochs.entries == ((0, 0), (1, 5), (2, 10))
+    assert tmp_path / "leader-epoch-checkpoint" in log.recovery.rebuilt
+    log.close()
+    assert opened(tmp_path, clean=True, point=12).recovery.rebuilt == []
+
+
+@given(garbage=st.binary(max_size=300), behind=st.binary(max_size=100))
+@settings(max_examples=100, deadline=None)
+def test_the_next_sound_batch_is_found_behind_any_bytes(garbage: bytes, behind: bytes) -> None:
+    sound = batch(70, size=3)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(garbage + sound + behind)
+        file.flush()
+        opened_file = DISK.open(Path(file.name), writable=False)
+        end = len(garbage) + len(sound) + len(behind)
+        assert next_sound(DISK, opened_file, 0, end, 50) == len(garbage)
+        assert next_sound(DISK, opened_file, len(garbage) + 1, end, 50) == end
+        assert next_sound(DISK, opened_file, 0, end, 71) == end
+
+
+def test_a_sound_batch_is_found_across_the_windows_of_the_search(tmp_path: Path) -> None:
+    sound = batch(0)
+    for before in range((1 << 20) - len(sound) - 20, (1 << 20) + 20, 7):
+        path = tmp_path / "x.log"
+        path.write_bytes(random.Random(before).randbytes(before).replace(b"\x02", b"\0") + sound)
+        file = DISK.open(path, writable=False)
+        assert next_sound(DISK, file, 0, before + len(sound), 0) == before
