@@ -9,15 +9,18 @@ server.properties file written for Kafka should start Odradek; only what would b
 """
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..storage.retention import STANDARD, PolicyError, policy_named
 from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, Value, setting, settings_of
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+CLEANUP_POLICIES = ("compact", "delete")
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 _ENDPOINT = re.compile(
@@ -54,10 +57,22 @@ def _check_endpoints(texts: tuple[str, ...]) -> str | None:
     return None if len(set(names)) == len(names) else "each listener needs a name of its own"
 
 
-def _check_one_dir(dirs: tuple[str, ...]) -> str | None:
-    if len(dirs) > 1:
-        return "must be one directory: several come later"
-    return None if dirs and dirs[0] else "must name a directory"
+def _check_dirs(dirs: tuple[str, ...]) -> str | None:
+    if not dirs or not all(dirs):
+        return "must name a directory"
+    return None if len({Path(each).absolute() for each in dirs}) == len(dirs) else "must name each directory once"
+
+
+def _check_retention(given: int | None) -> str | None:
+    return "must be 1 or more; -1: records are kept for ever" if given == 0 else None
+
+
+def _check_policy(name: str) -> str | None:
+    try:
+        policy_named(name)
+    except PolicyError as error:
+        return str(error)
+    return None
 
 
 def check_gzip_level(level: int) -> str | None:
@@ -113,9 +128,17 @@ class BrokerConfig:
     )
     # -- the data
     log_dir: tuple[str, ...] = setting(
-        Kind.LIST, ("./odradek-data",), "The data directory, where log.dirs is not set.", check=_check_one_dir
+        Kind.LIST, ("./odradek-data",), "The data directories, where log.dirs is not set.", check=_check_dirs
     )
-    log_dirs: tuple[str, ...] | None = setting(Kind.LIST, None, "The data directory: one.", check=_check_one_dir)
+    log_dirs: tuple[str, ...] | None = setting(
+        Kind.LIST,
+        None,
+        "The data directories. A new partition goes to the one with the fewest; one that fails takes only its own.",
+        check=_check_dirs,
+    )
+    metadata_log_dir: str | None = setting(
+        Kind.STRING, None, "Where the topics and ids are written down; unset: in the first of log.dirs."
+    )
     log_segment_bytes: int = setting(
         Kind.INT, 1 << 30, "A segment file is closed and the next begun at this size.", low=1 << 20, dynamic=True
     )
@@ -191,6 +214,87 @@ class BrokerConfig:
     message_max_bytes: int = setting(
         Kind.INT, (1 << 20) + 12, "The largest record batch that is accepted.", low=0, dynamic=True
     )
+    # -- retention
+    log_retention_ms: int | None = setting(
+        Kind.LONG,
+        None,
+        "Segments whose newest record is older are deleted; negative: never. Stronger than minutes, these than hours.",
+        check=_check_retention,
+        dynamic=True,
+    )
+    log_retention_minutes: int | None = setting(
+        Kind.INT, None, "Segments whose newest record is older are deleted; negative: never.", check=_check_retention
+    )
+    log_retention_hours: int = setting(
+        Kind.INT, 168, "Segments whose newest record is older are deleted; negative: never.", check=_check_retention
+    )
+    log_retention_bytes: int = setting(
+        Kind.LONG,
+        -1,
+        "The oldest segments of a partition are deleted as long as this much remains; negative: never.",
+        dynamic=True,
+    )
+    log_retention_check_interval_ms: int = setting(
+        Kind.LONG, 300_000, "How often the partitions are searched for segments to delete.", low=1
+    )
+    log_retention_policy: str = setting(
+        Kind.STRING,
+        STANDARD,
+        "What decides: standard (by time, then by bytes), time, bytes, or package.module:function of your own.",
+        check=_check_policy,
+    )
+    log_segment_delete_delay_ms: int = setting(
+        Kind.LONG,
+        60_000,
+        "How long the files of deleted segments and topics stay on disk, for those who still read them.",
+        low=0,
+        dynamic=True,
+    )
+    # -- compaction
+    log_cleanup_policy: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("delete",),
+        "Old segments are deleted (delete), keep only the last record of each key (compact), or both; empty: neither.",
+        choices=CLEANUP_POLICIES,
+    )
+    log_cleaner_enable: bool = setting(Kind.BOOLEAN, True, "Compacted topics are cleaned.")
+    log_cleaner_threads: int = setting(
+        Kind.INT, 1, "Processes that clean. One: partitions are cleaned one after the other.", low=0, high=1
+    )
+    log_cleaner_backoff_ms: int = setting(
+        Kind.LONG, 15_000, "How long the cleaner rests when there is nothing to clean.", low=0
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        Kind.LONG,
+        128 << 20,
+        "Memory for the keys of one cleaning, 24 bytes each; where they do not fit, it takes several.",
+        low=1 << 20,
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        Kind.DOUBLE, sys.float_info.max, "How much the cleaner may read and write together in a second."
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        Kind.DOUBLE,
+        0.5,
+        "A compacted partition is cleaned once more than this share of its bytes was not looked at yet.",
+        low=0,
+        high=1,
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        Kind.LONG, 0, "The shortest that a record stays as it is in a compacted topic.", low=0
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        Kind.LONG,
+        LONG_MAX,
+        "The longest that a record waits for compaction, whatever the dirty ratio; segments are closed by it, too.",
+        low=1,
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        Kind.LONG,
+        86_400_000,
+        "How long a compacted topic keeps its tombstones, and the markers of transactions that left nothing else.",
+        low=0,
+    )
     # -- topics
     num_partitions: int = setting(Kind.INT, 1, "Partitions of a topic that was created without a number.", low=1)
     default_replication_factor: int = setting(
@@ -200,6 +304,9 @@ class BrokerConfig:
         Kind.BOOLEAN, True, "A topic that a client asks for and allows to be created is created."
     )
     delete_topic_enable: bool = setting(Kind.BOOLEAN, True, "Topics may be deleted.")
+    max_request_partition_size_limit: int = setting(
+        Kind.INT, 2000, "Partitions that one DescribeTopicPartitions answer holds at most.", low=1
+    )
     # -- the wire
     socket_request_max_bytes: int = setting(
         Kind.INT, 100 << 20, "A request that announces more than this closes its connection.", low=1
@@ -291,8 +398,14 @@ class BrokerConfig:
         return cls(**values, given=frozenset(texts.keys() & SETTINGS.keys())), warnings
 
     @property
+    def data_dirs(self) -> tuple[Path, ...]:
+        """Where partitions are."""
+        return tuple(map(Path, self.log_dirs or self.log_dir))
+
+    @property
     def data_dir(self) -> Path:
-        return Path((self.log_dirs or self.log_dir)[0])
+        """Where the metadata journal is."""
+        return Path(self.metadata_log_dir) if self.metadata_log_dir else self.data_dirs[0]
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -311,7 +424,7 @@ class BrokerConfig:
         The names whose value is another now. ConfigError where one, or two together, cannot be: nothing has changed.
         """
         texts = {**cluster, **broker}
-        values = {**self.dynamic.started, **{name: SETTINGS[name].parse(text) for name, text in texts.items()}}
+        values = {**self.dynamic.started, **{name: _dynamic(name, text).parse(text) for name, text in texts.items()}}
         altered = replace(self, **{SETTINGS[name].attribute: value for name, value in values.items()})
         changed = {name for name in values if values[name] != getattr(self, SETTINGS[name].attribute)}
         started = {name: self._started(name) for name in texts}
@@ -406,6 +519,13 @@ class BrokerConfig:
 
 
 SETTINGS: Mapping[str, Setting] = settings_of(BrokerConfig)
+
+
+def _dynamic(name: str, text: str) -> Setting:
+    declared = SETTINGS.get(name)
+    if declared is None or not declared.dynamic:
+        raise ConfigError(name, text, "cannot be changed while the broker runs")
+    return declared
 
 
 def _warn_of(name: str, text: str) -> str:

@@ -50,11 +50,10 @@ MAX_VALUES_BYTES = 8 * 1024 * 1024
 
 # Adding a line here is the only way to offer an API; tests/broker/test_dispatch.py holds every pair against a test.
 ROUTES = (
-    # Versions 0-2 carry the legacy message sets: named as Kafka names them (older librdkafka compresses only then),
-    # and like there refused.
-    Route(ApiKey.PRODUCE, 3, 13, offered_from=0),
-    Route(ApiKey.FETCH, 4, 18),
-    Route(ApiKey.LIST_OFFSETS, 1, 11),
+    # Produce 0-2, Fetch 0-3 and ListOffsets 0 are more than Kafka 4 has: message sets, for clients before 0.11.
+    Route(ApiKey.PRODUCE, 0, 13),
+    Route(ApiKey.FETCH, 0, 18),
+    Route(ApiKey.LIST_OFFSETS, 0, 11),
     Route(ApiKey.METADATA, 0, 13),
     Route(ApiKey.OFFSET_COMMIT, 2, 10),
     Route(ApiKey.OFFSET_FETCH, 1, 10),
@@ -71,7 +70,11 @@ ROUTES = (
     Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
     Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
+    Route(ApiKey.ALTER_CONFIGS, 0, 2),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     Route(ApiKey.DELETE_GROUPS, 0, 2),
     Route(ApiKey.OFFSET_DELETE, 0, 0),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),

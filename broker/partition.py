@@ -4,7 +4,7 @@ Replication will enter here and nowhere else: today the leader is the only repli
 end of the log. Everything a produce request must be refused for is found before the first byte is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,18 +12,22 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records import batch
 from ..protocol.records.batch import BatchHeader, TimestampType
 from ..protocol.records.compression import Compression
+from ..protocol.records.control import Marker, encode_marker
 from ..protocol.records.errors import RecordError
+from ..storage.aborted import AbortedTransaction
 from ..storage.files import FileRange
 from ..storage.log import Log
 from .clock import Clock
 from .purgatory import Purgatory
 from .refusals import Refused, timestamps_ahead
-from .topic_config import MAX_TIMESTAMP_AHEAD_MS
+from .validation import FIRST_WITH_BATCHES, Rules, prepare
 
 if TYPE_CHECKING:
     from .flushing import Flusher
 
 READ_COMMITTED = 1
+# From this Produce version on a batch takes its partition into the transaction by being there (KIP-890).
+FIRST_IMPLICIT = 12
 # flush.ms where nobody asked for it.
 NEVER_MS = 2**63 - 1
 
@@ -64,14 +68,28 @@ class Partition:
         log.epochs.assign(leader_epoch, log.log_end_offset)
         self.max_message_bytes = 1048588
         self.log_append_time = False
+        self.timestamp_after_max_ms = 3_600_000
+        # What is asked of every batch beyond its header; None, the ordinary case, is nothing (validation.py).
+        self.rules: Rules | None = None
         self._clock = clock
         self._purgatory = purgatory
         self._flusher = flusher
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed may see; transactions will hold it back."""
-        return self.high_watermark
+        """What read_committed may see: all below the first record of a transaction that is neither committed nor aborted.
+
+        It never passes the high watermark, nor lies below the log's start.
+        """
+        undecided = self.log.producers.first_undecided_offset()
+        if undecided is None:
+            return self.high_watermark
+        return max(min(undecided, self.high_watermark), self.log.log_start_offset)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction begins: retention, cleaning and deletions may not decide what lies behind."""
+        return self.log.producers.first_undecided_offset()
 
     @property
     def must_flush(self) -> bool:
@@ -81,22 +99,29 @@ class Partition:
 
     # Write.
 
-    def append(self, records: memoryview, version: int) -> Appended:
+    def append(
+        self, records: memoryview, version: int, prepared: bool = False, admit: "Admit | None" = None
+    ) -> Appended:
         """Appends one batch from a client of this Produce version: checked, given its offsets in place, written.
 
         Errors are KafkaErrors: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
         MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the idempotence errors, KAFKA_STORAGE_ERROR. Those of a batch that is
-        whole are `Refused`.
+        whole are `Refused`. `prepared`: `prepare` has been here.
+        `admit` asks the transaction coordinator, None where the request names no transactional id.
         """
+        if not prepared and self.needs_preparing(version):
+            records, prepared = self.prepare(records, version), True
         header = self._checked(records)
-        if version < 7:
+        if version < 7 and not prepared:
             check_compression(header, version)
+        if header.is_transactional:
+            self._admit(header, version, admit)
         now_ms = self._clock.now_ms()
         try:
             batch.check_shape(header)
             batch.check_codec(records, 0, header)
-            if header.max_timestamp > now_ms + MAX_TIMESTAMP_AHEAD_MS and not self.log_append_time:
-                self._refuse_timestamps(records, header, now_ms + MAX_TIMESTAMP_AHEAD_MS)
+            if header.max_timestamp > now_ms + self.timestamp_after_max_ms and not self.log_append_time:
+                self._refuse_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
             duplicate = self.log.producers.check(header)
         except RecordError as error:
             raise Refused(error.code, str(error), self.log.log_start_offset) from error
@@ -109,11 +134,56 @@ class Partition:
             return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset)
         return self._write(records, header, now_ms)
 
-    def append_internal(self, records: bytearray) -> Appended:
-        """Appends a batch that the broker made itself (group metadata)."""
-        return self._write(memoryview(records), batch.read_header(records), self._clock.now_ms())
+    def needs_preparing(self, version: int) -> bool:
+        """Whether a client's batch is looked into, rewritten or converted before it is appended."""
+        return self.rules is not None or version < FIRST_WITH_BATCHES
 
-    def _write(self, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
+    def prepare(self, records: memoryview, version: int) -> memoryview:
+        """What is to be appended in the place of `records`. May run in a thread beside everything else."""
+        try:
+            return prepare(records, version, self.rules, self._clock.now_ms())
+        except Refused as refused:
+            refused.log_start_offset = self.log.log_start_offset
+            raise
+
+    def append_internal(self, records: bytearray) -> Appended:
+        """Appends a batch that the broker made itself (group metadata). INVALID_PRODUCER_EPOCH where it is part of a
+        transaction of a producer that was fenced off.
+        """
+        header = batch.read_header(records)
+        if header.is_transactional:
+            self.log.producers.check_epoch(header.producer_id, header.producer_epoch)
+        return self._write(memoryview(records), header, self._clock.now_ms())
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int
+    ) -> Appended:
+        """Ends the producer's transaction in this partition; one that has none here gets its marker all the same.
+
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        """
+        self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
+        now_ms = self._clock.now_ms()
+        records = bytearray(
+            encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
+        )
+        return self._write(memoryview(records), batch.read_header(records), now_ms, marker)
+
+    def _admit(self, header: BatchHeader, version: int, admit: "Admit | None") -> None:
+        """A transactional batch of a producer that has no transaction open here: only the coordinator can let it in."""
+        if admit is None:
+            why = "a transactional batch in a request that names no transactional id"
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
+        producers = self.log.producers
+        if producers.has_open_transaction(header.producer_id, header.producer_epoch) or header.is_control:
+            return
+        admit(self, header)
+        if version >= FIRST_IMPLICIT:
+            producers.check_first(header)
+
+    def _write(
+        self, records: memoryview, header: BatchHeader, now_ms: int, marker: Marker | None = None
+    ) -> Appended:
         log = self.log
         base_offset = log.log_end_offset
         batch.assign(records, 0, base_offset, self.leader_epoch)
@@ -128,14 +198,22 @@ class Partition:
             header = batch.read_header(records)
         else:
             header = header._replace(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)
-        log.append(records, header, now_ms)
+        log.append(records, header, now_ms, marker)
         self.high_watermark = log.log_end_offset
         self._purgatory.wake(self)
-        if log.needs_flush(now_ms):
-            self._flusher.start(self)
-        elif log.config.flush_ms < NEVER_MS:
-            self._flusher.soon(self, log.config.flush_ms)
+        self._flush_if_due(now_ms)
         return Appended(base_offset, log_append_time_ms, log.log_start_offset)
+
+    def flush_if_due(self) -> None:
+        """Looks again whether what was appended is to be forced to disk: the configs may have changed."""
+        if self.log.recovery_point < self.log.log_end_offset:
+            self._flush_if_due(self._clock.now_ms())
+
+    def _flush_if_due(self, now_ms: int) -> None:
+        if self.log.needs_flush(now_ms):
+            self._flusher.start(self)
+        elif self.log.config.flush_ms < NEVER_MS:
+            self._flusher.soon(self, self.log.config.flush_ms)
 
     def _checked(self, records: memoryview) -> BatchHeader:
         """The header of the one batch that `records` must be: whole, not too large, its CRC right."""
@@ -152,9 +230,6 @@ class Partition:
                 why = f"a batch of {header.size_bytes} bytes; {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
             batch.check_crc(records, 0, header)
-            if header.is_transactional:
-                why = "a transactional batch outside of a transaction: transactions are not served yet"
-                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
         except RecordError as error:
             raise KafkaError(error.code, str(error)) from error
         return header
@@ -190,6 +265,10 @@ class Partition:
             return None
         return self.log.read(offset, max_bytes, end, minimum_one)
 
+    def aborted_transactions(self, offset: int, fetched: FileRange) -> list[AbortedTransaction]:
+        """What a read_committed reader must leave out of what `read` gave it at `offset`, by first offset."""
+        return self.log.aborted_transactions(offset, fetched, self.last_stable_offset)
+
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Every record with a key, oldest first: how the internal topics are read at start."""
         for header, data in self.log.iter_batches(self.log.log_start_offset):
@@ -198,6 +277,10 @@ class Partition:
             for record in batch.decode_batch(data, 0):
                 if record.key is not None:
                     yield record.key, record.value
+
+
+Admit = Callable[[Partition, BatchHeader], None]
+"""Lets a transactional batch into a partition, or raises a KafkaError."""
 
 
 def check_compression(header: BatchHeader, version: int) -> None:

@@ -12,13 +12,15 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import DISK, Disk
 from .admission import Admission
 from .clock import Clock
-from .config import BrokerConfig, Endpoint
+from .config import BrokerConfig, Dynamic, Endpoint
 from .connection import Connection, Limits
+from .conversion import Conversions
 from .creation import Creation
 from .data_dir import DataDir, StartError
 from .dispatch import Dispatcher, RequestContext
@@ -29,6 +31,7 @@ from .metadata import Metadata, UnknownMetadata
 from .offsets_log import OffsetsLog
 from .processor import Processor
 from .purgatory import Purgatory
+from .settings import ConfigError
 from .timers import Timers
 from .topics import OFFSETS_TOPIC, Topic, Topics
 
@@ -51,11 +54,13 @@ class Broker:
     """
 
     def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None, disk: Disk = DISK) -> None:
-        self.config = config if config is not None else BrokerConfig()
+        # Its own, as it changes while the broker runs.
+        self.config = replace(config or BrokerConfig(), dynamic=Dynamic())
         self.clock = clock if clock is not None else Clock()
         self.disk = disk
         self.timers = Timers(self.clock)
         self.purgatory = Purgatory(self.timers)
+        self.conversions = Conversions()
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
         self.flusher = Flusher(self.timers)
         self.node_id = self.config.node_id
@@ -69,6 +74,7 @@ class Broker:
         self._stopping: asyncio.Future[None] | None = None
         self._servers: list[tuple[Endpoint, asyncio.Server]] = []
         self._processors: list[Processor] = []
+        self._admission = Admission()
         self._next_processor = 0
         # Work in threads that a stop waits for: checkpoints, files of deleted topics.
         self._at_work: set[asyncio.Future[None]] = set()
@@ -125,6 +131,35 @@ class Broker:
         for partition in topic.partitions:
             self._in_background(partition.log.delete, f"files of deleted topic {topic.name} stay in place")
 
+    def alter_config(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
+        """Gives this broker (its number), or every one of the cluster (""), these dynamic configs and no others: acted
+        on when it returns, and by every start from here on.
+
+        ConfigError where one cannot be, or two together, KafkaError where a topic or the disk is against it: nothing
+        has changed then.
+        """
+        before = self._altered()
+        self.config.alter(*self._altered(node, configs))
+        try:
+            reconfigure_topics = self.topics.reconfiguration()
+            if not validate_only:
+                self.metadata.put_broker_configs(node, configs)
+        except KafkaError:
+            self.config.alter(*before)
+            raise
+        if validate_only:
+            self.config.alter(*before)
+            return
+        self._admission.max_connections = self.config.max_connections
+        self._admission.max_per_address = self.config.max_connections_per_ip
+        reconfigure_topics()
+        _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
+
+    def _altered(self, node: str | None = None, configs: dict[str, str] | None = None) -> list[dict[str, str]]:
+        """What is changed for this broker, and for every one; with `configs` in the place of what `node` has."""
+        layers = {**self.metadata.broker_configs, **({node: configs or {}} if node is not None else {})}
+        return [layers.get(str(self.node_id), {}), layers.get("", {})]
+
     def _in_background(self, work: Callable[[], None], failed: str) -> None:
         """Runs `work` in a thread; a failure is a line in the log that begins with `failed`."""
         running = asyncio.get_running_loop().run_in_executor(None, work)
@@ -158,13 +193,14 @@ class Broker:
         """Reads what the directory holds. StartError where it cannot be used."""
         try:
             self.metadata = self._open_metadata(data_dir)
+            self.config.alter(*self._altered())
             self.topics = Topics(
                 self.config, data_dir.path, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
             )
             self.topics.open_all(data_dir.clean)
             self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
             self.groups.start()
-        except (UnknownMetadata, KafkaError, DecodeError, OSError) as error:
+        except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
         self._loaded = True
         self._arm_checkpoint()
@@ -182,7 +218,7 @@ class Broker:
 
     async def _listen(self) -> None:
         limits = Limits(self.config.socket_request_max_bytes, self.config.connections_max_idle_ms)
-        admission = Admission(self.config.max_connections, self.config.max_connections_per_ip)
+        self._admission = admission = Admission(self.config.max_connections, self.config.max_connections_per_ip)
         dispatch = Dispatcher(self)
         for _ in range(self.config.num_network_threads):
             self._processors.append(Processor(dispatch, limits, self.clock, self.timers, admission))

@@ -11,13 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .config import LONG_MAX, BrokerConfig
+from .config import CLEANUP_POLICIES, COMPRESSION_TYPES, LONG_MAX, BrokerConfig, check_gzip_level
 from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, Value, setting, settings_of
 
 _HOUR_MS = 3_600_000
-# Kafka's default of message.timestamp.after.max.ms, and what holds for every topic: how far ahead of the broker's clock
-# a producer's timestamps may lie.
-MAX_TIMESTAMP_AHEAD_MS = _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +80,108 @@ class TopicConfig:
         choices=("CreateTime", "LogAppendTime"),
         broker_synonyms=(("log.message.timestamp.type", 1),),
     )
+    retention_ms: int = setting(
+        Kind.LONG,
+        168 * _HOUR_MS,
+        "Segments whose newest record is older than this are deleted; -1: never.",
+        low=-1,
+        broker_synonyms=(("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", _HOUR_MS)),
+    )
+    retention_bytes: int = setting(
+        Kind.LONG,
+        -1,
+        "The oldest segments of a partition are deleted as long as this much remains; negative: never.",
+        broker_synonyms=(("log.retention.bytes", 1),),
+    )
+    file_delete_delay_ms: int = setting(
+        Kind.LONG,
+        60_000,
+        "How long the files of deleted segments, and of the deleted topic, stay on disk.",
+        low=0,
+        broker_synonyms=(("log.segment.delete.delay.ms", 1),),
+    )
+    message_timestamp_before_max_ms: int = setting(
+        Kind.LONG,
+        LONG_MAX,
+        "How far behind the broker's clock a producer's timestamp may lie. Any but the default has every record read.",
+        low=0,
+        broker_synonyms=(("log.message.timestamp.before.max.ms", 1),),
+    )
+    message_timestamp_after_max_ms: int = setting(
+        Kind.LONG,
+        _HOUR_MS,
+        "How far ahead of the broker's clock a producer's timestamp may lie.",
+        low=0,
+        broker_synonyms=(("log.message.timestamp.after.max.ms", 1),),
+    )
+    compression_type: str = setting(
+        Kind.STRING,
+        "producer",
+        "The codec of what is stored: the producer's own, or one that the broker compresses with where it is another.",
+        choices=COMPRESSION_TYPES,
+        broker_synonyms=(("compression.type", 1),),
+    )
+    compression_gzip_level: int = setting(
+        Kind.INT,
+        -1,
+        "The level where the broker compresses with gzip; -1 is zlib's own.",
+        low=-1,
+        high=9,
+        check=check_gzip_level,
+        broker_synonyms=(("compression.gzip.level", 1),),
+    )
+    compression_lz4_level: int = setting(
+        Kind.INT,
+        9,
+        "The level where the broker compresses with lz4.",
+        low=1,
+        high=17,
+        broker_synonyms=(("compression.lz4.level", 1),),
+    )
+    compression_zstd_level: int = setting(
+        Kind.INT,
+        3,
+        "The level where the broker compresses with zstd.",
+        low=-131072,
+        high=22,
+        broker_synonyms=(("compression.zstd.level", 1),),
+    )
+    cleanup_policy: tuple[str, ...] = setting(
+        Kind.LIST,
+        ("delete",),
+        "Old segments are deleted (delete), keep only the last record of each key (compact), or both; empty: neither.",
+        choices=CLEANUP_POLICIES,
+        broker_synonyms=(("log.cleanup.policy", 1),),
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        Kind.DOUBLE,
+        0.5,
+        "A compacted partition is cleaned once more than this share of its bytes was not looked at yet.",
+        low=0,
+        high=1,
+        broker_synonyms=(("log.cleaner.min.cleanable.ratio", 1),),
+    )
+    min_compaction_lag_ms: int = setting(
+        Kind.LONG,
+        0,
+        "The shortest that a record stays as it is in a compacted topic.",
+        low=0,
+        broker_synonyms=(("log.cleaner.min.compaction.lag.ms", 1),),
+    )
+    max_compaction_lag_ms: int = setting(
+        Kind.LONG,
+        LONG_MAX,
+        "The longest that a record waits for compaction, whatever the dirty ratio; segments are closed by it, too.",
+        low=1,
+        broker_synonyms=(("log.cleaner.max.compaction.lag.ms", 1),),
+    )
+    delete_retention_ms: int = setting(
+        Kind.LONG,
+        24 * _HOUR_MS,
+        "How long a compacted topic keeps its tombstones, and the markers of transactions that left nothing else.",
+        low=0,
+        broker_synonyms=(("log.cleaner.delete.retention.ms", 1),),
+    )
 
     @classmethod
     def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str] | None = None) -> "TopicConfig":
@@ -97,6 +196,16 @@ class TopicConfig:
         for name, text in (overrides or {}).items():
             values[name.replace(".", "_")] = _accept(name, text)
         return cls(**{name: value for name, value in values.items() if name in _ATTRIBUTES})
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the last record of each key is what it keeps."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def segment_age_ms(self) -> int:
+        """The age at which a segment is closed: what compaction may not leave alone for longer is closed by then."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @property
     def segment_size_bytes(self) -> int:
@@ -145,7 +254,11 @@ def _inherited(broker: BrokerConfig, declared: Setting) -> list[_Inherited]:
     for name, factor in declared.broker_synonyms:
         value: Value = getattr(broker, name.replace(".", "_"))
         if value is not None:
-            value = value * factor if isinstance(value, int) and factor != 1 else value
+            if isinstance(value, int) and factor != 1:
+                # A negative one says "never" in every unit.
+                value = value * factor if value >= 0 else -1
+            elif name == "log.retention.ms":
+                value = max(value, -1) if isinstance(value, int) else value
             found.append(_Inherited(name, value, broker.source(name)))
     return found
 
@@ -178,63 +291,6 @@ _HIDDEN = frozenset({"internal.segment.bytes"})
 NOT_YET: Mapping[str, Setting] = {
     declared.name: declared
     for declared in (
-        _not_yet(
-            "cleanup.policy",
-            Kind.LIST,
-            ("delete",),
-            "Old segments are deleted or compacted.",
-            "log.cleanup.policy",
-            choices=("compact", "delete"),
-        ),
-        _not_yet(
-            "compression.type",
-            Kind.STRING,
-            "producer",
-            "Batches keep the codec that the producer chose.",
-            "compression.type",
-            choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        ),
-        _not_yet(
-            "compression.gzip.level",
-            Kind.INT,
-            -1,
-            "The level where the broker compresses with gzip.",
-            "compression.gzip.level",
-        ),
-        _not_yet(
-            "compression.lz4.level",
-            Kind.INT,
-            9,
-            "The level where the broker compresses with lz4.",
-            "compression.lz4.level",
-            low=1,
-            high=17,
-        ),
-        _not_yet(
-            "compression.zstd.level",
-            Kind.INT,
-            3,
-            "The level where the broker compresses with zstd.",
-            "compression.zstd.level",
-            low=-131072,
-            high=22,
-        ),
-        _not_yet(
-            "delete.retention.ms",
-            Kind.LONG,
-            86_400_000,
-            "How long compaction keeps deletion marks.",
-            "log.cleaner.delete.retention.ms",
-            low=0,
-        ),
-        _not_yet(
-            "file.delete.delay.ms",
-            Kind.LONG,
-            0,
-            "How long the files of a deleted topic stay on disk.",
-            "log.segment.delete.delay.ms",
-            low=0,
-        ),
         _not_yet("follower.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
         _not_yet("leader.replication.throttled.replicas", Kind.LIST, (), "Replicas whose copying is throttled."),
         _not_yet(
@@ -252,47 +308,6 @@ NOT_YET: Mapping[str, Setting] = {
             "Time kept here where older segments are stored remotely.",
             "log.local.retention.ms",
             low=-2,
-        ),
-        _not_yet(
-            "max.compaction.lag.ms",
-            Kind.LONG,
-            LONG_MAX,
-            "The longest a record stays uncompacted.",
-            "log.cleaner.max.compaction.lag.ms",
-            low=1,
-        ),
-        _not_yet(
-            "message.timestamp.after.max.ms",
-            Kind.LONG,
-            MAX_TIMESTAMP_AHEAD_MS,
-            "How far in the future a timestamp may lie.",
-            "log.message.timestamp.after.max.ms",
-            low=0,
-        ),
-        _not_yet(
-            "message.timestamp.before.max.ms",
-            Kind.LONG,
-            LONG_MAX,
-            "How far in the past a timestamp may lie.",
-            "log.message.timestamp.before.max.ms",
-            low=0,
-        ),
-        _not_yet(
-            "min.cleanable.dirty.ratio",
-            Kind.DOUBLE,
-            0.5,
-            "The share of uncompacted bytes that starts a compaction.",
-            "log.cleaner.min.cleanable.ratio",
-            low=0,
-            high=1,
-        ),
-        _not_yet(
-            "min.compaction.lag.ms",
-            Kind.LONG,
-            0,
-            "The shortest a record stays uncompacted.",
-            "log.cleaner.min.compaction.lag.ms",
-            low=0,
         ),
         _not_yet(
             "min.insync.replicas",
@@ -317,14 +332,6 @@ NOT_YET: Mapping[str, Setting] = {
             "Remote segments go when remote storage is switched off.",
         ),
         _not_yet("remote.storage.enable", Kind.BOOLEAN, False, "Older segments are stored remotely."),
-        _not_yet(
-            "retention.bytes",
-            Kind.LONG,
-            -1,
-            "Old segments are deleted when a partition is over this size; -1: never.",
-            "log.retention.bytes",
-        ),
-        _not_yet("retention.ms", Kind.LONG, -1, "Segments older than this are deleted; -1: never.", low=-1),
         _not_yet("segment.jitter.ms", Kind.LONG, 0, "Spreads the closing of segments by time.", low=0),
         _not_yet(
             "unclean.leader.election.enable",

@@ -30,6 +30,7 @@ from .partition_dirs import PartitionDirs
 from .purgatory import Purgatory
 from .settings import ConfigError
 from .topic_config import TopicConfig
+from .validation import rules_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
@@ -197,6 +198,35 @@ class Topics:
             self._purgatory.wake(partition)
         _log.info("topic %s deleted", topic.name)
 
+    # Configs.
+
+    def alter(self, topic: Topic, configs: dict[str, str]) -> None:
+        """Gives a topic these configs, and no others, from the next append on. INVALID_CONFIG where one cannot be."""
+        config = self._topic_config(configs)
+        self._metadata.put_topic(replace(self._metadata.topics[topic.name], configs=configs))
+        topic.record = replace(topic.record, configs=configs)
+        self._reconfigure(topic, config)
+        _log.info("topic %s has other configs now", topic.name)
+
+    def reconfiguration(self) -> Callable[[], None]:
+        """The broker's own configs have changed: what topics have from there reaches them by the call that is returned.
+
+        INVALID_CONFIG where a topic's configs cannot be beside them; nothing has changed then.
+        """
+        configs = [(topic, self._topic_config(topic.record.configs)) for topic in self._by_name.values()]
+
+        def apply() -> None:
+            for topic, config in configs:
+                self._reconfigure(topic, config)
+
+        return apply
+
+    def _reconfigure(self, topic: Topic, config: TopicConfig) -> None:
+        topic.config = config
+        for partition in topic.partitions:
+            apply_config(partition, config, self._config.producer_id_expiration_ms)
+            partition.flush_if_due()
+
     # Called by a Creation.
 
     def make_partition(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
@@ -228,8 +258,7 @@ class Topics:
         del self._growing[topic.name]
         topic.record = self._metadata.topics[topic.name]
         topic.partitions.extend(partitions)
-        for partition in partitions:
-            apply_config(partition, topic.config)
+        self._reconfigure(topic, topic.config)
         _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
         return topic
 
@@ -346,19 +375,27 @@ def _close(partitions: list[Partition]) -> None:
         raise failure
 
 
-def apply_config(partition: Partition, config: TopicConfig) -> None:
-    """The one way by which a topic's configs reach a partition, when it is opened and when they change."""
+def apply_config(partition: Partition, config: TopicConfig, producer_id_expiration_ms: int | None = None) -> None:
+    """The one way by which configs reach a partition, when it is opened and when they change.
+
+    `producer_id_expiration_ms` is the broker's; None leaves it as it is.
+    """
     log = partition.log
-    log.reconfigure(_log_config(config, log.config.producer_id_expiration_ms))
+    log.reconfigure(_log_config(config, producer_id_expiration_ms or log.config.producer_id_expiration_ms))
     partition.max_message_bytes = config.max_message_bytes
     partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
+    partition.timestamp_after_max_ms = config.message_timestamp_after_max_ms
+    partition.rules = rules_of(config)
 
 
 def _log_config(config: TopicConfig, producer_id_expiration_ms: int) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_size_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=config.segment_age_ms,
         index_interval_bytes=config.index_interval_bytes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        file_delete_delay_ms=config.file_delete_delay_ms,
         segment_index_bytes=config.segment_index_bytes,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,

@@ -1,13 +1,17 @@
 """Fetch, API key 1: batches from partitions, as the files hold them.
 
-Version 4 brought isolation levels and record batches (v2), 5 the log start offset, 7 sessions, 9 leader epochs, 12
-the last fetched epoch, 13 topic ids, 15 moved the replica's id into a tag. The answer comes at once if there are
-`min_bytes`, or an error that ends the wait; otherwise the request is parked under its partitions until there are, or
-`max_wait_ms` have passed. The first batch of the first partition that has any is sent even where it is larger than
-every limit (KIP-74). No bytes are copied here: what is sent are ranges of files.
+Versions 0 and 1 answer with messages of magic 0, 2 and 3 of magic 1, made of the batches that are stored
+(conversion.py); 3 brought a limit over all partitions, 4 isolation levels and record batches (v2), 5 the log start
+offset, 7 sessions, 9 leader epochs, 12 the last fetched epoch, 13 topic ids, 15 moved the replica's id into a tag.
+
+The answer comes at once if there are `min_bytes`, or an error that ends the wait; otherwise the request is parked under
+its partitions until there are, or `max_wait_ms` have passed. The first batch of the first partition that has any is
+sent even where it is larger than every limit (KIP-74), and before version 3 that of every partition. No bytes of
+batches are copied here: what is sent are ranges of files.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -27,6 +31,8 @@ from ..partition import READ_COMMITTED, Partition
 if TYPE_CHECKING:
     from ..server import Broker
 
+FIRST_WITH_MAX_BYTES = 3
+FIRST_WITH_BATCHES = 4
 _NO_RECORDS = b""
 # These do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -36,6 +42,7 @@ def handle(
     broker: "Broker", context: RequestContext, request: FetchRequest
 ) -> "FetchResponse | asyncio.Future[FetchResponse]":
     """Answers at once, or parks the request."""
+    version = context.api_version
     wanted, forgotten = _read(broker, context, request)
     session: FetchSession | None = None
     if context.api_version >= 7:
@@ -43,11 +50,12 @@ def handle(
     if session is None and len(wanted) > 1:
         # A partition that comes twice is read once, as asked for last (a session sees to that itself).
         wanted = list({each.key: each for each in wanted}.values())
-    fetch = _Fetch(broker, request, session, wanted, is_follower=_replica_id(request, context.api_version) >= 0)
-    response = fetch.attempt(expired=not fetch.wanted or request.max_wait_ms <= 0)
-    if response is not None:
-        return response
-    return broker.purgatory.park(fetch.partitions(), request.max_wait_ms, fetch.attempt)
+    fetch = _Fetch(broker, request, session, wanted, _replica_id(request, version) >= 0, version)
+    answer = fetch.attempt(expired=not fetch.wanted or request.max_wait_ms <= 0)
+    response = answer or broker.purgatory.park(fetch.partitions(), request.max_wait_ms, fetch.attempt)
+    if version < FIRST_WITH_BATCHES:
+        return asyncio.ensure_future(fetch.message_sets(response, version))
+    return response
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:
@@ -96,6 +104,7 @@ class _Fetch:
         session: FetchSession | None,
         wanted: list[Wanted],
         is_follower: bool,
+        version: int,
     ) -> None:
         self._broker = broker
         self._request = request
@@ -104,6 +113,14 @@ class _Fetch:
         self._incremental = session is not None and request.session_epoch > 0
         self.wanted = list(session.wanted.values()) if session is not None else wanted
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        # Clients that cannot say how much they take together ask in the same order for ever: none may starve.
+        self._one_each = version < FIRST_WITH_MAX_BYTES
+
+    def message_sets(
+        self, response: "FetchResponse | asyncio.Future[FetchResponse]", version: int
+    ) -> "Coroutine[None, None, FetchResponse]":
+        """The response in the format of clients before Kafka 0.11."""
+        return self._broker.conversions.message_sets(response, version, self.wanted, self._find, self._max_bytes)
 
     def partitions(self) -> list[Partition]:
         """Those that exist: under these the request waits."""
@@ -115,7 +132,8 @@ class _Fetch:
         answers: list[tuple[Wanted, PartitionData]] = []
         got_bytes, answered = 0, expired
         for each in self.wanted:
-            answer = self._read(each, self._max_bytes - got_bytes, minimum_one=got_bytes == 0)
+            room = self._max_bytes - got_bytes
+            answer = self._read(each, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
             answers.append((each, answer))
             if answer.error_code == 0:
                 got_bytes += len(answer.records or b"")
@@ -144,11 +162,15 @@ class _Fetch:
             return _failed(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         isolation_level = self._request.isolation_level
         records: FileRange | None = None
+        aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None
         try:
             partition.check_epoch(each.current_leader_epoch)
             limit = min(each.max_bytes, room)
             if limit > 0 or minimum_one:
                 records = partition.read(each.fetch_offset, max(limit, 0), isolation_level, minimum_one)
+            if records is not None and aborted is not None:
+                found = partition.aborted_transactions(each.fetch_offset, records)
+                aborted = [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
         except KafkaError as error:
             return _failed(each, error.code)
         return PartitionData(
@@ -156,7 +178,7 @@ class _Fetch:
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
-            aborted_transactions=[] if isolation_level == READ_COMMITTED else None,
+            aborted_transactions=aborted,
             records=records if records is not None else _NO_RECORDS,
         )
 

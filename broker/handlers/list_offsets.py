@@ -1,5 +1,7 @@
 """ListOffsets, API key 2: an offset for a time, or for one of the sentinels.
 
+Version 0 gives up to so many offsets, newest first: where segments begin that were last written to before a time, and
+the end of the log; Kafka dropped it with 4.0. Version 1 brought the offset of a record by its timestamp.
 Version 2 brought isolation levels, 4 leader epochs, 7 the record with the largest timestamp (-3), 8 the earliest on
 local disk (-4), 9 the latest in tiered storage (-5), 10 a time-out, 11 the earliest that waits for upload (-6). There
 is no tiered storage here: local is all, -5 and -6 find nothing.
@@ -66,6 +68,9 @@ def _answer(
         partition = topic.partition(asked.partition_index) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if context.api_version == 0:
+            offsets = _offsets_before(partition, asked.timestamp, asked.max_num_offsets, broker.clock.now_ms())
+            return ListOffsetsPartitionResponse(asked.partition_index, old_style_offsets=offsets)
         partition.check_epoch(asked.current_leader_epoch)
         timestamp, offset, epoch = _find(partition, asked.timestamp, request.isolation_level, context.api_version)
     except KafkaError as error:
@@ -87,7 +92,7 @@ def _find(partition: Partition, timestamp: int, isolation_level: int, version: i
         case -2 | -4:
             return _NO_TIMESTAMP, log.log_start_offset, log.epochs.epoch_for(log.log_start_offset)
         case -3:
-            return _largest_timestamp(partition)
+            return _largest_timestamp(partition, partition.end_for(isolation_level))
         case -5 | -6:
             return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
         case _:
@@ -95,8 +100,22 @@ def _find(partition: Partition, timestamp: int, isolation_level: int, version: i
             return found if found is not None else (_NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
 
 
-def _largest_timestamp(partition: Partition) -> Found:
+def _offsets_before(partition: Partition, timestamp: int, count: int, now_ms: int) -> list[int]:
+    """The end of the log counts as a segment that is written to just now, unless the newest one is empty."""
+    if timestamp < EARLIEST or count < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} or {count} offsets cannot be asked for")
+    log, end = partition.log, partition.high_watermark
+    if timestamp == EARLIEST:
+        return [log.log_start_offset][:count]
+    found = log.starts_before(None if timestamp == LATEST else timestamp, count)
+    if (timestamp == LATEST or timestamp >= now_ms) and found[:1] != [end]:
+        found = [end, *found]
+    return found[:count]
+
+
+def _largest_timestamp(partition: Partition, end: int) -> Found:
+    """As Kafka: nothing, rather than another record, where that record may not be seen yet."""
     timestamp, offset = partition.log.max_timestamp()
-    if offset < 0:
+    if not 0 <= offset < end:
         return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
     return timestamp, offset, partition.log.epochs.epoch_for(offset)

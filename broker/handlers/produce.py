@@ -1,13 +1,14 @@
 """Produce, API key 0: batches to partitions.
 
-Version 3 brought record batches (v2) and transactional ids, 7 zstd, 8 error messages, 13 topic ids. acks: 0 is not
+Versions 0 to 2 carry message sets, each of which becomes one batch (conversion.py). Version 3 brought record batches
+(v2) and transactional ids, 7 zstd, 8 error messages, 13 topic ids. acks: 0 is not
 answered (a failure closes the connection, so that the client notices), 1 and -1 are answered once the log has the
 batch, and after the fsync where the topic asks for one.
 """
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.produce import (
@@ -22,9 +23,11 @@ from ...protocol.messages.produce import (
 from ...protocol.primitives import uuid_to_text
 from ..connection import CloseConnection
 from ..dispatch import RequestContext
-from ..partition import Partition
+from ..partition import Admit, Partition
 from ..refusals import Refused
 from ..topics import Topic
+from ..txn_admission import admission
+from ..validation import is_large
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -43,20 +46,25 @@ _log = logging.getLogger(__name__)
 class _Round:
     """One request while its batches are appended."""
 
-    __slots__ = ("broker", "context", "refused", "request", "unflushed")
+    __slots__ = ("admit", "broker", "context", "later", "refused", "request", "unflushed")
 
     def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
         self.broker = broker
         self.context = context
         self.request = request
+        self.admit: Admit | None = None
+        if request.transactional_id is not None:
+            self.admit = admission(broker, request.transactional_id, context.api_version)
         self.unflushed: Unflushed = []
+        # (topic, partition, its answer, a copy of its records): what a thread must look into before it is appended.
+        self.later: list[tuple[str, Partition, PartitionProduceResponse, bytearray]] = []
         # What the log is told, and of how many partitions: a request of thousands is one line all the same.
         self.refused: list[str] = []
 
 
 def handle(
     broker: "Broker", context: RequestContext, request: ProduceRequest
-) -> "ProduceResponse | asyncio.Future[ProduceResponse] | None":
+) -> "ProduceResponse | asyncio.Future[Any] | None":
     """Appends each partition's batch; one partition's error is no other's."""
     response = ProduceResponse()
     work = _Round(broker, context, request)
@@ -66,6 +74,14 @@ def handle(
             response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
     if len(response.responses) > 1:
         response.responses = _merged(response.responses)
+    if work.later:
+        return asyncio.ensure_future(_prepared(work, response))
+    return _answer(work, response)
+
+
+def _answer(work: _Round, response: ProduceResponse) -> "ProduceResponse | asyncio.Future[ProduceResponse] | None":
+    """Everything is appended or refused: what the client gets, and when."""
+    broker, context, request = work.broker, work.context, work.request
     if request.acks == 0:
         _close_if_failed(response)
         return None
@@ -98,6 +114,30 @@ async def _flushed(broker: "Broker", unflushed: Unflushed, response: ProduceResp
     return response
 
 
+async def _prepared(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
+    """Appends what was too large to be looked into on the loop, one after the other."""
+    version = work.context.api_version
+    for topic, partition, answer, records in work.later:
+        try:
+            prepared = await work.broker.conversions.run(
+                lambda p=partition, r=records: p.prepare(memoryview(r), version)
+            )
+            appended = partition.append(prepared, version, prepared=True, admit=work.admit)
+        except KafkaError as error:
+            _note_refusal(work, topic, partition.index, error)
+            refusal = _refusal(partition.index, error)
+            answer.error_code, answer.error_message = refusal.error_code, refusal.error_message
+            answer.base_offset, answer.log_start_offset = refusal.base_offset, refusal.log_start_offset
+            answer.record_errors = refusal.record_errors
+            continue
+        answer.base_offset, answer.log_start_offset = appended.base_offset, appended.log_start_offset
+        answer.log_append_time_ms = appended.log_append_time_ms
+        if partition.must_flush:
+            work.unflushed.append((partition, answer))
+    done = _answer(work, response)
+    return await done if isinstance(done, asyncio.Future) else done
+
+
 def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -> PartitionProduceResponse:
     try:
         partition = _partition(work.broker, work.context, work.request, data, asked.index)
@@ -105,11 +145,13 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch a partition, not null"
             )
-        appended = partition.append(asked.records, work.context.api_version)  # type: ignore[arg-type]
+        if partition.needs_preparing(work.context.api_version) and is_large(asked.records):
+            answer = PartitionProduceResponse(asked.index)
+            work.later.append((data.name or uuid_to_text(data.topic_id), partition, answer, bytearray(asked.records)))
+            return answer
+        appended = partition.append(asked.records, work.context.api_version, admit=work.admit)  # type: ignore[arg-type]
     except KafkaError as error:
-        if error.code not in _EVERYDAY:
-            topic = data.name or uuid_to_text(data.topic_id)
-            work.refused.append(f"{topic}-{asked.index} refused: {error}")
+        _note_refusal(work, data.name or uuid_to_text(data.topic_id), asked.index, error)
         return _refusal(asked.index, error)
     answer = PartitionProduceResponse(
         asked.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
@@ -117,6 +159,11 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
     if partition.must_flush:
         work.unflushed.append((partition, answer))
     return answer
+
+
+def _note_refusal(work: _Round, topic: str, index: int, error: KafkaError) -> None:
+    if error.code not in _EVERYDAY:
+        work.refused.append(f"{topic}-{index} refused: {error}")
 
 
 def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
@@ -132,8 +179,6 @@ def _partition(
 ) -> Partition:
     if request.acks not in _ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
     topic = _topic(broker, context, data)
     partition = topic.partition(index)
     if partition is None:

@@ -285,6 +285,19 @@ def set_max_timestamp(buffer: Buffer, position: int, timestamp_type: TimestampTy
     _UINT32.pack_into(view, position + _CRC_AT, crc32c(view[position + _CRC_FROM : end]))
 
 
+def with_body(header: BatchHeader, body: Buffer, compression: Compression) -> bytearray:
+    """Return the batch of `header` with its records' bytes replaced: `body` is compressed with `compression` already.
+
+    All else stays but for length and CRC.
+    """
+    attributes = header.attributes & ~_CODEC_MASK | compression
+    length = HEADER_SIZE - LOG_OVERHEAD + memoryview(body).nbytes
+    out = bytearray(_HEADER.pack(*header._replace(batch_length=length, attributes=attributes)))
+    out += body
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[_CRC_FROM:]))
+    return out
+
+
 # -- records ---------------------------------------------------------------------------------------
 
 

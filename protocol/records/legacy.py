@@ -83,15 +83,37 @@ def decode_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> l
 
     `limit` bounds what all its wrappers together decompress to. Raises any RecordError, UnsupportedMagic at a v2 batch.
     """
+    return read_message_set(buffer, limit).records
+
+
+class MessageSet(NamedTuple):
+    """A set read through."""
+
+    records: list[Record]
+    compression: Compression  # of the last wrapper; NONE without one
+    size_bytes: int  # of the whole messages: less than the buffer where the last one is cut off
+
+
+def read_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> MessageSet:
+    """As `decode_message_set`, with what else is to be known of the set."""
     records: list[Record] = []
+    compression, size_bytes = Compression.NONE, 0
     for message in iter_messages(buffer):
+        size_bytes += message.size_bytes
         if message.compression:
+            compression = message.compression
             inner, size = _open(message, limit)
             limit -= size
             records.extend(inner)
         else:
             records.append(_record(message, message.offset, message.timestamp_ms))
-    return records
+    return MessageSet(records, compression, size_bytes)
+
+
+def message_bytes(record: Record, magic: int) -> int:
+    """Return the size of a record as a message that is not compressed."""
+    fixed = _START.size + 2 * _INT32.size + (_INT64.size if magic else 0)
+    return fixed + len(record.key or b"") + len(record.value or b"")
 
 
 def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[Message]:
