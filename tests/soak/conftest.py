@@ -1,0 +1,12 @@
+"""Soak tests take minutes: they run where they are asked for by name (`pytest tests/soak`), not with all tests."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    asked = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    return None if any(path == HERE or HERE in path.parents for path in asked) else True

@@ -1,0 +1,220 @@
+"""Members of one group in one process: python crowd.py CLIENT COUNT HOST:PORT GROUP TOPIC
+
+Prints JSON lines, each in one write, so that a kill leaves whole lines:
+    {"member": id, "generation": number, "assigned": [partitions]}   at the end of a rebalance
+    {"consumed": [[partition, offset], ...]}                         processed; its offsets are committed after that
+    {"failed": text}                                                 a member met what no member should
+SIGTERM lets all members leave in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import struct
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_MS = 1_000
+# A paused process keeps the others waiting for so long.
+REBALANCE_TIMEOUT_MS = 6_000
+METADATA_OF_CONFLUENT = b"CGMDv2:"
+
+_stopped = threading.Event()
+
+
+def say(**line: Any) -> None:
+    os.write(1, json.dumps(line).encode() + b"\n")
+
+
+def assigned(member: str, generation: int, partitions: list[int]) -> None:
+    say(member=member, generation=generation, assigned=sorted(partitions))
+
+
+def with_confluent(address: str, group: str, topic: str) -> None:
+    import confluent_kafka
+
+    def on_assign(consumer: confluent_kafka.Consumer, given: list[confluent_kafka.TopicPartition]) -> None:
+        assigned(consumer.memberid() or "", generation_of(consumer), [place.partition for place in given])
+
+    def generation_of(consumer: confluent_kafka.Consumer) -> int:
+        """librdkafka tells it only in what it hands to a transactional producer."""
+        metadata = consumer.consumer_group_metadata()
+        assert isinstance(metadata, bytes) and metadata.startswith(METADATA_OF_CONFLUENT)
+        return struct.unpack_from("<i", metadata, len(METADATA_OF_CONFLUENT))[0]
+
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": "range",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic], on_assign=on_assign)
+    while not _stopped.is_set():
+        messages = [message for message in consumer.consume(100, 0.2) if not message.error()]
+        if messages:
+            say(consumed=[[message.partition(), message.offset()] for message in messages])
+            try:
+                consumer.commit(asynchronous=False)
+            except confluent_kafka.KafkaException:
+                continue  # The group has moved on: who has the partition now reads them again.
+    consumer.close()
+
+
+def with_kafka_python(address: str, group: str, topic: str) -> None:
+    import kafka
+    import kafka.errors
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+    class Listener(kafka.ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: Any) -> None: ...
+
+        def on_partitions_assigned(self, given: Any) -> None:
+            generation = consumer._coordinator.generation()
+            assigned(generation.member_id, generation.generation_id, [place.partition for place in given])
+
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=address,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        max_poll_interval_ms=REBALANCE_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        partition_assignment_strategy=[RangePartitionAssignor],
+    )
+    consumer.subscribe([topic], listener=Listener())
+    while not _stopped.is_set():
+        found = [message for messages in consumer.poll(200).values() for message in messages]
+        if found:
+            say(consumed=[[message.partition, message.offset] for message in found])
+            try:
+                consumer.commit()
+            except (kafka.errors.CommitFailedError, kafka.errors.KafkaTimeoutError):
+                continue
+    consumer.close(autocommit=False)
+
+
+async def with_aiokafka(address: str, group: str, topic: str) -> None:
+    import aiokafka
+    import aiokafka.errors
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+    class Listener(aiokafka.ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: Any) -> None: ...
+
+        def on_partitions_assigned(self, given: Any) -> None:
+            coordinator = consumer._coordinator
+            assigned(coordinator.member_id, coordinator.generation, [place.partition for place in given])
+
+    consumer = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=address,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        max_poll_interval_ms=REBALANCE_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        partition_assignment_strategy=[RangePartitionAssignor],
+    )
+    consumer.subscribe([topic], listener=Listener())
+    await consumer.start()
+    while not _stopped.is_set():
+        found = [message for messages in (await consumer.getmany(timeout_ms=200)).values() for message in messages]
+        if found:
+            say(consumed=[[message.partition, message.offset] for message in found])
+            try:
+                await consumer.commit()
+            except aiokafka.errors.KafkaError:
+                continue
+    await consumer.stop()
+
+
+async def with_odradek(address: str, group: str, topic: str) -> None:
+    from odradek.client import Consumer, TopicPartition
+
+    class Listener:
+        async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None: ...
+
+        async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None: ...
+
+        async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            ownership = consumer._ownership
+            assert ownership is not None
+            generation = ownership.generation
+            assigned(generation.member_id, generation.generation_id, [place.partition for place in partitions])
+
+    consumer = Consumer(
+        bootstrap_servers=address,
+        group_id=group,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=500,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        max_poll_interval_ms=REBALANCE_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+    )
+    consumer.subscribe(topic, listener=Listener())
+    async with consumer:
+        while not _stopped.is_set():
+            found = [record for records in (await consumer.getmany(timeout_ms=200)).values() for record in records]
+            if found:
+                say(consumed=[[record.partition, record.offset] for record in found])
+
+
+THREADED: dict[str, Callable[[str, str, str], None]] = {
+    "confluent-kafka": with_confluent,
+    "kafka-python": with_kafka_python,
+}
+TASKS: dict[str, Callable[[str, str, str], Any]] = {"aiokafka": with_aiokafka, "odradek": with_odradek}
+
+
+def run_threads(member: Callable[[str, str, str], None], count: int, where: tuple[str, str, str]) -> None:
+    def run() -> None:
+        try:
+            member(*where)
+        except Exception:  # noqa: BLE001 -- told to the test, which fails
+            say(failed=traceback.format_exc())
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+async def run_tasks(member: Callable[[str, str, str], Any], count: int, where: tuple[str, str, str]) -> None:
+    results = await asyncio.gather(*(member(*where) for _ in range(count)), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            say(failed="".join(traceback.format_exception(result)))
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: _stopped.set())
+    warnings.simplefilter("ignore")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
+    client, count = sys.argv[1], int(sys.argv[2])
+    where = (sys.argv[3], sys.argv[4], sys.argv[5])
+    if client in THREADED:
+        run_threads(THREADED[client], count, where)
+    else:
+        asyncio.run(run_tasks(TASKS[client], count, where))
+
+
+if __name__ == "__main__":
+    main()
