@@ -4,6 +4,7 @@ The runner is built once (a C++ compiler, make and zlib's headers are needed, lz
 source in Debian into `.cache/librdkafka`, or into LIBRDKAFKA_DIR where that is set. It expects topics to be created by
 themselves with four partitions (`--set num.partitions=4`). Each test runs in a process of its own, because a hung one
 would take the others with it. Parts that need no broker are skipped. Exit status 1 where one does not pass.
+`0113/f_assign` is a part of test 0113: the functions whose name contains that.
 """
 
 from __future__ import annotations
@@ -22,9 +23,24 @@ from pathlib import Path
 SOURCE = "http://deb.debian.org/debian/pool/main/libr/librdkafka/librdkafka_2.0.2.orig.tar.gz"
 SHA256 = "f321bcb1e015a34114c83cf1aa7b99ee260236aab096b85c003170c90a47ca9d"
 CACHE = Path(os.environ.get("LIBRDKAFKA_DIR") or Path(__file__).parents[2] / ".cache" / "librdkafka")
-TESTS = ("0012", "0001", "0002", "0005", "0011", "0013", "0017", "0073", "0039", "0030", "0018")
+# The cooperative rebalance, by the parts that one real Kafka passes.
+COOPERATIVE = (
+    *("a_assign_tests", "b_subscribe", "c_subscribe", "d_change", "e_change", "f_assign", "g_incremental", "k_add"),
+    *("m_unsubscribe", "s_subscribe", "t_max_poll", "u_multiple", "v_commit", "x_incremental"),
+)
+TESTS = (
+    *("0012", "0001", "0002", "0005", "0011", "0013", "0017", "0073", "0039"),
+    # Groups.
+    *("0030", "0018", "0019", "0026", "0033", "0044", "0045", "0050", "0051", "0056", "0061", "0069", "0089", "0091"),
+    *("0099", "0102", *(f"0113/{part}" for part in COOPERATIVE), "0118", "0122", "0130", "0132"),
+)
+# 0102 races with itself: it wants a member that was evicted to be back before the other has joined again, which a real
+# Kafka does not give it every time either.
+TRIES = {"0102": 4}
 SLOWEST_TEST_S = 300
 PRETENDED_KAFKA = "3.9.0"
+# Where the tests look for Kafka's scripts.
+KAFKA_PATH = Path(__file__).with_name("kafka")
 
 
 def main() -> None:
@@ -42,18 +58,33 @@ def main() -> None:
 
 def run(address: str, test: str) -> dict[str, str]:
     """Runs a test by its number, and its parts: name -> PASSED, FAILED, SKIPPED, HUNG or CRASHED."""
+    found: dict[str, str] = {}
+    for _ in range(TRIES.get(test, 1)):
+        found = run_once(address, test)
+        if all(result in ("PASSED", "SKIPPED") for result in found.values()):
+            break
+    return found
+
+
+def run_once(address: str, test: str) -> dict[str, str]:
     folder = built()
+    number, _, part = test.partition("/")
     with tempfile.TemporaryDirectory() as scratch:
         settings = Path(scratch) / "test.conf"
         settings.write_text(f"bootstrap.servers={address}\nbroker.address.family=v4\n")
         environment = os.environ | {
             "RDKAFKA_TEST_CONF": str(settings),
             "LD_LIBRARY_PATH": "../src:../src-cpp",
-            "TESTS": test,
+            "TESTS": number,
             "TEST_KAFKA_VERSION": PRETENDED_KAFKA,
+            "KAFKA_PATH": str(KAFKA_PATH),
+            "BROKERS": address,
+            "ODRADEK_PYTHON": sys.executable,
         }
+        if part:
+            environment["SUBTESTS"] = part
         command = ["./test-runner", "-L", "-E", "-p1"]
-        log = CACHE / f"{test}.log"
+        log = CACHE / f"{test.replace('/', '-')}.log"
         with log.open("wb") as output:
             try:
                 done = subprocess.run(
@@ -67,7 +98,11 @@ def run(address: str, test: str) -> dict[str, str]:
                 )
             except subprocess.TimeoutExpired:
                 return {test: "HUNG"}
-    found = results_of(log.read_text(errors="replace"))
+    text = log.read_text(errors="replace")
+    found = results_of(text)
+    if part:
+        # A part whose name fits nothing would pass.
+        found = {f"{name} {part}": result if ": PASS (" in text else "FAILED" for name, result in found.items()}
     return found or {test: f"CRASHED (status {done.returncode}, see {log})"}
 
 

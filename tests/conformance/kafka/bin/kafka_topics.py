@@ -1,0 +1,34 @@
+"""The options of `kafka-topics.sh` that librdkafka's tests use: --create, --alter --partitions N, --delete."""
+
+import argparse
+from concurrent.futures import Future
+
+from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.cimpl import NewTopic
+
+WITHIN_S = 30.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--bootstrap-server", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--partitions", type=int, default=-1)
+    parser.add_argument("--replication-factor", type=int, default=-1)
+    what = parser.add_mutually_exclusive_group(required=True)
+    for action in ("--create", "--alter", "--delete"):
+        what.add_argument(action, action="store_true")
+    asked = parser.parse_args()
+    admin = AdminClient({"bootstrap.servers": asked.bootstrap_server})
+    answers: dict[str, Future[None]]
+    if asked.create:
+        answers = admin.create_topics([NewTopic(asked.topic, asked.partitions, asked.replication_factor)])
+    elif asked.alter:
+        answers = admin.create_partitions([NewPartitions(asked.topic, asked.partitions)])
+    else:
+        answers = admin.delete_topics([asked.topic])
+    answers[asked.topic].result(WITHIN_S)
+
+
+if __name__ == "__main__":
+    main()
