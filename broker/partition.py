@@ -4,6 +4,7 @@ Replication will enter here and nowhere else: today the leader is the only repli
 end of the log. Everything a produce request must be refused for is found before the first byte is written.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,10 +15,13 @@ from ..protocol.records.batch import BatchHeader, TimestampType
 from ..protocol.records.compression import Compression
 from ..protocol.records.control import Marker, encode_marker
 from ..protocol.records.errors import RecordError
+from ..protocol.records.record import Record
 from ..storage.aborted import AbortedTransaction
+from ..storage.errors import CorruptBatch
 from ..storage.files import FileRange
 from ..storage.log import Log
 from .clock import Clock
+from .damage import DamageReports
 from .purgatory import Purgatory
 from .refusals import Refused, timestamps_ahead
 from .validation import FIRST_WITH_BATCHES, Rules, prepare
@@ -30,6 +34,8 @@ READ_COMMITTED = 1
 FIRST_IMPLICIT = 12
 # flush.ms where nobody asked for it.
 NEVER_MS = 2**63 - 1
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,6 +80,7 @@ class Partition:
         self._clock = clock
         self._purgatory = purgatory
         self._flusher = flusher
+        self.damage = DamageReports(f"{topic}-{index}")
 
     @property
     def last_stable_offset(self) -> int:
@@ -181,9 +188,7 @@ class Partition:
         if version >= FIRST_IMPLICIT:
             producers.check_first(header)
 
-    def _write(
-        self, records: memoryview, header: BatchHeader, now_ms: int, marker: Marker | None = None
-    ) -> Appended:
+    def _write(self, records: memoryview, header: BatchHeader, now_ms: int, marker: Marker | None = None) -> Appended:
         log = self.log
         base_offset = log.log_end_offset
         batch.assign(records, 0, base_offset, self.leader_epoch)
@@ -263,7 +268,11 @@ class Partition:
         end = self.end_for(isolation_level)
         if offset == end:
             return None
-        return self.log.read(offset, max_bytes, end, minimum_one)
+        try:
+            return self.log.read(offset, max_bytes, end, minimum_one)
+        except CorruptBatch as error:
+            self.damage.tell(error)
+            raise
 
     def aborted_transactions(self, offset: int, fetched: FileRange) -> list[AbortedTransaction]:
         """What a read_committed reader must leave out of what `read` gave it at `offset`, by first offset."""
@@ -271,12 +280,22 @@ class Partition:
 
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Every record with a key, oldest first: how the internal topics are read at start."""
-        for header, data in self.log.iter_batches(self.log.log_start_offset):
+        for header, data in self.log.iter_batches(
+            self.log.log_start_offset, lambda each: self.damage.tell(each.error())
+        ):
             if header.is_control:
                 continue
-            for record in batch.decode_batch(data, 0):
+            for record in self._decoded(header, data):
                 if record.key is not None:
                     yield record.key, record.value
+
+    def _decoded(self, header: BatchHeader, data: bytes) -> list[Record]:
+        """The records of a batch; none of one that is damaged, which is told."""
+        try:
+            return batch.decode_batch(data, 0)
+        except RecordError as error:
+            _log.error("%s-%d: the batch at offset %d is lost: %s", self.topic, self.index, header.base_offset, error)
+            return []
 
 
 Admit = Callable[[Partition, BatchHeader], None]

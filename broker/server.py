@@ -24,6 +24,7 @@ from .conversion import Conversions
 from .creation import Creation
 from .data_dir import DataDir, StartError
 from .dispatch import Dispatcher, RequestContext
+from .durability import at_risk
 from .fetch_sessions import FetchSessions
 from .flushing import Flusher
 from .groups.coordinator import GroupCoordinator
@@ -203,6 +204,7 @@ class Broker:
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
         self._loaded = True
+        _log.info("%s", at_risk(self.config, [each.record.configs for each in self.topics.all()]))
         self._arm_checkpoint()
 
     def _open_metadata(self, data_dir: DataDir) -> Metadata:
