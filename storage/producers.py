@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from typing import NamedTuple
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.crc import crc32c
+from .aborted import AbortedTransaction
 from .errors import DamagedFile
 from .files import DISK, Disk
 
@@ -41,6 +43,10 @@ SNAPSHOTS_KEPT = 3
 
 NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"
 MAX_INT32 = 2**31 - 1
+# The last epoch of a producer id: a marker cannot bump it any further.
+MAX_EPOCH = 2**15 - 1
+# KIP-890: from this version of transactions on a marker carries the epoch after that of the records.
+BUMPING_VERSION = 2
 
 _VERSION = 1
 _HEAD = Struct(">hI")
@@ -62,6 +68,14 @@ class InvalidProducerEpoch(KafkaError):
     def __init__(self, producer_id: int, epoch: int, current: int) -> None:
         why = f"producer {producer_id}: epoch {epoch} is older than the current {current}"
         super().__init__(ErrorCode.INVALID_PRODUCER_EPOCH, why)
+
+
+class CoordinatorFenced(KafkaError):
+    """A marker of a coordinator that another has taken over from."""
+
+    def __init__(self, producer_id: int, epoch: int, current: int) -> None:
+        why = f"producer {producer_id}: a marker of coordinator epoch {epoch}, the current one is {current}"
+        super().__init__(ErrorCode.TRANSACTION_COORDINATOR_FENCED, why)
 
 
 class Duplicate(NamedTuple):
@@ -106,7 +120,8 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        self._open_transactions: dict[int, int] = {}  # producer id -> first offset
+        # Producer id -> first offset. Invariant: in the order of the offsets.
+        self._open_transactions: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -130,6 +145,9 @@ class ProducerStates:
         if epoch == producer.epoch:
             expected = (producer.last_sequence + 1) & MAX_INT32
             if sequence == expected and sequence >= 0:
+                if producer.current_txn_first_offset != NONE and not header.is_transactional:
+                    why = f"producer {header.producer_id} writes outside of the transaction that it has open here"
+                    raise KafkaError(ErrorCode.INVALID_TXN_STATE, why)
                 return None
             last_sequence = header.last_sequence
             for batch in producer.batches:
@@ -142,6 +160,49 @@ class ProducerStates:
         else:
             expected = 0
         raise OutOfOrderSequence(header.producer_id, epoch, sequence, expected)
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Judge a transactional batch that the broker writes itself: it has no sequence. Raises InvalidProducerEpoch."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
+
+    def check_first(self, header: BatchHeader) -> None:
+        """Judge a batch that takes its partition into a transaction by being there (KIP-890): 0 comes first.
+
+        Raises OutOfOrderSequence.
+        """
+        producer = self._producers.get(header.producer_id)
+        if header.base_sequence != 0 and (producer is None or not producer.batches):
+            raise OutOfOrderSequence(header.producer_id, header.producer_epoch, header.base_sequence, 0)
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
+        """Judge the end of a transaction. A marker that is sent again, for a transaction that has ended, is no error.
+
+        Raises InvalidProducerEpoch, CoordinatorFenced. Rules: Kafka's ProducerAppendInfo.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        is_bumped = transaction_version >= BUMPING_VERSION
+        is_again = epoch == producer.epoch and (producer.current_txn_first_offset == NONE or epoch == MAX_EPOCH)
+        if epoch < producer.epoch or (is_bumped and epoch == producer.epoch and not is_again):
+            raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise CoordinatorFenced(producer_id, coordinator_epoch, producer.coordinator_epoch)
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether this incarnation of the producer has a transaction open here."""
+        return producer_id in self._open_transactions and self._producers[producer_id].epoch == epoch
+
+    def aborted_by(self, header: BatchHeader) -> AbortedTransaction | None:
+        """Return what an abort marker with this header is about to end: None where no transaction is open."""
+        first = self._open_transactions.get(header.producer_id)
+        if first is None:
+            return None
+        others = (offset for producer_id, offset in self._open_transactions.items() if producer_id != header.producer_id)
+        stable = next(others, header.last_offset + 1)
+        return AbortedTransaction(header.producer_id, first, header.last_offset, stable)
 
     def apply(self, header: BatchHeader, now_ms: int = NONE, *, coordinator_epoch: int = NONE) -> None:
         """Take note of a batch that is in the log. `coordinator_epoch` is that of a transaction marker.
@@ -172,7 +233,7 @@ class ProducerStates:
 
     def first_undecided_offset(self) -> int | None:
         """The first offset of the oldest open transaction: the last stable offset cannot pass it."""
-        return min(self._open_transactions.values(), default=None)
+        return next(iter(self._open_transactions.values()), None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers silent for `expiration_ms` (producer.id.expiration.ms), unless a transaction is open."""
@@ -235,6 +296,7 @@ class ProducerStates:
         states = cls()
         for fields in _ENTRY.iter_unpack(memoryview(data)[start:]):
             states._restore(*fields)
+        states._open_transactions = dict(sorted(states._open_transactions.items(), key=itemgetter(1)))
         return states
 
     def _restore(
@@ -270,14 +332,26 @@ def snapshot_offsets(directory: Path, disk: Disk = DISK) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def write_snapshot(states: ProducerStates, directory: Path, offset: int, *, durable: bool, disk: Disk = DISK) -> None:
+def write_snapshot(
+    states: ProducerStates,
+    directory: Path,
+    offset: int,
+    *,
+    durable: bool,
+    keep_from: int | None = None,
+    disk: Disk = DISK,
+) -> None:
     """Save the state before `offset`, and drop all snapshots but the newest SNAPSHOTS_KEPT.
 
+    The newest at or below `keep_from` stays too: a recovery that begins there needs one that is not younger.
     `durable` once the caller has forced the directory to disk.
     """
     disk.write_atomically(snapshot_path(directory, offset), states.encode(), durable=durable, sync_directory=False)
-    for old in snapshot_offsets(directory, disk)[:-SNAPSHOTS_KEPT]:
-        disk.unlink(snapshot_path(directory, old))
+    found = snapshot_offsets(directory, disk)
+    kept = max((each for each in found if keep_from is not None and each <= keep_from), default=None)
+    for old in found[:-SNAPSHOTS_KEPT]:
+        if old != kept:
+            disk.unlink(snapshot_path(directory, old))
 
 
 def load_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:

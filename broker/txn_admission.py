@@ -1,0 +1,55 @@
+"""Whether a transactional batch may begin to write to a partition: the transaction coordinator's word (KIP-890).
+
+A producer whose transaction is open in a partition writes on without a question. At its first batch there, the
+coordinator of its transactional id is asked whether the partition belongs to the transaction that is open; for clients
+of transactions version 2 (Produce 12, TxnOffsetCommit 5) it takes the partition in there and then. What it answers is
+told in terms that the client's version knows, as Kafka's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import BatchHeader
+from .partition import FIRST_IMPLICIT, Admit, Partition
+
+if TYPE_CHECKING:
+    from .server import Broker
+
+# From this Produce version on clients know TRANSACTION_ABORTABLE.
+_FIRST_ABORTABLE = 11
+# What a producer that looks for partitions, not for coordinators, would give up on.
+_OF_COORDINATORS = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+
+
+def admission(broker: Broker, transactional_id: str, version: int) -> Admit:
+    """What a Produce request of this version asks for each partition where its producer has no transaction open."""
+
+    def admit(partition: Partition, header: BatchHeader) -> None:
+        error = broker.transactions.admit(
+            transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            partition.topic,
+            partition.index,
+            implicit=version >= FIRST_IMPLICIT,
+        )
+        if error is not ErrorCode.NONE:
+            why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
+            raise KafkaError(told_to_producer(error, version), why)
+
+    return admit
+
+
+def told_to_producer(error: ErrorCode, version: int) -> ErrorCode:
+    """The coordinator's word as a Produce response of this version says it."""
+    if error in _OF_COORDINATORS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_IMPLICIT):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error

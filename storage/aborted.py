@@ -1,0 +1,188 @@
+"""The transactions that ended in an abort marker, one file a segment: `BASE.txnindex`, in Kafka's layout, big-endian.
+
+    version int16 = 0 | producer id int64 | first offset int64 | last offset int64 | last stable offset int64   34 bytes
+
+First offset is that of the transaction's first batch, last offset that of its marker, which lies in this segment (the
+records may lie in earlier ones). The last stable offset is the log's once this transaction had ended. Entries ascend
+by last offset, and their last stable offsets never fall: from the first one that reaches a reader's end on, nothing
+that follows can concern it. The file is there from the first abort on.
+
+Promise: an entry is written before its marker is, so that no reader who sees an aborted record goes without its entry.
+What a crash leaves half done recovery builds again from the markers; `sync` comes before a recovery point passes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from ..protocol.records.batch import BatchHeader, decode_batch
+from ..protocol.records.control import ControlType, Marker, control_type, read_marker
+from ..protocol.records.errors import RecordError
+from .errors import DamagedFile, StorageError
+from .files import DISK, Disk, File
+
+ABORTED_SUFFIX = ".txnindex"
+
+_ENTRY = Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+_VERSION = 0
+# Entries of a read, so that the answer of a log with millions of them does not pass through memory twice.
+_CHUNK_ENTRIES = 1024
+
+
+class AbortedTransaction(NamedTuple):
+    """One entry."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Marker | None:
+    """Return the marker in the control batch at `position` of a log file.
+
+    None for a control batch of another kind, and for one that is damaged: readers stop there, whatever it said.
+    """
+    try:
+        record = decode_batch(disk.read(file, header.size_bytes, position))[0]
+        is_marker = control_type(record) in (ControlType.ABORT, ControlType.COMMIT)
+        return read_marker(record) if is_marker else None
+    except RecordError:
+        return None
+
+
+class AbortedIndex:
+    """The entries of one segment. Nothing of them is kept in memory but the last; no descriptor is held."""
+
+    __slots__ = ("_count", "_disk", "_is_dirty", "_is_too_long", "_last", "path")
+
+    def __init__(self, path: Path, size_bytes: int = 0, disk: Disk = DISK) -> None:
+        self.path = path
+        self._disk = disk
+        self._count = 0
+        self._last: AbortedTransaction | None = None  # looked up when it is needed
+        self._is_dirty = False
+        self._is_too_long = False  # the file holds more than the entries: a failed append that could not be cut off
+        self.found(size_bytes)
+
+    def found(self, size_bytes: int) -> bool:
+        """Take over a file of that size. False: it is none that was written whole, and is to be built again."""
+        self._count = size_bytes // ENTRY_BYTES
+        return size_bytes % ENTRY_BYTES == 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether sync() has something to do."""
+        return self._is_dirty
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def append(self, entry: AbortedTransaction) -> None:
+        """Write an entry. On a DiskError there are as many as before."""
+        self._disk.write(self._open(), _ENTRY.pack(_VERSION, *entry), self._count * ENTRY_BYTES)
+        self._is_dirty = True
+        self._count += 1
+        self._last = entry
+
+    def drop_last(self) -> None:
+        """Take the newest entry back: its marker could not be written."""
+        self._count -= 1
+        self._last = None
+        self._is_too_long = True
+        try:
+            self.trim()
+        except StorageError:
+            # The next append overwrites it, and a segment is not sealed before it is trimmed.
+            return
+
+    def trim(self) -> None:
+        """Make the file end with the last entry."""
+        if self._is_too_long:
+            self._disk.truncate(self._open(), self._count * ENTRY_BYTES)
+            self._is_too_long = False
+            self._is_dirty = True
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose marker lies at `offset` or later."""
+        keep = self._first_ending_at(offset)
+        if keep < self._count:
+            self._count = keep
+            self._last = None
+            self._is_too_long = True
+            self.trim()
+
+    def clear(self) -> None:
+        """Drop all, and the file."""
+        self._disk.unlink(self.path)
+        self._count = 0
+        self._last = None
+        self._is_dirty = self._is_too_long = False
+
+    def sync(self) -> None:
+        """Make durable what was written. A flush in a thread may overlap an append."""
+        if self._is_dirty:
+            file = self._open()
+            self._is_dirty = False
+            self._disk.fsync(file)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def collect(self, offset: int, up_to: int) -> tuple[list[AbortedTransaction], bool]:
+        """Return the transactions that reach into [offset, up_to), and whether later segments can have no more.
+
+        Raises DamagedFile, DiskError.
+        """
+        found: list[AbortedTransaction] = []
+        if not self._count or self._newest().last_offset < offset:
+            return found, False
+        slot = self._first_ending_at(offset)
+        while slot < self._count:
+            chunk = self._read(slot, min(_CHUNK_ENTRIES, self._count - slot))
+            for entry in chunk:
+                if entry.first_offset < up_to:
+                    found.append(entry)
+                if entry.last_stable_offset >= up_to:
+                    return found, True
+            slot += len(chunk)
+        return found, False
+
+    def entries(self) -> list[AbortedTransaction]:
+        """Return all of them, oldest first."""
+        return self._read(0, self._count) if self._count else []
+
+    def _newest(self) -> AbortedTransaction:
+        if self._last is None:
+            self._last = self._read(self._count - 1, 1)[0]
+        return self._last
+
+    def _first_ending_at(self, offset: int) -> int:
+        """Return the number of the first entry whose marker lies at `offset` or later."""
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) >> 1
+            if self._read(middle, 1)[0].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _read(self, slot: int, count: int) -> list[AbortedTransaction]:
+        size, position = count * ENTRY_BYTES, slot * ENTRY_BYTES
+        data = self._disk.read(self._disk.open(self.path, writable=False), size, position)
+        if len(data) != size:
+            raise DamagedFile(self.path, position + len(data), f"shorter than its {self._count} entries")
+        entries: list[AbortedTransaction] = []
+        for version, *fields in _ENTRY.iter_unpack(data):
+            if version != _VERSION:
+                raise DamagedFile(self.path, position, f"an entry of version {version}, not {_VERSION}")
+            entries.append(AbortedTransaction(*fields))
+        return entries
+
+    def _open(self) -> File:
+        return self._disk.open(self.path, create=True)
