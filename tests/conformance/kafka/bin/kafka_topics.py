@@ -1,4 +1,4 @@
-"""The options of `kafka-topics.sh` that librdkafka's tests use: --create, --alter --partitions N, --delete."""
+"""The options of `kafka-topics.sh` that librdkafka's tests use: --create (with --config), --alter --partitions N, --delete."""
 
 import argparse
 from concurrent.futures import Future
@@ -15,6 +15,7 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, default=-1)
     parser.add_argument("--replication-factor", type=int, default=-1)
+    parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
     what = parser.add_mutually_exclusive_group(required=True)
     for action in ("--create", "--alter", "--delete"):
         what.add_argument(action, action="store_true")
@@ -22,7 +23,8 @@ def main() -> None:
     admin = AdminClient({"bootstrap.servers": asked.bootstrap_server})
     answers: dict[str, Future[None]]
     if asked.create:
-        answers = admin.create_topics([NewTopic(asked.topic, asked.partitions, asked.replication_factor)])
+        config = dict(each.split("=", 1) for each in asked.config)
+        answers = admin.create_topics([NewTopic(asked.topic, asked.partitions, asked.replication_factor, config=config)])
     elif asked.alter:
         answers = admin.create_partitions([NewPartitions(asked.topic, asked.partitions)])
     else:
