@@ -358,6 +358,24 @@ class BrokerConfig:
     offsets_retention_check_interval_ms: int = setting(
         Kind.LONG, 600_000, "How often the groups are searched for offsets to drop.", low=1
     )
+    transaction_max_timeout_ms: int = setting(
+        Kind.INT, 900_000, "The longest time-out that a producer may ask for its transactions.", low=1
+    )
+    transactional_id_expiration_ms: int = setting(
+        Kind.INT, 604_800_000, "A transactional id is forgotten when nothing happened to it for this long.", low=1
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        Kind.INT, 10_000, "How often open transactions are searched for those whose time-out is over.", low=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        Kind.INT, 3_600_000, "How often the transactional ids are searched for those to forget.", low=1
+    )
+    transaction_state_log_num_partitions: int = setting(
+        Kind.INT, 50, "Partitions of __transaction_state; fixed once the topic exists.", low=1
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        Kind.INT, 100 << 20, "Segment size of __transaction_state.", low=1
+    )
     producer_id_expiration_ms: int = setting(
         Kind.INT,
         86_400_000,

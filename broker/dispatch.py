@@ -67,8 +67,14 @@ ROUTES = (
     Route(ApiKey.API_VERSIONS, 0, 4),
     Route(ApiKey.CREATE_TOPICS, 2, 7),
     Route(ApiKey.DELETE_TOPICS, 1, 6),
+    Route(ApiKey.DELETE_RECORDS, 0, 2),
     Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
+    Route(ApiKey.WRITE_TXN_MARKERS, 1, 2),
+    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
+    Route(ApiKey.END_TXN, 0, 5),
     Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
     Route(ApiKey.ALTER_CONFIGS, 0, 2),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3),
@@ -78,6 +84,9 @@ ROUTES = (
     Route(ApiKey.DELETE_GROUPS, 0, 2),
     Route(ApiKey.OFFSET_DELETE, 0, 0),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
+    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
+    Route(ApiKey.LIST_TRANSACTIONS, 0, 2),
 )
 
 

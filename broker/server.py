@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import DISK, Disk
@@ -28,13 +29,16 @@ from .durability import at_risk
 from .fetch_sessions import FetchSessions
 from .flushing import Flusher
 from .groups.coordinator import GroupCoordinator
+from .housekeeping import Housekeeping
 from .metadata import Metadata, UnknownMetadata
 from .offsets_log import OffsetsLog
 from .processor import Processor
 from .purgatory import Purgatory
 from .settings import ConfigError
 from .timers import Timers
-from .topics import OFFSETS_TOPIC, Topic, Topics
+from .topics import TRANSACTIONS_TOPIC, Topic, Topics
+from .transactions.coordinator import TransactionCoordinator
+from .txn_markers import write_marker
 
 # Answers under way get this long to be written when the broker stops.
 STOP_DEADLINE_S = 3.0
@@ -68,6 +72,8 @@ class Broker:
         self.metadata: Metadata
         self.topics: Topics
         self.groups: GroupCoordinator
+        self.housekeeping: Housekeeping
+        self.transactions: TransactionCoordinator
         # Set while it runs: from the lock on the directory to its release.
         self._data_dir: DataDir | None = None
         # Invariant: without it nothing of what the start found in the directory may be said to be whole.
@@ -120,10 +126,12 @@ class Broker:
         coming = self.topics.coming(name)
         if coming is not None:
             return coming
-        if name != OFFSETS_TOPIC:
-            raise AssertionError(f"{name} is not made here yet")
-        configs = {"segment.bytes": str(self.config.offsets_topic_segment_bytes)}
-        return self.topics.begin(name, self.config.offsets_topic_num_partitions, configs)
+        config = self.config
+        if name == TRANSACTIONS_TOPIC:
+            count, segment_bytes = config.transaction_state_log_num_partitions, config.transaction_state_log_segment_bytes
+        else:
+            count, segment_bytes = config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes
+        return self.topics.begin(name, count, {"segment.bytes": str(segment_bytes)})
 
     def delete_topic(self, topic: Topic) -> None:
         """Gone at once; its files are removed in a thread."""
@@ -201,6 +209,10 @@ class Broker:
             self.topics.open_all(data_dir.clean)
             self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
             self.groups.start()
+            self.transactions = self._open_transactions()
+            self.transactions.start()
+            self.housekeeping = Housekeeping(self, self._in_background)
+            self.housekeeping.start()
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
         self._loaded = True
@@ -217,6 +229,18 @@ class Broker:
         if not data_dir.clean and metadata.topics:
             metadata.raise_leader_epoch()
         return metadata
+
+    def _open_transactions(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.config,
+            OffsetsLog(self, TRANSACTIONS_TOPIC),
+            self.timers,
+            self.clock,
+            self.topics,
+            OffsetsLog(self),
+            self.metadata.new_producer_id,
+            partial(write_marker, self),
+        )
 
     async def _listen(self) -> None:
         limits = Limits(self.config.socket_request_max_bytes, self.config.connections_max_idle_ms)
@@ -287,6 +311,7 @@ class Broker:
         self.purgatory.expire_all()
         if self._loaded:
             self.topics.abandon_creations()
+            self.transactions.stop()
             self.groups.stop()
         # 4. Answers are written, by a deadline.
         await asyncio.gather(*(processor.close(STOP_DEADLINE_S) for processor in self._processors))

@@ -33,7 +33,8 @@ from .topic_config import TopicConfig
 from .validation import rules_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 # Kafka's rule: 249 leaves room for "-partition" and ".log" suffixes within a file name's 255 bytes.
 MAX_NAME_LENGTH = 249
 # A bound on what one request may ask for, so that a slip of the finger does not open a million files.

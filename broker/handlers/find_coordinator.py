@@ -1,7 +1,7 @@
-"""FindCoordinator, API key 10: which node coordinates a group. Versions 0-6 (1 key types and error texts, 4 several
+"""FindCoordinator, API key 10: which node coordinates a group or a transactional id. Versions 0-6 (1 key types and error texts, 4 several
 keys at once).
 
-Transactions and share groups have no coordinator here yet. They are refused for good (INVALID_REQUEST, with a text),
+Share groups have no coordinator here. They are refused for good (INVALID_REQUEST, with a text),
 because a client that hears COORDINATOR_NOT_AVAILABLE asks again until its own time is up.
 """
 
@@ -13,35 +13,39 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ..topics import OFFSETS_TOPIC
+from ..topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ..dispatch import RequestContext
     from ..server import Broker
 
-GROUP = 0
+# Where the coordinators of each type of key keep what they know.
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 SEVERAL_KEYS_VERSION = 4
 NO_NODE = -1
 
 _log = logging.getLogger(__name__)
 
-_REFUSED = {1: "Transactions are not served by this broker yet.", 2: "Share groups are not served by this broker."}
+_REFUSED = {2: "Share groups are not served by this broker."}
 
 
 def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
-    """This node, for every group, once there is a topic for the groups."""
-    if request.key_type == GROUP and broker.topics.get(OFFSETS_TOPIC) is None:
-        return asyncio.ensure_future(_first(broker, context, request))
+    """This node, for every key, once there is a topic for what is known of them."""
+    topic = TOPICS.get(request.key_type)
+    if topic is not None and broker.topics.get(topic) is None:
+        return asyncio.ensure_future(_first(broker, context, request, topic))
     return _answer(broker, context, request, ErrorCode.NONE)
 
 
-async def _first(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+async def _first(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest, topic: str
+) -> FindCoordinatorResponse:
     try:
-        await broker.make_internal_topic(OFFSETS_TOPIC)
+        await broker.make_internal_topic(topic)
     except KafkaError as error:
-        _log.error("%s cannot be made: %s", OFFSETS_TOPIC, error)
+        _log.error("%s cannot be made: %s", topic, error)
         return _answer(broker, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _answer(broker, context, request, ErrorCode.NONE)
 
@@ -51,7 +55,7 @@ def _answer(
 ) -> FindCoordinatorResponse:
     several = context.api_version >= SEVERAL_KEYS_VERSION
     keys = request.coordinator_keys if several else [request.key]
-    if request.key_type != GROUP:
+    if request.key_type not in TOPICS:
         why = _REFUSED.get(request.key_type, f"There are no coordinators of type {request.key_type}.")
         found = [Coordinator(key, NO_NODE, "", NO_NODE, ErrorCode.INVALID_REQUEST, why) for key in keys]
     elif error:

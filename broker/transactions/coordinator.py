@@ -358,7 +358,9 @@ class TransactionCoordinator:
             record = records.decode_record(key, value)
         except DecodeError as error:
             # One record that cannot be read must not take all ids of its partition with it.
-            self._logger.error("__transaction_state-%d: a record was left out: %s (key %s)", partition, error, key.hex())
+            self._logger.error(
+                "__transaction_state-%d: a record was left out: %s (key %s)", partition, error, key.hex()
+            )
             return None
         if record is None:
             self._logger.warning("__transaction_state-%d: a record of a kind that is not known here", partition)
@@ -373,5 +375,3 @@ def _admitted(answer: Answer) -> ErrorCode:
         return ErrorCode.NONE if answer.added else ErrorCode.TRANSACTION_ABORTABLE
     assert isinstance(answer, ErrorCode)
     return answer
-
-

@@ -2,9 +2,9 @@
 
     Ongoing -- record --> PrepareCommit or PrepareAbort -- markers --> record --> CompleteCommit or CompleteAbort
 
-The client is answered when the decision is committed: from there on nothing can change it. With transactions of version 2
-(KIP-890) the epoch is raised in the same record, so that a batch of the old transaction that is late finds itself fenced;
-the answer carries the new epoch, or the new producer id where the epochs are used up.
+The client is answered when the decision is committed: from there on nothing can change it. With transactions of version
+2 (KIP-890) the epoch is raised in the same record, so that a batch of the old transaction that is late finds itself
+fenced; the answer carries the new epoch, or the new producer id where the epochs are used up.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _check_owner(transaction: Transaction, event: EndTransaction, repeated: bool
     if event.producer_epoch == standing.producer_epoch:
         fits = standing.client_version < RAISES_EPOCH or state not in ENDING
     else:
-        fits = repeated and (state in ENDING or state in IDLE and state is not TransactionState.EMPTY)
+        fits = repeated and (state in ENDING or (state in IDLE and state is not TransactionState.EMPTY))
     return ErrorCode.NONE if fits else ErrorCode.PRODUCER_FENCED
 
 
@@ -225,6 +225,4 @@ def _owner_after(prepared: Standing) -> tuple[int, int]:
 
 def _markers(standing: Standing, partitions: Iterable[TopicPartition]) -> Markers:
     commit = standing.state is TransactionState.PREPARE_COMMIT
-    return Markers(
-        standing.producer_id, standing.producer_epoch, commit, standing.client_version, sorted(partitions)
-    )
+    return Markers(standing.producer_id, standing.producer_epoch, commit, standing.client_version, sorted(partitions))

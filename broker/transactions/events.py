@@ -1,6 +1,7 @@
 """What happens to a transactional id, and what comes of it: the vocabulary of its machine. Plain values, no behaviour.
 
-An event is a request (Initialize, AddPartitions, VerifyPartitions, EndTransaction), a look at the clock (LookForTimeout,
+An event is a request (Initialize, AddPartitions, VerifyPartitions, EndTransaction), a look at the clock
+(LookForTimeout,
 Expire), word of the markers (MarkersWritten, MarkersFailed), the one timer (RetryMarkers) or word from the log
 (Loaded, AppendFailed). Tokens stand for parked requests; the machine only hands them back.
 """

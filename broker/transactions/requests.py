@@ -128,9 +128,7 @@ def none_added(asked: Asked, missing: frozenset[TopicPartition]) -> AddPartition
     """All or none: where partitions are missing the others are not even tried."""
     return _result(
         asked,
-        lambda place: (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if place in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-        ),
+        lambda place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if place in missing else ErrorCode.OPERATION_NOT_ATTEMPTED,
     )
 
 

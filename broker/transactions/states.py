@@ -1,14 +1,14 @@
 """The states of a transactional id, and the moves between them.
 
-                 partitions added                     EndTxn                              every marker is written
-      Empty ------------------------> Ongoing ----------------------> PrepareCommit --------------------------> CompleteCommit
-        ^                               | ^                                                                       |  |
-        |                               | +------------------------- partitions added ----------------------------+  |
-        |  InitProducerId               +--> PrepareEpochFence ---+                                                  |
-        |                               |    time-out, new epoch  v                       likewise                   |
-        |                               +--------------------> PrepareAbort ----------------------------> CompleteAbort
-        |                                    EndTxn                                                                  |
-        +------------------------------------------------------------------------------------------------------------+
+            partitions added              EndTxn                    every marker is written
+      Empty ----------------> Ongoing ---------------> PrepareCommit ----------------------> CompleteCommit
+        ^                      | ^                                                             |   |
+        |                      | +------------------- partitions added ------------------------+   |
+        | InitProducerId       +-> PrepareEpochFence --+                                       |   |
+        |                      |   time-out, new owner v              likewise                 |   |
+        |                      +----------------> PrepareAbort -------------------------> CompleteAbort
+        |                          EndTxn                                                          |
+        +------------------------------------------------------------------------------------------+
 
 All but PrepareEpochFence are states of the log: an id enters them when the record that says so is committed, now or
 while the log is replayed. From the moment that a Prepare record is committed the transaction *is* committed or aborted;

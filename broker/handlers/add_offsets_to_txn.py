@@ -1,0 +1,19 @@
+"""AddOffsetsToTxn, API key 25: a transaction is about to commit offsets of a group. Versions 0-4."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
+    """The transaction coordinator answers."""
+    return broker.transactions.add_offsets(context, request)
