@@ -19,8 +19,14 @@ from ..storage.log import DELETED_SUFFIX, MAX_FILE_NAME, Log
 
 STRAY_SUFFIX = "-stray"
 
-_PARTITION = re.compile(r".+-\d+")
+_PARTITION = re.compile(r"(.+)-(\d+)")
 _log = logging.getLogger(__name__)
+
+
+def partition_of(name: str) -> tuple[str, int] | None:
+    """Topic and index of a partition's directory by its name; None for any other."""
+    match = _PARTITION.fullmatch(name)
+    return (match[1], int(match[2])) if match is not None else None
 
 
 class PartitionDirs:

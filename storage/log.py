@@ -300,6 +300,12 @@ class Log:
             return FileRange(segment.file, position, max(min(end - position, wanted), 0), self._disk)
         return FileRange(self._active.file, self._active.size, 0, self._disk)
 
+    def load_indexes(self) -> None:
+        """Open the indexes of every segment, so that those that do not fit are built again now and not when needed."""
+        for segment in self._segments:
+            segment.load_indexes()
+            segment.release()
+
     def _end_position(self, segments: tuple[Segment, ...], slot: int, up_to: int) -> int:
         """Return where the first batch of segment `slot` begins that reaches `up_to`, or the segment's end."""
         segment = segments[slot]
@@ -544,6 +550,11 @@ class Log:
         finally:
             self._closed = True
             self._release()
+
+    def give_up(self, error: StorageError) -> None:
+        """Take no more writes, because of `error`, and give files and maps back."""
+        self._failure = self._failure or error
+        self._release()
 
     def set_aside(self) -> None:
         """Close without saving and move the directory out of its name's way, to NAME.N-delete.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import TypeVar
 
 from ..protocol.records.batch import BatchHeader, iter_records
@@ -29,13 +29,17 @@ from .time_index import NO_TIMESTAMP, TimeIndex
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+# Every file of a segment, the log first.
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 
 # What a log file is called from its retirement to its removal: Kafka's name, and no opening takes it for data.
 DELETED_SUFFIX = ".deleted"
 
 MAX_INT32 = 2**31 - 1
-# Held while a log file gets another name and while one is opened by name: a reader in a thread never falls in between.
-_NAMES = Lock()
+# What the files of a segment are called while a cleaning writes them: they are nobody's yet.
+CLEANED_SUFFIX = ".cleaned"
+# Held while files get other names and while they are opened by name: a reader in a thread never falls in between.
+_NAMES = RLock()
 # How dense an index is built again when a look-up finds it damaged: Kafka's default, whatever it was before.
 REBUILD_INTERVAL_BYTES = 4096
 # A largest timestamp that was not looked up yet; none is below -1.
@@ -58,12 +62,15 @@ class Segment:
 
     __slots__ = (
         "_disk", "_entry_position", "_file", "_first_timestamp", "_index_need_bytes", "_index_write_due", "_last",
-        "_max_offset", "_max_timestamp", "_offsets", "_retired", "_sealed", "_synced", "_times", "aborted", "base_offset", "created_ms",
+        "_extension", "_max_offset", "_max_timestamp", "_offsets", "_sealed", "_synced", "_times", "aborted", "base_offset", "created_ms",
         "damages", "directory", "next_offset", "size",
     )  # fmt: skip
 
-    def __init__(self, directory: Path, base_offset: int, size: int, now_ms: int, disk: Disk = DISK) -> None:
+    def __init__(
+        self, directory: Path, base_offset: int, size: int, now_ms: int, disk: Disk = DISK, extension: str = ""
+    ) -> None:
         self.directory = directory
+        self._extension = extension  # of each file's name, after the usual one: .cleaned before its life, .deleted after
         self.base_offset = base_offset
         self.size = size  # Invariant: where the last whole batch ends
         self.created_ms = now_ms
@@ -72,7 +79,6 @@ class Segment:
         self._last: tuple[int, BatchHeader] | None = None  # position and header of the last batch noted
         self._synced = size  # what an fsync has covered; a file that was there is taken to be, recovery says otherwise
         self._sealed = False
-        self._retired = False
         self._disk = disk
         self._file: File | None = None
         self._offsets: OffsetIndex | None = None
@@ -88,9 +94,11 @@ class Segment:
         self.damages: tuple[Damage, ...] = ()
 
     @classmethod
-    def create(cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK) -> Segment:
+    def create(
+        cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK, extension: str = ""
+    ) -> Segment:
         """Start an empty segment, over whatever a crash may have left of one."""
-        segment = cls(directory, base_offset, 0, now_ms, disk)
+        segment = cls(directory, base_offset, 0, now_ms, disk, extension)
         try:
             segment._file = disk.open(segment.path(LOG_SUFFIX), create=True)
             disk.truncate(segment._file, 0)
@@ -103,7 +111,7 @@ class Segment:
         return segment
 
     def path(self, suffix: str) -> Path:
-        return self.directory / (segment_name(self.base_offset) + suffix)
+        return self.directory / (segment_name(self.base_offset) + suffix + self._extension)
 
     @property
     def file(self) -> File:
@@ -111,12 +119,8 @@ class Segment:
         file = self._file
         if file is None:
             with _NAMES:
-                file = self._file = self._disk.open(self._log_path)
+                file = self._file = self._disk.open(self.path(LOG_SUFFIX))
         return file
-
-    @property
-    def _log_path(self) -> Path:
-        return self.path(LOG_SUFFIX + DELETED_SUFFIX) if self._retired else self.path(LOG_SUFFIX)
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -204,7 +208,7 @@ class Segment:
     def sync(self) -> None:
         """fsync the log and, once sealed, the indexes: those of an active segment are built again after a crash."""
         size = self.size
-        if self._retired:
+        if self._extension == DELETED_SUFFIX:
             # Nobody needs it to last, and it may be gone already.
             self._synced = size
             return
@@ -246,7 +250,7 @@ class Segment:
     def newest_ms(self) -> int:
         """The time that retention goes by: the largest timestamp; where there is none, when the file was written."""
         timestamp_ms = self.max_timestamp[0]
-        return timestamp_ms if timestamp_ms >= 0 else self._disk.modified_ms(self._log_path)
+        return timestamp_ms if timestamp_ms >= 0 else self._disk.modified_ms(self.path(LOG_SUFFIX))
 
     @property
     def max_timestamp(self) -> tuple[int, int]:
@@ -380,6 +384,11 @@ class Segment:
 
     # -- (re)building ------------------------------------------------------------------------------
 
+    def load_indexes(self) -> None:
+        """Open the indexes now if they were not yet."""
+        if self._offsets is None or self._times is None:
+            self._load_indexes()
+
     def _load_indexes(self) -> None:
         """Take the index files over; where one is missing or does not fit, both are built again from the log."""
         try:
@@ -453,13 +462,21 @@ class Segment:
             self._times.release()
 
     def retire(self) -> None:
-        """Take the segment out of what the next opening finds: its log file is called .deleted from now on.
+        """Take the segment out of what the next opening finds: its files are called .deleted from now on.
 
         Who holds it reads on. The caller removes it, when nobody can any more; after a crash the next opening does.
         """
         with _NAMES:
-            self._disk.rename(self.path(LOG_SUFFIX), self.path(LOG_SUFFIX + DELETED_SUFFIX))
-            self._retired = True
+            before = {suffix: self.path(suffix) for suffix in SEGMENT_SUFFIXES}
+            log, *indexes = SEGMENT_SUFFIXES
+            self._disk.rename(before[log], before[log].with_name(before[log].name + DELETED_SUFFIX))
+            self._extension = DELETED_SUFFIX
+            for suffix in indexes:
+                if self._disk.exists(before[suffix]):
+                    self._disk.rename(before[suffix], self.path(suffix))
+            self.aborted.path = self.path(ABORTED_SUFFIX)
+            if self._offsets is not None and self._times is not None:
+                self._offsets.path, self._times.path = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
 
     def unlink(self) -> None:
         """Remove the files, the log first.
@@ -467,6 +484,5 @@ class Segment:
         What a crash leaves behind is an index without a log, which opening removes.
         """
         self.release()
-        self._disk.unlink(self._log_path)
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX):
+        for suffix in SEGMENT_SUFFIXES:
             self._disk.unlink(self.path(suffix))

@@ -19,7 +19,7 @@ COMMANDS = {
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
     "groups": "Look at consumer groups, reset their offsets, delete them.",
-    "log": "Look into segment and index files, offline.",
+    "log": "Look into a data directory's files, offline; verify, repair, import.",
 }
 
 

@@ -1,4 +1,4 @@
-"""`odradek log`: what lies in segment, index and snapshot files, read offline and never changed.
+"""`odradek log`: what lies in segment, index and snapshot files, offline; here `dump`, which only reads.
 
 A file is read front to back in bounded memory. Promise: what is sound is printed, then the first thing that is not is
 named with its position, and the status is 1; so a dump that ends with status 0 has seen every CRC agree.
@@ -22,7 +22,7 @@ from ...storage.files import DISK
 from ...storage.offset_index import OffsetIndex
 from ...storage.producers import ProducerStates
 from ...storage.time_index import TimeIndex
-from . import CliError
+from . import CliError, log_verify
 from .output import Row, Rows, json_option
 
 _BATCH = (
@@ -33,9 +33,12 @@ _RECORD = ("offset", "timestamp", "key", "value", "headers")
 _PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_offset", "last_offset", "timestamp")
 
 
-@click.group(short_help="Look into segment and index files, offline.")
+@click.group(short_help="Look into a data directory's files, offline; verify, repair, import.")
 def command() -> None:
-    """Look into the files of a data directory. The broker need not run; nothing is changed."""
+    """Look into the files of a data directory, while no broker uses it. Only verify --repair and import change any."""
+
+
+command.add_command(log_verify.command, "verify")
 
 
 @command.command(short_help="Print the batches of a segment, or the entries of an index.")
