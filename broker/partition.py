@@ -17,7 +17,7 @@ from ..protocol.records.control import Marker, encode_marker
 from ..protocol.records.errors import RecordError
 from ..protocol.records.record import Record
 from ..storage.aborted import AbortedTransaction
-from ..storage.errors import CorruptBatch
+from ..storage.errors import CorruptBatch, StorageError, is_lasting
 from ..storage.files import FileRange
 from ..storage.log import Log
 from .clock import Clock
@@ -77,10 +77,37 @@ class Partition:
         self.timestamp_after_max_ms = 3_600_000
         # What is asked of every batch beyond its header; None, the ordinary case, is nothing (validation.py).
         self.rules: Rules | None = None
+        # Why it is offline; None: it is not. Invariant: once set it stays until the next start.
+        self.failure: StorageError | None = None
+        # Told when the disk may have failed for good; by default that is this partition's own matter.
+        self.on_failure: Callable[[Partition, StorageError], None] = Partition.go_offline
         self._clock = clock
         self._purgatory = purgatory
         self._flusher = flusher
         self.damage = DamageReports(f"{topic}-{index}")
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it is served: False once its disk has failed."""
+        return self.failure is None
+
+    def note_failure(self, error: StorageError) -> None:
+        """The disk refused something. What may be otherwise the next time (no room, no descriptor) changes nothing."""
+        if self.failure is None and is_lasting(error):
+            self.on_failure(self, error)
+
+    def go_offline(self, error: StorageError) -> None:
+        """Serves nobody any more, until the next start: KAFKA_STORAGE_ERROR to all, also to those who wait."""
+        if self.failure is None:
+            self.failure = error
+            self.log.give_up(error)
+            self._purgatory.wake(self)
+            _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
+
+    def check_online(self) -> None:
+        """Raises KAFKA_STORAGE_ERROR where the disk has failed."""
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.index} is offline: {self.failure}")
 
     @property
     def last_stable_offset(self) -> int:
@@ -116,6 +143,7 @@ class Partition:
         whole are `Refused`. `prepared`: `prepare` has been here.
         `admit` asks the transaction coordinator, None where the request names no transactional id.
         """
+        self.check_online()
         if not prepared and self.needs_preparing(version):
             records, prepared = self.prepare(records, version), True
         header = self._checked(records)
@@ -147,8 +175,10 @@ class Partition:
 
     def prepare(self, records: memoryview, version: int) -> memoryview:
         """What is to be appended in the place of `records`. May run in a thread beside everything else."""
+        now_ms = self._clock.now_ms()
+        latest_ms = LONG_MAX if self.log_append_time else now_ms + self.timestamp_after_max_ms
         try:
-            return prepare(records, version, self.rules, self._clock.now_ms())
+            return prepare(records, version, self.rules, now_ms, latest_ms)
         except Refused as refused:
             refused.log_start_offset = self.log.log_start_offset
             raise
@@ -203,7 +233,11 @@ class Partition:
             header = batch.read_header(records)
         else:
             header = header._replace(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)
-        log.append(records, header, now_ms, marker)
+        try:
+            log.append(records, header, now_ms, marker)
+        except StorageError as error:
+            self.note_failure(error)
+            raise
         self.high_watermark = log.log_end_offset
         self._purgatory.wake(self)
         self._flush_if_due(now_ms)
@@ -252,8 +286,9 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuses a client that knows an older or a newer leader than we are (KIP-320); -1 means that it does not
-        know.
+        know. KAFKA_STORAGE_ERROR to everyone where the partition is offline.
         """
+        self.check_online()
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return
         if current_leader_epoch < self.leader_epoch:
@@ -273,6 +308,9 @@ class Partition:
         except CorruptBatch as error:
             self.damage.tell(error)
             raise
+        except StorageError as error:
+            self.note_failure(error)
+            raise
 
     def aborted_transactions(self, offset: int, fetched: FileRange) -> list[AbortedTransaction]:
         """What a read_committed reader must leave out of what `read` gave it at `offset`, by first offset."""
@@ -280,14 +318,19 @@ class Partition:
 
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Every record with a key, oldest first: how the internal topics are read at start."""
+        for header, records in self.replay_batches():
+            if header.is_control:
+                continue
+            for record in records:
+                if record.key is not None:
+                    yield record.key, record.value
+
+    def replay_batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """Every batch with its records, oldest first, markers and all."""
         for header, data in self.log.iter_batches(
             self.log.log_start_offset, lambda each: self.damage.tell(each.error())
         ):
-            if header.is_control:
-                continue
-            for record in self._decoded(header, data):
-                if record.key is not None:
-                    yield record.key, record.value
+            yield header, self._decoded(header, data)
 
     def _decoded(self, header: BatchHeader, data: bytes) -> list[Record]:
         """The records of a batch; none of one that is damaged, which is told."""

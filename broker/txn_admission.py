@@ -8,17 +8,23 @@ told in terms that the client's version knows, as Kafka's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..protocol.records.batch import BatchHeader
 from .partition import FIRST_IMPLICIT, Admit, Partition
+from .topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from .server import Broker
 
 # From this Produce version on clients know TRANSACTION_ABORTABLE.
 _FIRST_ABORTABLE = 11
+# The same of TxnOffsetCommit.
+_FIRST_ABORTABLE_OFFSETS = 4
+_FIRST_IMPLICIT_OFFSETS = 5
 # What a producer that looks for partitions, not for coordinators, would give up on.
 _OF_COORDINATORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
@@ -51,5 +57,35 @@ def told_to_producer(error: ErrorCode, version: int) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+def offsets_admission(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Callable[[int], ErrorCode]:
+    """What a TxnOffsetCommit of this version asks for the group's partition of `__consumer_offsets`."""
+
+    def admit(index: int) -> ErrorCode:
+        topic = broker.create_internal_topic(OFFSETS_TOPIC)
+        partition = topic.partition(index)
+        producer_id, producer_epoch = request.producer_id, request.producer_epoch
+        if partition is not None and partition.log.producers.has_open_transaction(producer_id, producer_epoch):
+            return ErrorCode.NONE
+        error = broker.transactions.admit(
+            request.transactional_id,
+            producer_id,
+            producer_epoch,
+            OFFSETS_TOPIC,
+            index,
+            implicit=version >= _FIRST_IMPLICIT_OFFSETS,
+        )
+        return _told_to_committer(error, version)
+
+    return admit
+
+
+def _told_to_committer(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE_OFFSETS:
         return ErrorCode.INVALID_TXN_STATE
     return error

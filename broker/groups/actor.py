@@ -3,14 +3,15 @@
 The machine says what to write, whom to answer and which timers to set; the actor writes, waits for the commit, applies,
 answers and sets. While a record of the group itself is on its way into the log, events wait in the inbox, so that the
 machine never sees a state that may not last. Commits of offsets do not wait for one another: they leave the machine's
-state alone. Whoever takes offsets away waits for the commits that are under way: what they bring would stay.
+state alone. Whoever takes offsets away waits for the commits that are under way: what they bring would stay. So does
+the end of a transaction, for commits that are part of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
@@ -18,10 +19,12 @@ from . import records
 from .events import (
     Answer,
     AppendFailed,
+    CommitInTransaction,
     CommitOffsets,
     Delete,
     DeleteOffsets,
     DropTopic,
+    EndTransaction,
     Event,
     ExpireOffsets,
     Heartbeat,
@@ -41,10 +44,11 @@ from .events import (
     Unload,
 )
 from .machine import Group
+from .replaying import Ended, Written
 from .states import GroupState
 
 _TIMERS = (SessionExpired, InitialDelayPassed, RebalanceTimeout, SyncTimeout)
-_TAKES_OFFSETS_AWAY = (Delete, DeleteOffsets, DropTopic, ExpireOffsets)
+_TAKES_OFFSETS_AWAY = (Delete, DeleteOffsets, DropTopic, EndTransaction, ExpireOffsets)
 
 
 class Clock(Protocol):
@@ -80,12 +84,20 @@ class OffsetsLog(Protocol):
         """Creates the topic at first need."""
         ...
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], on_committed: OnCommitted) -> None:
-        """Appends the records as one batch; calls back once, when they are committed or cannot be, at once if so."""
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        on_committed: OnCommitted,
+        producer: tuple[int, int] | None = None,
+    ) -> None:
+        """Appends the records as one batch, in the transaction of a producer (its id and epoch) where one is given;
+        calls back once, when they are committed or cannot be, at once if so.
+        """
         ...
 
-    def replay(self, partition: int) -> Any:
-        """Every (key, value) of the partition, oldest first."""
+    def entries(self, partition: int) -> Iterable[Written | Ended]:
+        """Every record of the partition that has a key and every end of a transaction, oldest first."""
         ...
 
 
@@ -232,7 +244,7 @@ class GroupActor:
         except EncodeError as error:
             self._appended(outcome, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        self._world.log.append(self.partition, encoded, lambda error: self._appended(outcome, error))
+        self._world.log.append(self.partition, encoded, lambda error: self._appended(outcome, error), outcome.producer)
 
     def _appended(self, outcome: Outcome, error: KafkaError | None) -> None:
         self._under_way -= 1
@@ -315,7 +327,9 @@ def _concerns_group(outcome: Outcome) -> bool:
 
 def _refuse(event: Event, error: ErrorCode) -> None:
     """Answers a request that will not be stepped."""
-    if not isinstance(event, Join | Sync | Heartbeat | Leave | CommitOffsets | Delete | DeleteOffsets):
+    if not isinstance(
+        event, Join | Sync | Heartbeat | Leave | CommitOffsets | CommitInTransaction | Delete | DeleteOffsets
+    ):
         return
     assert isinstance(event.token, Call)
     if isinstance(event, Join):

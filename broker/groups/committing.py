@@ -1,4 +1,4 @@
-"""OffsetCommit: from a request to records, and back to a response that says of each partition how it fared."""
+"""OffsetCommit and TxnOffsetCommit: from a request to records, and back to a response that says of each partition how it fared."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from .records import OffsetRecord, Record
+from ...protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from .records import NO_PRODUCER, OffsetRecord, Record
 
 TOPIC_ID_VERSION = 10
+PLAIN_VERSION = 9
+LOADING_VERSION = 2
 NO_RETENTION_TIME = -1
 NO_TIMESTAMP = -1
 
@@ -46,7 +54,13 @@ class Commit:
     """
 
     def __init__(
-        self, request: OffsetCommitRequest, version: int, topics: Topics, max_metadata_length: int, now_ms: int
+        self,
+        request: OffsetCommitRequest,
+        version: int,
+        topics: Topics,
+        max_metadata_length: int,
+        now_ms: int,
+        producer_id: int = NO_PRODUCER,
     ) -> None:
         self.response = OffsetCommitResponse()
         self.records: list[Record] = []
@@ -55,6 +69,7 @@ class Commit:
         self._request = request
         self._max_metadata_length = max_metadata_length
         self._now_ms = now_ms
+        self._producer_id = producer_id
         # The partitions that the group decides on, with what is said of them if it agrees.
         self._open: list[tuple[OffsetCommitResponsePartition, ErrorCode]] = []
         for topic in request.topics:
@@ -90,7 +105,8 @@ class Commit:
             return
         self._open.append((result, ErrorCode.NONE))
         value = self._value(topic, partition)
-        self.records.append(OffsetRecord(self._request.group_id, topic.name, partition.partition_index, value))
+        index = partition.partition_index
+        self.records.append(OffsetRecord(self._request.group_id, topic.name, index, value, self._producer_id))
 
     def _value(self, topic: Topic, partition: OffsetCommitRequestPartition) -> OffsetCommitValue:
         """Version 1 may date the commit, versions 2 to 4 may say for how long it is to be kept."""
@@ -104,6 +120,46 @@ class Commit:
             expire_timestamp=-1 if retention_ms == NO_RETENTION_TIME else committed_ms + retention_ms,
             topic_id=topic.id,
         )
+
+
+def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+    """The OffsetCommit that says the same, but for the transaction: of PLAIN_VERSION."""
+    topics = [
+        OffsetCommitRequestTopic(
+            topic.name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    committed_metadata=each.committed_metadata,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetCommitRequest(
+        request.group_id, request.generation_id, request.member_id, request.group_instance_id, topics=topics
+    )
+
+
+def as_transactional(response: OffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
+    """The answer to an `as_plain` request. Producers before version 2 break on a coordinator that is loading."""
+    answered = TxnOffsetCommitResponse()
+    for topic in response.topics:
+        results = [
+            TxnOffsetCommitResponsePartition(each.partition_index, _known(each.error_code, version))
+            for each in topic.partitions
+        ]
+        answered.topics.append(TxnOffsetCommitResponseTopic(topic.name, results))
+    return answered
+
+
+def _known(error: int, version: int) -> int:
+    if version < LOADING_VERSION and ErrorCode.of(error) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error
 
 
 def _length(text: str) -> int:

@@ -27,12 +27,28 @@ from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from . import describing, fetching, records, requests
 from .actor import Call, Clock, GroupActor, OffsetsLog, TimerHandle, Timers, World
-from .committing import Commit, Topics
-from .events import CommitOffsets, Create, Delete, DropTopic, ExpireOffsets, Heartbeat, Joined, Left, Loaded, Synced
+from .committing import PLAIN_VERSION, Commit, Topics, as_plain, as_transactional
+from .events import (
+    CommitInTransaction,
+    CommitOffsets,
+    Create,
+    Delete,
+    DropTopic,
+    EndTransaction,
+    ExpireOffsets,
+    Heartbeat,
+    Joined,
+    Left,
+    Loaded,
+    Synced,
+)
 from .machine import Group, GroupLimits
 from .partitions import partition_for
+from .records import NO_PRODUCER, OffsetRecord
+from .replaying import Replay, Written
 
 MAX_GROUP_ID_BYTES = 2**15 - 1
 """What a record's key can hold, though newer requests can say more."""
@@ -100,6 +116,8 @@ class GroupCoordinator:
         """The group cache. Invariant: only groups of `owned` partitions."""
         self.owned: set[int] = set()
         self.loading: set[int] = set()
+        # The groups that a producer's undecided transaction may have offsets of, by partition of the log and producer id.
+        self._in_transactions: dict[tuple[int, int], set[str]] = {}
         self._expiry: TimerHandle | None = None
 
     # Start and stop.
@@ -124,12 +142,12 @@ class GroupCoordinator:
     def load(self, partition: int) -> None:
         """Takes a partition over: reads its records, restores its groups and gives their members fresh sessions."""
         self.loading.add(partition)
-        last: dict[bytes, bytes | None] = {}
-        for key, value in self._log.replay(partition):
-            last[key] = value
+        replay = Replay()
+        for each in self._log.entries(partition):
+            replay.take(each)
         restored: dict[str, GroupActor] = {}
-        for key, value in last.items():
-            self._restore(key, value, partition, restored)
+        for record in replay.outcome():
+            self._restore(record, partition, restored)
         self.groups.update(restored)
         self.loading.discard(partition)
         self.owned.add(partition)
@@ -141,6 +159,8 @@ class GroupCoordinator:
         self.owned.discard(partition)
         for group_id in [group_id for group_id, actor in self.groups.items() if actor.partition == partition]:
             self.groups.pop(group_id).close()
+        for key in [key for key in self._in_transactions if key[0] == partition]:
+            del self._in_transactions[key]
 
     def ensure_topic(self) -> None:
         """Creates `__consumer_offsets` at first need: someone asks for a coordinator."""
@@ -242,11 +262,54 @@ class GroupCoordinator:
         actor.feed(CommitOffsets(call, request.member_id, request.group_instance_id, generation, commit.records))
         return call.result()
 
+    def commit_in_transaction(
+        self, context: Context, request: TxnOffsetCommitRequest, admit: Callable[[int], ErrorCode]
+    ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+        """TxnOffsetCommit. `admit` asks whether the group's partition of the log belongs to the transaction."""
+        version, producer_id = context.api_version, request.producer_id
+        commit = Commit(
+            as_plain(request),
+            PLAIN_VERSION,
+            self._topics,
+            self._config.offset_metadata_max_bytes,
+            self._clock.now_ms(),
+            producer_id,
+        )
+        if not commit.asks_group:
+            return as_transactional(commit.response, version)
+        group_id = request.group_id
+        error = self._admission(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        partition = partition_for(group_id, self._log.partition_count())
+        if error is ErrorCode.NONE:
+            error = admit(partition)
+        actor = self.groups.get(group_id)
+        if error is ErrorCode.NONE and actor is None and request.generation_id >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is not ErrorCode.NONE:
+            return as_transactional(commit.answer(error), version)
+        actor = actor or self._new_actor(group_id)
+        self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
+        call = Call(lambda answer: as_transactional(commit.answer(answer), version))
+        producer = producer_id, request.producer_epoch
+        actor.feed(
+            CommitInTransaction(
+                call, request.member_id, request.group_instance_id, request.generation_id, commit.records, producer
+            )
+        )
+        return call.result()
+
+    def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
+        """The marker of a producer's transaction is in this partition of the log: its groups learn how it ended."""
+        for group_id in self._in_transactions.pop((partition, producer_id), ()):
+            actor = self.groups.get(group_id)
+            if actor is not None:
+                actor.feed(EndTransaction(producer_id, commit))
+
     def fetch_offsets(self, context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        """OffsetFetch, from the cache. Without transactions every committed offset is stable (`require_stable`)."""
+        """OffsetFetch, from the cache. `require_stable` holds back what an undecided transaction may change."""
         version = context.api_version
         groups = [
-            fetching.fetch_group(asked, self._offsets_of(asked.group_id), self._topics, version)
+            fetching.fetch_group(asked, self._offsets_of(asked.group_id), self._topics, version, request.require_stable)
             for asked in fetching.groups_of(request, version)
         ]
         return fetching.response_of(request, groups, version)
@@ -266,7 +329,7 @@ class GroupCoordinator:
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted: every group forgets how far it had come in it."""
         for actor in list(self.groups.values()):
-            if actor.group.offsets.partitions(topic):
+            if actor.group.offsets.with_pending(topic):
                 actor.feed(DropTopic(topic))
 
     def _arm_expiry(self) -> None:
@@ -372,9 +435,8 @@ class GroupCoordinator:
             return fetching.Found(ErrorCode.NONE, actor.group.offsets)
         return fetching.Found(self._admission(group_id), None)
 
-    def _restore(self, key: bytes, value: bytes | None, partition: int, restored: dict[str, GroupActor]) -> None:
-        if value is None:
-            return
+    def _restore(self, written: Written, partition: int, restored: dict[str, GroupActor]) -> None:
+        key, value, producer_id = written
         try:
             record = records.decode_record(key, value)
         except DecodeError as error:
@@ -387,6 +449,9 @@ class GroupCoordinator:
         actor = restored.get(record.group_id)
         if actor is None:
             actor = restored[record.group_id] = GroupActor(Group(record.group_id, self._limits), partition, self._world)
+        if producer_id != NO_PRODUCER and isinstance(record, OffsetRecord):
+            record = record._replace(producer_id=producer_id)
+            self._in_transactions.setdefault((partition, producer_id), set()).add(record.group_id)
         actor.group.apply(record)
 
 

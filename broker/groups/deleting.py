@@ -28,8 +28,9 @@ def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
     outcome.replies.append((event.token, error))
     if error is not ErrorCode.NONE:
         return
-    for topic, partitions in group.offsets:
-        outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in partitions)
+    for topic in group.offsets.topics():
+        indexes = group.offsets.with_pending(topic)
+        outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in indexes)
     outcome.records.append(GroupRecord(group.group_id, None))
     outcome.notes.append(f"group {group.group_id} is deleted by request, with {len(group.offsets)} committed offsets")
 
@@ -43,7 +44,8 @@ def delete_offsets(group: Group, event: DeleteOffsets, outcome: Outcome, now_ms:
     subscribed = frozenset(event.partitions) & _subscribed(group, event)
     for topic, indexes in event.partitions.items():
         if topic not in subscribed:
-            there = dict.fromkeys(index for index in indexes if group.offsets.get(topic, index) is not None)
+            known = set(group.offsets.with_pending(topic))
+            there = dict.fromkeys(index for index in indexes if index in known)
             outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in there)
     outcome.replies.append((event.token, OffsetsDeleted(subscribed)))
 

@@ -1,7 +1,8 @@
 """What happens to a group, and what comes of it: the vocabulary of the group machine. Plain values, no behaviour.
 
-An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets) or of an administrator (Delete,
-DeleteOffsets), a timer that went off, or word from the log (AppendFailed). A timer is known by the event that it will
+An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets), of a producer on behalf of one
+(CommitInTransaction) or of an administrator (Delete,
+DeleteOffsets), a timer that went off, or word from the log (AppendFailed, EndTransaction). A timer is known by the event that it will
 bring: `SetTimer(SessionExpired("m-1"), 10_000)` replaces an earlier timer of the same event. Tokens stand for parked
 requests; the machine only hands them back.
 """
@@ -100,6 +101,19 @@ class CommitOffsets:
     """The offsets, to be written if the group lets this member commit."""
 
 
+@dataclass(slots=True)
+class CommitInTransaction:
+    """TxnOffsetCommit: offsets that count once the producer's transaction commits."""
+
+    token: Token
+    member_id: str
+    instance_id: str | None
+    generation: int
+    records: list[Record]
+    producer: tuple[int, int]
+    """Its id and epoch."""
+
+
 # Requests of administrators.
 
 
@@ -169,6 +183,14 @@ class DropTopic:
 
 
 @dataclass(slots=True)
+class EndTransaction:
+    """The marker of a producer's transaction is in the log: what it committed here counts, or is dropped."""
+
+    producer_id: int
+    commit: bool
+
+
+@dataclass(slots=True)
 class Loaded:
     """The group was found in the log: its members get fresh sessions."""
 
@@ -193,6 +215,7 @@ Event = (
     | Heartbeat
     | Leave
     | CommitOffsets
+    | CommitInTransaction
     | Delete
     | DeleteOffsets
     | SessionExpired
@@ -202,6 +225,7 @@ Event = (
     | Create
     | ExpireOffsets
     | DropTopic
+    | EndTransaction
     | Loaded
     | Unload
     | AppendFailed
@@ -291,5 +315,7 @@ class Outcome:
     records: list[Record] = field(default_factory=list[Record])
     replies: list[tuple[Token, Answer]] = field(default_factory=list[tuple[Token, Answer]])
     timers: list[SetTimer | CancelTimer] = field(default_factory=list[SetTimer | CancelTimer])
+    producer: tuple[int, int] | None = None
+    """The records are part of a transaction of this producer (id and epoch)."""
     notes: list[str] = field(default_factory=list[str])
     """For the log: a line for each rebalance."""

@@ -36,13 +36,13 @@ def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms:
     if group.state is GroupState.EMPTY or _has_stable_consumers(group):
         expired.extend(_expired(group, event.retention_ms, now_ms))
     outcome.records.extend(expired)
-    if len(expired) == len(group.offsets):
+    if len(expired) == len(group.offsets) and not group.offsets.pending:
         _delete_if_unused(group, outcome)
 
 
 def drop_topic(group: Group, event: DropTopic, outcome: Outcome, now_ms: int) -> None:
     """The topic was deleted: whoever makes one of that name again begins at its beginning."""
-    for index in group.offsets.partitions(event.topic):
+    for index in group.offsets.with_pending(event.topic):
         outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
 
 
@@ -74,6 +74,9 @@ def _expired(group: Group, retention_ms: int, now_ms: int) -> Iterator[OffsetRec
         if topic in subscribed:
             continue
         for index, value in partitions.items():
+            if (topic, index) in group.offsets.pending:
+                # A transaction is about to say more of it.
+                continue
             since_ms = value.commit_timestamp if empty_since_ms == NO_TIMESTAMP else empty_since_ms
             if _is_over(value, since_ms, retention_ms, now_ms):
                 yield OffsetRecord(group.group_id, topic, index, None)

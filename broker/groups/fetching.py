@@ -46,7 +46,9 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=asked)]
 
 
-def fetch_group(asked: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int) -> OffsetFetchResponseGroup:
+def fetch_group(
+    asked: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool = False
+) -> OffsetFetchResponseGroup:
     """The offsets of one group. `topics` None in the request means all that it has."""
     group = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=found.error)
     if found.error is not ErrorCode.NONE:
@@ -55,7 +57,20 @@ def fetch_group(asked: OffsetFetchRequestGroup, found: Found, topics: Topics, ve
         group.topics = _everything(found.offsets, topics, version)
     else:
         group.topics = [_topic(topic, found.offsets, topics, version) for topic in asked.topics]
+    if require_stable and found.offsets is not None and found.offsets.pending:
+        _hide_unstable(group, found.offsets)
     return group
+
+
+def _hide_unstable(group: OffsetFetchResponseGroup, offsets: Offsets) -> None:
+    """A transaction that is not decided may change these: the client asks again (KIP-447)."""
+    for topic in group.topics:
+        for at, answer in enumerate(topic.partitions):
+            if not answer.error_code and (topic.name, answer.partition_index) in offsets.pending:
+                unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                topic.partitions[at] = OffsetFetchResponsePartitions(
+                    answer.partition_index, NO_OFFSET, NO_EPOCH, "", unstable
+                )
 
 
 def response_of(

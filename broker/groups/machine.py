@@ -9,8 +9,8 @@ same place. Between a step that returns a record of the group and its `apply` (o
 stepped.
 
 The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log),
-sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), deleting.py (Delete, DeleteOffsets), expiring.py
-(offsets that go), rebalance.py (how a rebalance begins, waits and ends). States and legal moves: states.py.
+sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), transactional.py (CommitInTransaction, EndTransaction),
+deleting.py (Delete, DeleteOffsets), expiring.py (offsets that go), rebalance.py (how a rebalance begins, waits and ends). States and legal moves: states.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_records import GroupMetadataValue
-from . import deleting, events, expiring, joining, rebalance, sessions, syncing
+from . import deleting, events, expiring, joining, rebalance, sessions, syncing, transactional
 from .history import MAX_HISTORY, Rebalance
 from .members import Member, Roster
 from .offsets import Offsets
@@ -142,7 +142,8 @@ class Group:
 
     def is_blank(self) -> bool:
         """Nothing would be lost if this group were forgotten: it is in no log, and nobody waits in it."""
-        return not (self.recorded or self.offsets or self.roster.members or self.roster.pending)
+        offsets = self.offsets or self.offsets.pending
+        return not (self.recorded or offsets or self.roster.members or self.roster.pending)
 
     def _apply_generation(self, value: GroupMetadataValue) -> None:
         """The last written generation becomes the current one; members that are known already keep what they said."""
@@ -172,6 +173,7 @@ _HANDLERS: dict[type, Callable[[Group, Any, events.Outcome, int], None]] = {
     events.Heartbeat: sessions.heartbeat,
     events.Leave: sessions.leave,
     events.CommitOffsets: sessions.commit_offsets,
+    events.CommitInTransaction: transactional.commit_in_transaction,
     events.Delete: deleting.delete,
     events.DeleteOffsets: deleting.delete_offsets,
     events.SessionExpired: sessions.session_expired,
@@ -181,6 +183,7 @@ _HANDLERS: dict[type, Callable[[Group, Any, events.Outcome, int], None]] = {
     events.Create: syncing.create,
     events.ExpireOffsets: expiring.expire_offsets,
     events.DropTopic: expiring.drop_topic,
+    events.EndTransaction: transactional.end_transaction,
     events.Loaded: syncing.loaded,
     events.Unload: syncing.unload,
     events.AppendFailed: syncing.append_failed,

@@ -28,6 +28,8 @@ GROUP_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 
+NO_PRODUCER = -1
+
 _KEY_LAYOUT_VERSION = 0
 """A key's int16 is its type, not a version: each type has one layout."""
 
@@ -40,12 +42,14 @@ class GroupRecord(NamedTuple):
 
 
 class OffsetRecord(NamedTuple):
-    """A committed offset; None deletes it."""
+    """A committed offset; None deletes it. One that was written in a producer's transaction is pending at first."""
 
     group_id: str
     topic: str
     partition: int
     value: OffsetCommitValue | None
+    producer_id: int = NO_PRODUCER
+    """Of the batch, not of the record: key and value are the same."""
 
 
 Record = GroupRecord | OffsetRecord

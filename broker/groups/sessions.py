@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from . import rebalance
-from .events import CommitOffsets, Heartbeat, Leave, Leaver, Left, Outcome, SessionExpired
+from .events import CommitInTransaction, CommitOffsets, Heartbeat, Leave, Leaver, Left, Outcome, SessionExpired
 from .history import UNKNOWN_MS, Cause, CauseKind
 from .members import Member
 from .states import GroupState
@@ -98,7 +98,7 @@ def _expired(member: Member, now_ms: int) -> Cause:
 
 def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms: int) -> None:
     """Lets a commit pass to the log, or refuses it whole."""
-    error = _check_commit(group, event)
+    error = check_commit(group, event)
     outcome.replies.append((event.token, error))
     if error is not ErrorCode.NONE:
         return
@@ -108,19 +108,23 @@ def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms:
         group.heard(member, outcome, now_ms)
 
 
-def _check_commit(group: Group, event: CommitOffsets) -> ErrorCode:
+def check_commit(group: Group, event: CommitOffsets | CommitInTransaction) -> ErrorCode:
+    """Whether this member may commit. A producer that commits for it may do so in the middle of a rebalance, and where
+    it does not say for whom (KIP-447 came later): the transaction keeps it from going wrong.
+    """
+    is_transactional = isinstance(event, CommitInTransaction)
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if event.generation < 0 and group.state is GroupState.EMPTY:
         # From outside of the group: an administrator, or a consumer that assigns itself.
         return ErrorCode.NONE
     if event.generation < 0 and not event.member_id and event.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     error = group.roster.check(event.member_id, event.instance_id)
     if error is not ErrorCode.NONE:
         return error
     if event.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.groups.replaying import Ended, Written
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
@@ -62,10 +63,11 @@ class FakeLog:
     """Partitions as lists. `hold` keeps commits back until `answer`."""
 
     def __init__(self) -> None:
-        self.partitions: dict[int, list[Pair]] = {}
+        self.partitions: dict[int, list[Pair | Written | Ended]] = {}
         self.exists = False
         self.hold = False
         self.held: list[tuple[int, list[Pair], OnCommitted]] = []
+        self.producers: list[int] = []
         self.while_replaying: Callable[[int], None] = lambda partition: None
 
     def partition_count(self) -> int:
@@ -74,23 +76,33 @@ class FakeLog:
     def ensure_topic(self) -> None:
         self.exists = True
 
-    def append(self, partition: int, records: list[Pair], on_committed: OnCommitted) -> None:
+    def append(
+        self,
+        partition: int,
+        records: list[Pair],
+        on_committed: OnCommitted,
+        producer: tuple[int, int] | None = None,
+    ) -> None:
         assert self.exists
         self.held.append((partition, records, on_committed))
+        self.producers.append(-1 if producer is None else producer[0])
         if not self.hold:
             self.answer()
 
     def answer(self, error: KafkaError | None = None) -> None:
         """Commits the oldest append that waits, or fails it."""
         partition, records, on_committed = self.held.pop(0)
+        producer_id = self.producers.pop(0)
         if error is None:
-            self.partitions.setdefault(partition, []).extend(records)
+            self.partitions.setdefault(partition, []).extend(
+                record if producer_id < 0 else Written(*record, producer_id) for record in records
+            )
         on_committed(error)
 
-    def replay(self, partition: int) -> Iterator[Pair]:
-        for pair in self.partitions.get(partition, []):
+    def entries(self, partition: int) -> Iterator[Written | Ended]:
+        for entry in self.partitions.get(partition, []):
             self.while_replaying(partition)
-            yield pair
+            yield entry if isinstance(entry, Ended) else Written(*entry)
 
 
 class FakeTimer:

@@ -1,0 +1,25 @@
+"""TxnOffsetCommit, API key 28: writes down how far a group has come, to count once the producer's transaction commits.
+
+Versions 0-5 (2 leader epochs, 3 members and generations, 4 TRANSACTION_ABORTABLE, 5 takes the group into the
+transaction).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ..txn_admission import offsets_admission
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+    """The group coordinator answers, once the transaction coordinator has let the group's partition in."""
+    admit = offsets_admission(broker, request, context.api_version)
+    return broker.groups.commit_in_transaction(context, request, admit)

@@ -1,0 +1,75 @@
+"""WriteTxnMarkers, API key 27: ends transactions in the partitions that are named, as another broker's coordinator asks.
+
+Version 2 says which version of transactions a marker is of. One partition's error is no other's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ..txn_markers import write_marker
+
+if TYPE_CHECKING:
+    from ..dispatch import RequestContext
+    from ..server import Broker
+
+# Markers whose fsync is waited for, and their results.
+Waiting = list[tuple["asyncio.Future[None]", WritableTxnMarkerPartitionResult]]
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
+    """Writes all of them, then waits for those that the disk keeps waiting."""
+    response = WriteTxnMarkersResponse()
+    waiting: Waiting = []
+    for marker in request.markers:
+        result = WritableTxnMarkerResult(marker.producer_id)
+        for topic in marker.topics:
+            partitions = [_write(broker, marker, topic.name, index, waiting) for index in topic.partition_indexes]
+            result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
+        response.markers.append(result)
+    return asyncio.ensure_future(_flushed(waiting, response)) if waiting else response
+
+
+def _write(
+    broker: Broker, marker: WritableTxnMarker, topic: str, index: int, waiting: Waiting
+) -> WritableTxnMarkerPartitionResult:
+    result = WritableTxnMarkerPartitionResult(index)
+    try:
+        written = write_marker(
+            broker,
+            topic,
+            index,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_result,
+            marker.transaction_version,
+        )
+    except KafkaError as error:
+        result.error_code = int(error.code)
+        return result
+    if written is not None:
+        waiting.append((written, result))
+    return result
+
+
+async def _flushed(waiting: Waiting, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse:
+    outcomes = await asyncio.gather(*(future for future, _ in waiting), return_exceptions=True)
+    for outcome, (_, result) in zip(outcomes, waiting, strict=True):
+        if isinstance(outcome, KafkaError):
+            result.error_code = int(outcome.code)
+        elif outcome is not None:
+            result.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return response
