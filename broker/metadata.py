@@ -5,7 +5,8 @@ to disk first, then applied; start-up applies the same records in the same order
 state is written as a snapshot, so that the journal stays short.
 
 Records are dicts with a `type`: `cluster` (id), `topic` (name, id, partitions, configs), `topic_deleted` (name),
-`producer_ids` (next), `leader_epoch` (epoch).
+`producer_ids` (next), `leader_epoch` (epoch), `broker_configs` (node, configs): what was changed while a broker ran,
+for the node of that number, or for all of them where `node` is the empty text.
 """
 
 import logging
@@ -46,6 +47,8 @@ class Metadata:
         self.cluster_id = ""
         self.leader_epoch = 0
         self.topics: dict[str, TopicRecord] = {}
+        # Config name -> text by node, "" for every node; a node without any is not here.
+        self.broker_configs: dict[str, dict[str, str]] = {}
         self._next_producer_id = 0
         self._producer_id_limit = 0
         self._journal = Journal.open(directory, JOURNAL_NAME, disk)
@@ -69,6 +72,10 @@ class Metadata:
     def delete_topic(self, name: str) -> None:
         """From here on the topic does not exist; its files are the caller's to remove."""
         self._commit({"type": "topic_deleted", "name": name})
+
+    def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
+        """The configs that are changed for a node (its number), or for all of them (""), from here on these alone."""
+        self._commit({"type": "broker_configs", "node": node, "configs": configs})
 
     def new_producer_id(self) -> int:
         """An id that was never handed out in this data directory, across restarts and crashes."""
@@ -110,6 +117,11 @@ class Metadata:
                 self.topics[topic.name] = topic
             case "topic_deleted":
                 self.topics.pop(str(record["name"]), None)
+            case "broker_configs":
+                configs = dict(cast("dict[str, str]", record["configs"]))
+                self.broker_configs.pop(str(record["node"]), None)
+                if configs:
+                    self.broker_configs[str(record["node"])] = configs
             case other:
                 raise UnknownMetadata(
                     f"the metadata journal has a record of type {other!r}: written by a newer Odradek?"
@@ -121,6 +133,10 @@ class Metadata:
             {"type": "cluster", "id": self.cluster_id},
             {"type": "leader_epoch", "epoch": self.leader_epoch},
             {"type": "producer_ids", "next": self._producer_id_limit},
+            *(
+                {"type": "broker_configs", "node": node, "configs": configs}
+                for node, configs in self.broker_configs.items()
+            ),
             *(_topic_record(topic) for topic in self.topics.values()),
         ]
 

@@ -1,5 +1,5 @@
-"""CreatePartitions, API key 37: more partitions for a topic. Those that it has keep their records, where they are: a key
-may go to another partition from then on.
+"""CreatePartitions, API key 37: more partitions for a topic. Those that it has keep their records, where they are: a
+key may go to another partition from then on.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """DescribeConfigs, API key 32: the configs of topics and of this broker, with where each value comes from.
 
-Version 1 brought sources and synonyms, 3 types and documentation. Resources are topics (2) and this broker (4), by
-number, or by the empty name for the cluster-wide default, which holds nothing while configs cannot be altered.
+Version 1 brought sources and synonyms, 3 types and documentation. A broker is asked for by its number, or by the empty
+name for what was changed for every one. Groups and client metrics have no configs here: they are answered with none.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ..config_resources import ResourceType
 from ..dispatch import RequestContext
 from ..settings import ConfigEntry
 from ..topic_config import describe_topic
@@ -22,9 +23,6 @@ from ..topics import check_name
 
 if TYPE_CHECKING:
     from ..server import Broker
-
-TOPIC = 2
-BROKER = 4
 
 
 def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -46,31 +44,38 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRe
 def _entries(broker: "Broker", resource: DescribeConfigsResource) -> list[ConfigEntry]:
     # An empty list asks for all of them, as null does.
     names = list(dict.fromkeys(resource.configuration_keys or ())) or None
-    if resource.resource_type == TOPIC:
-        check_name(resource.resource_name)
-        topic = broker.topics.get(resource.resource_name)
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == ResourceType.TOPIC:
+        check_name(name)
+        topic = broker.topics.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(broker.config, topic.record.configs, names)
-    if resource.resource_type == BROKER:
-        if resource.resource_name == "":
-            return []
-        if resource.resource_name != str(broker.node_id):
-            given = resource.resource_name
-            why = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {given}"
+    if kind == ResourceType.BROKER:
+        if name == "":
+            return broker.config.describe_cluster(names)
+        if name != str(broker.node_id):
+            why = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         return broker.config.describe(names)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"configs of resource type {resource.resource_type} are not served")
+    if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the resource must not be empty")
+        return []
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not served")
 
 
 def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    synonyms = [DescribeConfigsSynonym(each.name, each.value, int(each.source)) for each in entry.synonyms]
+    hidden = entry.is_sensitive
+    synonyms = [
+        DescribeConfigsSynonym(each.name, None if hidden else each.value, int(each.source)) for each in entry.synonyms
+    ]
     return DescribeConfigsResourceResult(
         name=entry.name,
-        value=entry.value,
+        value=None if hidden else entry.value,
         read_only=entry.read_only,
         config_source=int(entry.source),
-        is_sensitive=entry.is_sensitive,
+        is_sensitive=hidden,
         synonyms=synonyms if request.include_synonyms else [],
         config_type=int(entry.kind),
         documentation=entry.documentation if request.include_documentation else None,

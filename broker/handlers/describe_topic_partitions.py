@@ -1,0 +1,94 @@
+"""DescribeTopicPartitions, API key 75: topics in the order of their names, so many partitions a page (KIP-966).
+
+A page holds at most what the request and `max.request.partition.size.limit` allow, and one partition at least; the
+cursor in its answer is where the next one begins.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ..dispatch import RequestContext
+from ..partition import Partition
+from ..topics import INTERNAL_TOPICS, Topic, check_name
+from .metadata import TOPIC_OPERATIONS
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """The topics that are asked for, or all; from the cursor on. A cursor that means nothing is INVALID_REQUEST for
+    each topic that was named.
+    """
+    asked = sorted({each.name for each in request.topics})
+    names = asked or [topic.name for topic in broker.topics.all()]
+    start = request.cursor
+    if start is not None:
+        names = [name for name in names if name >= start.topic_name]
+        if start.partition_index < 0 or (asked and start.topic_name not in names):
+            return _refuse_all(asked)
+    limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
+    return _page(broker, names, start, max(limit, 1))
+
+
+def _page(broker: "Broker", names: Sequence[str], start: Cursor | None, room: int) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if not room:
+            response.next_cursor = Cursor(name, 0)
+            break
+        topic = broker.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        first = start.partition_index if start is not None and start.topic_name == name else 0
+        shown = topic.partitions[first : first + room]
+        response.topics.append(_describe(broker, topic, shown))
+        room -= len(shown)
+        if first + len(shown) < len(topic.partitions):
+            response.next_cursor = Cursor(name, first + len(shown))
+            break
+    return response
+
+
+def _describe(broker: "Broker", topic: Topic, shown: Sequence[Partition]) -> DescribeTopicPartitionsResponseTopic:
+    node = broker.node_id
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(0, each.index, node, each.leader_epoch, [node], [node], [], [])
+            for each in shown
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_name(name)
+    except KafkaError as error:
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(
+        int(code), name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _refuse_all(names: Sequence[str]) -> DescribeTopicPartitionsResponse:
+    if not names:
+        # The answer has an error for each topic and none for itself: an empty one would look like the end.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a cursor with a partition below 0")
+    code = int(ErrorCode.INVALID_REQUEST)
+    return DescribeTopicPartitionsResponse(topics=[DescribeTopicPartitionsResponseTopic(code, name) for name in names])

@@ -1,0 +1,37 @@
+"""ListConfigResources, API key 74: what can have configs. Version 0 lists client metrics, of which there are none; 1
+lists the types that are asked for, or all.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ..config_resources import ResourceType
+from ..dispatch import RequestContext
+
+if TYPE_CHECKING:
+    from ..server import Broker
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """UNSUPPORTED_VERSION where a type is asked for that does not exist."""
+    kinds = dict.fromkeys(request.resource_types or ResourceType)
+    if context.api_version == 0:
+        kinds = dict.fromkeys([ResourceType.CLIENT_METRICS])
+    if not all(kind in list(ResourceType) for kind in kinds):
+        return ListConfigResourcesResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
+    resources = [ConfigResource(name, int(kind)) for kind in kinds for name in _names(broker, kind)]
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def _names(broker: "Broker", kind: int) -> list[str]:
+    """Groups and client metrics are listed where something is set for them, which cannot be; nor can loggers."""
+    if kind == ResourceType.TOPIC:
+        return [topic.name for topic in broker.topics.all()]
+    return [str(broker.node_id)] if kind == ResourceType.BROKER else []
