@@ -21,6 +21,7 @@ from ..storage.errors import CorruptBatch, StorageError, is_lasting
 from ..storage.files import FileRange
 from ..storage.log import Log
 from .clock import Clock
+from .config import LONG_MAX
 from .damage import DamageReports
 from .purgatory import Purgatory
 from .refusals import Refused, timestamps_ahead
@@ -111,7 +112,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed may see: all below the first record of a transaction that is neither committed nor aborted.
+        """What read_committed may see: all below the first record of a transaction that is still open.
 
         It never passes the high watermark, nor lies below the log's start.
         """
@@ -122,7 +123,7 @@ class Partition:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins: retention, cleaning and deletions may not decide what lies behind."""
+        """Where the oldest open transaction begins: retention and cleaning may not decide what lies behind it."""
         return self.log.producers.first_undecided_offset()
 
     @property

@@ -122,8 +122,8 @@ class Log:
     def append(self, batch: Buffer, header: BatchHeader, now_ms: int, marker: Marker | None = None) -> None:
         """Write one whole v2 batch with its offsets assigned; `header` is what `batch` begins with.
 
-        `marker` is the end of a transaction, if that is what it holds. Its CRC is not looked at. Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write
-        failed: the log is then as before.
+        `marker` is the end of a transaction, if that is what it holds. Its CRC is not looked at. Raises
+        OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write failed: the log is then as before.
         """
         if self._closed or self._failure is not None:
             raise self._refusal()
@@ -151,8 +151,10 @@ class Log:
             raise
         self.log_end_offset = active.next_offset
         if header.producer_id >= 0:
-            coordinator_epoch = NONE if marker is None else marker.coordinator_epoch
-            self.producers.apply(header, now_ms, coordinator_epoch=coordinator_epoch)
+            if marker is None:
+                self.producers.apply(header, now_ms)
+            else:
+                self.producers.apply(header, now_ms, coordinator_epoch=marker.coordinator_epoch)
         if header.partition_leader_epoch > self.epochs.latest:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 

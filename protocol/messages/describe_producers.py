@@ -1,4 +1,4 @@
-"""DescribeProducers, API key 61: the producers that a partition remembers, and where their transactions begin (KIP-664).
+"""DescribeProducers, API key 61: the producers that a partition remembers, and their open transactions (KIP-664).
 
 Version 0 is the only one.
 """
