@@ -101,9 +101,10 @@ class Crowd:
         self.process = None
 
     def heard(self) -> Iterator[dict[str, object]]:
-        """Its lines so far; the last may be under way."""
+        """Its lines so far; the last may be under way, and Java's log is among them."""
         for line in self._said.read_bytes().split(b"\n")[:-1]:
-            yield json.loads(line)
+            if line.startswith(b"{"):
+                yield json.loads(line)
 
 
 class Feed:
