@@ -1,6 +1,6 @@
 """DeleteTopics, API key 20: topics by name or, from version 6, by id.
 
-Gone at once for every client; the files follow.
+Gone at once for every client; the files follow. The topics of the broker itself stay.
 """
 
 from collections import Counter
@@ -58,6 +58,9 @@ def _find(broker: "Broker", name: str | None, topic_id: bytes) -> Topic | KafkaE
 
 def _delete(broker: "Broker", topic: Topic) -> DeletableTopicResult:
     try:
+        if topic.is_internal:
+            why = f"{topic.name} is the broker's own topic: what groups and transactions stand on is not deleted"
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         broker.delete_topic(topic)
     except KafkaError as error:
         return _error(topic.name, topic.id, error)

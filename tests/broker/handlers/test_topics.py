@@ -90,7 +90,7 @@ async def test_validate_only_makes_nothing(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize(
-    "configs", [{"no_such": "1"}, {"segment_bytes": "few"}, {"segment_bytes": "1"}, {"cleanup_policy": "compact"}]
+    "configs", [{"no_such": "1"}, {"segment_bytes": "few"}, {"segment_bytes": "1"}, {"remote_storage_enable": "true"}]
 )
 async def test_a_config_that_is_not_acted_on_is_refused(raw: Raw, configs: dict[str, str]) -> None:
     result = await raw.create_topic("t", **configs)

@@ -11,7 +11,7 @@ from .topics import create
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-DESCRIBED = ("segment.bytes", "retention.ms", "cleanup.policy", "message.timestamp.type")
+DESCRIBED = ("segment.bytes", "cleanup.policy", "message.timestamp.type")
 
 
 def run(wire: Wire) -> None:
@@ -138,7 +138,7 @@ def old_way(wire: Wire) -> None:
 
 
 def brokers(wire: Wire) -> None:
-    shown = ("message.max.bytes", "log.flush.interval.messages", "log.dirs", "max.connections", "node.id")
+    shown = ("message.max.bytes", "log.flush.interval.messages", "max.connections")
     create(wire, "inherits")
 
     def ask(case: str, name: str, *changes: tuple[Any, ...], **fields: Any) -> None:
