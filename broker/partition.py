@@ -179,7 +179,7 @@ class Partition:
         now_ms = self._clock.now_ms()
         latest_ms = LONG_MAX if self.log_append_time else now_ms + self.timestamp_after_max_ms
         try:
-            return prepare(records, version, self.rules, now_ms, latest_ms)
+            return prepare(records, version, self.rules, now_ms, latest_ms, self.max_message_bytes)
         except Refused as refused:
             refused.log_start_offset = self.log.log_start_offset
             raise

@@ -21,9 +21,15 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import ErrorCode
 from ..protocol.records import batch, conversion
 from ..protocol.records.compression import Compression
-from ..protocol.records.errors import InvalidRecord, RecordError, TruncatedBatch
+from ..protocol.records.errors import (
+    CorruptCompression,
+    DecompressionLimit,
+    InvalidRecord,
+    RecordError,
+    TruncatedBatch,
+)
 from ..protocol.records.record import NO_TIMESTAMP
-from .config import LONG_MAX
+from .config import INT_MAX, LONG_MAX
 from .refusals import MAX_RECORD_ERRORS, RecordFault, Refused
 
 if TYPE_CHECKING:
@@ -111,8 +117,17 @@ def _is_compressed(records: memoryview) -> bool:
     return bool(records[22 if magic == batch.MAGIC else 17] & 7)
 
 
-def prepare(records: memoryview, version: int, rules: Rules | None, now_ms: int) -> memoryview:
+def prepare(
+    records: memoryview,
+    version: int,
+    rules: Rules | None,
+    now_ms: int,
+    latest_ms: int = LONG_MAX,
+    max_bytes: int = INT_MAX,
+) -> memoryview:
     """The batch that is to be appended in the place of `records`, from a Produce request of `version`.
+
+    `latest_ms` is the latest timestamp that is accepted now, `max_bytes` the largest batch.
 
     The append that follows looks at header and CRC as always: what is wrong there goes through as it is, to be refused
     by it. Raises Refused for what only the records tell (its log start offset is the caller's to give).
@@ -122,16 +137,19 @@ def prepare(records: memoryview, version: int, rules: Rules | None, now_ms: int)
         if version < FIRST_WITH_BATCHES and _magic(records) != batch.MAGIC:
             records = memoryview(conversion.up_converted(records, rules.compression, rules.level))
         header = _sound_header(records)
-        if header is None:
+        if header is None or header.size_bytes > max_bytes:
             return records
-        if version < FIRST_WITH_ZSTD and header.compression is Compression.ZSTD and rules.compression is None:
+        if version < FIRST_WITH_ZSTD and header.compression is Compression.ZSTD:
             raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later", _UNKNOWN)
         if rules.opens_every_batch:
-            _look_into(records, header, rules, now_ms)
+            _look_into(records, header, rules, now_ms - rules.before_max_ms, latest_ms)
         if rules.compression is not None and header.compression is not rules.compression:
             records = memoryview(conversion.recompressed(records, header, rules.compression, rules.level))
     except TruncatedBatch as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error), _UNKNOWN) from error
+    except (CorruptCompression, DecompressionLimit) as error:
+        # The CRC is right, so that nothing was damaged on the way: Kafka's word for it.
+        raise Refused(ErrorCode.INVALID_RECORD, str(error), _UNKNOWN) from error
     except RecordError as error:
         raise Refused(error.code, str(error), _UNKNOWN) from error
     return records
@@ -158,20 +176,20 @@ def _sound_header(records: memoryview) -> BatchHeader | None:
     return header
 
 
-def _look_into(records: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> None:
+def _look_into(records: memoryview, header: BatchHeader, rules: Rules, earliest_ms: int, latest_ms: int) -> None:
     """Reads every record. Refused names the first ones that the topic does not take."""
-    earliest_ms = now_ms - rules.before_max_ms
-    late: list[RecordFault] = []
-    keyless: list[RecordFault] = []
+    code = ErrorCode.INVALID_RECORD
+    faults: list[RecordFault] = []
     for index, record in enumerate(batch.iter_records(records, 0, header, check=False)):
+        timestamp_ms = record.timestamp_ms
         if rules.requires_keys and record.key is None:
-            keyless.append((index, "a record without a key in a compacted topic"))
-        elif record.timestamp_ms < earliest_ms and record.timestamp_ms != NO_TIMESTAMP:
-            why = f"timestamp {record.timestamp_ms} lies before {earliest_ms}, the earliest that is accepted"
-            late.append((index, why))
-        if len(late) + len(keyless) == MAX_RECORD_ERRORS:
+            faults.append((index, "a record without a key in a compacted topic"))
+        elif not earliest_ms <= timestamp_ms <= latest_ms and timestamp_ms != NO_TIMESTAMP:
+            code = ErrorCode.INVALID_TIMESTAMP
+            side = f"before {earliest_ms}" if timestamp_ms < earliest_ms else f"after {latest_ms}"
+            faults.append((index, f"timestamp {timestamp_ms} lies {side}, which is not accepted"))
+        if len(faults) == MAX_RECORD_ERRORS:
             break
-    if late or keyless:
-        code = ErrorCode.INVALID_TIMESTAMP if late else ErrorCode.INVALID_RECORD
-        faults = tuple(sorted(late + keyless))
-        raise Refused(code, f"{len(faults)} records are not accepted, the first: {faults[0][1]}", _UNKNOWN, faults)
+    if faults:
+        why = f"{len(faults)} of {header.record_count} records are not accepted, the first: {faults[0][1]}"
+        raise Refused(code, why, _UNKNOWN, tuple(faults))
