@@ -44,12 +44,13 @@ class AbortedTransaction(NamedTuple):
 def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Marker | None:
     """Return the marker in the control batch at `position` of a log file.
 
-    None for a control batch of another kind, and for one that is damaged: readers stop there, whatever it said.
+    None for a control batch of another kind, for one that compaction has emptied, and for one that is damaged: readers
+    stop there, whatever it said.
     """
     try:
-        record = decode_batch(disk.read(file, header.size_bytes, position))[0]
-        is_marker = control_type(record) in (ControlType.ABORT, ControlType.COMMIT)
-        return read_marker(record) if is_marker else None
+        for record in decode_batch(disk.read(file, header.size_bytes, position)):
+            return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
+        return None
     except RecordError:
         return None
 

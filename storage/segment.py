@@ -391,17 +391,21 @@ class Segment:
 
     def _load_indexes(self) -> None:
         """Take the index files over; where one is missing or does not fit, both are built again from the log."""
-        try:
-            self._offsets = OffsetIndex.load(self.path(INDEX_SUFFIX), self.base_offset, self.size, self._disk)
-            self._times = TimeIndex.load(self.path(TIME_INDEX_SUFFIX), self.base_offset, self.size, self._disk)
-        except StorageError:
-            self.reset()
-            # What cannot be read is passed over; the read that gets there says so.
-            for position, header in self._around(0, walk.headers):
-                self.note(header, position, REBUILD_INTERVAL_BYTES)
-            self.seal()
-            self.offsets.sync()
-            self.times.sync()
+        with _NAMES:
+            try:
+                self._offsets = OffsetIndex.load(self.path(INDEX_SUFFIX), self.base_offset, self.size, self._disk)
+                self._times = TimeIndex.load(self.path(TIME_INDEX_SUFFIX), self.base_offset, self.size, self._disk)
+            except StorageError:
+                self._rebuild_indexes()
+
+    def _rebuild_indexes(self) -> None:
+        self.reset()
+        # What cannot be read is passed over; the read that gets there says so.
+        for position, header in self._around(0, walk.headers):
+            self.note(header, position, REBUILD_INTERVAL_BYTES)
+        self.seal()
+        self.offsets.sync()
+        self.times.sync()
 
     def reset(self) -> None:
         """Empty both indexes and forget what was noted: every batch is about to be noted, maybe again."""
