@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ..storage.errors import LogClosed, StorageError
+from ..storage.errors import LogClosed, StorageError, is_lasting
 from .partition import Partition
 from .timers import Timers
 
@@ -72,9 +72,10 @@ class Flusher:
         del self._running[partition]
         error = None if future.cancelled() else future.exception()
         # A log that is closed was deleted, or has failed before: that was told.
-        if error is not None and not isinstance(error, LogClosed):
-            where = f"{partition.topic}-{partition.index}"
-            _log.error("%s takes no more writes, what it holds could not be forced to disk: %s", where, error)
+        if isinstance(error, StorageError) and is_lasting(error):
+            partition.note_failure(error)
+        elif error is not None and not isinstance(error, LogClosed):
+            _log.error("%s-%d could not be forced to disk: %s", partition.topic, partition.index, error)
 
     def _flush_due(self, partition: Partition) -> None:
         self._due.discard(partition)

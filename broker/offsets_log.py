@@ -82,15 +82,23 @@ class OffsetsLog:
         flush.add_done_callback(lambda _: on_committed(_error_of(flush)))
 
     def replay(self, partition: int) -> Iterator[tuple[bytes, bytes | None]]:
-        """Every record of a partition, oldest first; nothing where the topic does not exist yet."""
+        """Every record of a partition, oldest first; nothing where the topic does not exist yet.
+
+        KAFKA_STORAGE_ERROR where the partition is offline.
+        """
         topic = self._broker.topics.get(self._name)
         found = topic.partition(partition) if topic is not None else None
-        return iter(()) if found is None else found.replay()
+        if found is None:
+            return iter(())
+        found.check_online()
+        return found.replay()
 
     def entries(self, partition: int) -> Iterator[Written | Ended]:
         """As `replay`, with each record's transaction and the ends of transactions."""
         topic = self._broker.topics.get(self._name)
         found = topic.partition(partition) if topic is not None else None
+        if found is not None:
+            found.check_online()
         for header, records in found.replay_batches() if found is not None else ():
             if header.is_control:
                 for record in records:

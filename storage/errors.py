@@ -5,6 +5,7 @@ Every one is a KafkaError with the code that a client is answered with, so that 
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,6 +38,22 @@ class TornWrite(StorageError):
         self.path = path
         self.position = position
         super().__init__(f"{path} ends in a torn batch at {position}: {error}")
+
+
+# The device or its file system is gone or refuses every write; anything else (no room, no descriptor) may pass.
+_LASTING = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EBADMSG, errno.EUCLEAN})
+
+
+def is_lasting(error: StorageError) -> bool:
+    """Whether what was refused would be refused again, or may not be tried again: a failed fsync, a torn write."""
+    if isinstance(error, DiskError):
+        return error.operation == "fsync" or of_device(error)
+    return isinstance(error, TornWrite)
+
+
+def of_device(error: StorageError) -> bool:
+    """Whether the whole device has failed, not one operation on one file."""
+    return isinstance(error, DiskError) and error.operation != "fsync" and error.errno in _LASTING
 
 
 class ShortRead(StorageError):

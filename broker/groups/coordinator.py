@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -143,8 +143,14 @@ class GroupCoordinator:
         """Takes a partition over: reads its records, restores its groups and gives their members fresh sessions."""
         self.loading.add(partition)
         replay = Replay()
-        for each in self._log.entries(partition):
-            replay.take(each)
+        try:
+            for each in self._log.entries(partition):
+                replay.take(each)
+        except KafkaError as error:
+            # Its groups are refused (NOT_COORDINATOR): without their offsets they would start over.
+            self._logger.error("groups of partition %d are not served: %s", partition, error.message)
+            self.loading.discard(partition)
+            return
         restored: dict[str, GroupActor] = {}
         for record in replay.outcome():
             self._restore(record, partition, restored)

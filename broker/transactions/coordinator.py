@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -132,8 +132,14 @@ class TransactionCoordinator:
         """Takes a partition over: reads its records, restores its ids, and ends what was ending."""
         self.loading.add(partition)
         last: dict[bytes, bytes | None] = {}
-        for key, value in self._log.replay(partition):
-            last[key] = value
+        try:
+            for key, value in self._log.replay(partition):
+                last[key] = value
+        except KafkaError as error:
+            # Its ids are refused (NOT_COORDINATOR): nobody knows what was decided.
+            self._logger.error("transactional ids of partition %d are not served: %s", partition, error.message)
+            self.loading.discard(partition)
+            return
         restored = [actor for key, value in last.items() if (actor := self._restore(key, value, partition))]
         self.ids.update({actor.transaction.transactional_id: actor for actor in restored})
         self.loading.discard(partition)

@@ -1,0 +1,64 @@
+"""DeleteRecords, API key 21: a partition begins at the offset asked for, and its older segments go.
+
+Version 1 says the same as 0, 2 has tagged fields. -1 asks for the high watermark. Answered once it is on disk where
+the partitions begin: what was deleted does not come back, whatever happens then (Kafka writes that down by and by).
+"""
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ..dispatch import RequestContext
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ..server import Broker
+
+HIGH_WATERMARK = -1
+_NO_LOW_WATERMARK = -1
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
+) -> "DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]":
+    """One result a partition; one partition's error is no other's. One named twice is asked for as the last time."""
+    topics: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
+    response = DeleteRecordsResponse()
+    for name, asked in topics.items():
+        results = [_delete(broker, name, index, offset) for index, offset in asked.items()]
+        response.topics.append(DeleteRecordsTopicResult(name, results))
+    return broker.housekeeping.once_written(response)
+
+
+def _delete(broker: "Broker", name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+    try:
+        return DeleteRecordsPartitionResult(index, _delete_records(broker, name, index, offset))
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(index, _NO_LOW_WATERMARK, int(error.code))
+
+
+def _delete_records(broker: "Broker", name: str, index: int, offset: int) -> int:
+    """Where the partition begins now."""
+    topic = broker.topics.get(name)
+    partition = topic.partition(index) if topic is not None else None
+    if topic is None or partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.is_internal:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
+    partition.check_online()
+    if "delete" not in topic.config.cleanup_policy:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {name} does not allow to delete")
+    end = partition.high_watermark
+    start = end if offset == HIGH_WATERMARK else offset
+    if not 0 <= start <= end:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is past the high watermark {end}")
+    broker.housekeeping.delete_records(partition, start)
+    return partition.log.log_start_offset

@@ -1,0 +1,116 @@
+"""DeleteRecords: where a partition begins, who is refused, and that it lasts."""
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.tests.support.raw import Raw, batch_of
+
+SMALL = {"internal_segment_bytes": "200"}
+
+
+async def delete(raw: Raw, version: int = 2, **offsets: dict[int, int]) -> dict[str, dict[int, tuple[int, int]]]:
+    """topic -> partition -> (error code, low watermark)."""
+    topics = [
+        DeleteRecordsTopic(name, [DeleteRecordsPartition(index, offset) for index, offset in asked.items()])
+        for name, asked in offsets.items()
+    ]
+    response = await raw.ask(ApiKey.DELETE_RECORDS, version, DeleteRecordsRequest(topics, 1000))
+    return {
+        topic.name: {each.partition_index: (each.error_code, each.low_watermark) for each in topic.partitions}
+        for topic in response.topics
+    }
+
+
+async def earliest(raw: Raw, topic: str = "t") -> int:
+    wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=-2)])
+    response = await raw.ask(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=[wanted]))
+    return response.topics[0].partitions[0].offset
+
+
+async def fill(raw: Raw, count: int = 10, **configs: str) -> None:
+    """One record a batch, about two a segment."""
+    await raw.create_topic("t", **{**SMALL, **configs})
+    for number in range(count):
+        assert (await raw.produce("t", batch_of(b"%d" % number))).error_code == 0
+
+
+def logs(config: BrokerConfig, topic: str = "t-0") -> list[str]:
+    return sorted(each.name for each in (Path(config.data_dir) / topic).iterdir() if ".log" in each.name)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_partition_begins_where_it_was_asked_to(raw: Raw, version: int) -> None:
+    await fill(raw)
+    assert await delete(raw, version, t={0: 5}) == {"t": {0: (0, 5)}}
+    assert await earliest(raw) == 5
+    assert (await raw.fetch("t", 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    fetched = await raw.fetch("t", 5)
+    assert (fetched.error_code, fetched.log_start_offset, fetched.high_watermark) == (0, 5, 10)
+
+
+async def test_what_is_gone_already_is_no_error_and_brings_nothing_back(raw: Raw) -> None:
+    await fill(raw)
+    await delete(raw, t={0: 5})
+    assert await delete(raw, t={0: 3}) == {"t": {0: (0, 5)}}
+
+
+async def test_minus_1_is_the_high_watermark(raw: Raw, config: BrokerConfig) -> None:
+    await fill(raw)
+    assert await delete(raw, t={0: -1}) == {"t": {0: (0, 10)}}
+    fetched = await raw.fetch("t", 10)
+    assert (fetched.error_code, bytes(fetched.records or b"")) == (0, b"")
+    assert (await raw.produce("t", batch_of(b"next"))).base_offset == 10
+    assert await earliest(raw) == 10
+
+
+async def test_each_partition_is_refused_for_itself(raw: Raw) -> None:
+    await fill(raw)
+    await raw.create_topic("compacted", cleanup_policy="compact")
+    await raw.create_topic("both", cleanup_policy="compact,delete")
+    await raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+    wanted = {"__consumer_offsets": {0: 0}, "missing": {0: 0}, "compacted": {0: 0}, "both": {0: 0}}
+    assert await delete(raw, t={0: 11, 1: 0}, **wanted) == {
+        "t": {0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1), 1: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)},
+        "missing": {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)},
+        "__consumer_offsets": {0: (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)},
+        "compacted": {0: (ErrorCode.POLICY_VIOLATION, -1)},
+        "both": {0: (0, 0)},
+    }
+    assert await delete(raw, t={0: -2}) == {"t": {0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1)}}
+    assert await earliest(raw) == 0
+
+
+async def test_whole_segments_below_are_removed_after_their_delay(broker: Broker, raw: Raw) -> None:
+    await fill(raw, file_delete_delay_ms="0")
+    before = logs(broker.config)
+    assert len(before) == 5
+    await delete(raw, t={0: 7})
+    async with asyncio.timeout(20):
+        while logs(broker.config) != before[3:]:
+            await asyncio.sleep(0.001)
+
+
+async def test_what_was_deleted_stays_deleted_whatever_happens_then(config: BrokerConfig, tmp_path: Path) -> None:
+    broker = Broker(config)
+    await broker.start()
+    async with await Raw.connect(broker.address) as raw:
+        await fill(raw)
+        await delete(raw, t={0: 5})
+        killed = replace(config, log_dirs=(str(tmp_path / "killed"),))
+        await asyncio.to_thread(shutil.copytree, config.data_dir, killed.data_dir)
+    await broker.stop()
+    async with Broker(killed) as again, await Raw.connect(again.address) as raw:
+        assert await earliest(raw) == 5

@@ -1,0 +1,220 @@
+"""Housekeeping: what goes by itself, when, and that nobody who reads it notices."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.storage.retention import LogFacts
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.raw import Raw, batch_of
+
+WAIT_S = 20
+SMALL = {"internal_segment_bytes": "200"}
+START_MS = 1_700_000_000_000
+CHECK_MS = 1000
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(START_MS)
+
+
+@pytest.fixture
+async def broker(config: BrokerConfig, clock: FakeClock) -> AsyncIterator[Broker]:
+    async with Broker(replace(config, log_retention_check_interval_ms=CHECK_MS), clock=clock) as each:
+        yield each
+
+
+async def fill(raw: Raw, count: int = 10, topic: str = "t", **configs: str) -> None:
+    """One record a batch, a second apart, about two a segment."""
+    await raw.create_topic(topic, **{**SMALL, **configs})
+    for number in range(count):
+        batch = batch_of(b"%d" % number, timestamp_ms=START_MS - (count - number) * 1000)
+        assert (await raw.produce(topic, batch)).error_code == 0
+
+
+async def settled(broker: Broker) -> None:
+    """Lets a check that is due happen, to its end."""
+    broker.timers.fire_due()
+    async with asyncio.timeout(WAIT_S):
+        while broker.housekeeping.is_busy:
+            await asyncio.sleep(0)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+def start_of(broker: Broker, topic: str = "t") -> int:
+    found = broker.topics.get(topic)
+    assert found is not None
+    return found.partitions[0].log.log_start_offset
+
+
+def files(broker: Broker, suffix: str, topic: str = "t") -> int:
+    return len(list((Path(broker.config.data_dir) / f"{topic}-0").glob(f"*{suffix}")))
+
+
+async def test_by_time_segments_go_whose_newest_record_is_too_old(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await fill(raw, retention_ms="6000")
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    # Records are 11 to 2 s old now, two a segment: those of 11 and 10, and of 9 and 8 are gone, of 7 one is too old.
+    assert start_of(broker) == 4
+    clock.advance(60_000)
+    await settled(broker)
+    assert (start_of(broker), files(broker, ".log")) == (10, 1)
+    assert (await raw.produce("t", batch_of(b"x", timestamp_ms=clock.now_ms()))).base_offset == 10
+
+
+async def test_by_bytes_the_oldest_go_as_long_as_enough_remains(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await fill(raw, retention_ms="-1", retention_bytes="300")
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    (partition,) = broker.topics.partitions()
+    size = partition.log.size_bytes
+    assert 300 <= size < 300 + 2 * 80
+    assert start_of(broker) > 0
+
+
+@pytest.mark.parametrize(
+    ("configs", "start"),
+    [
+        ({"cleanup_policy": "compact"}, 0),
+        ({"cleanup_policy": ""}, 0),
+        ({"cleanup_policy": "compact,delete"}, 4),
+        ({"retention_ms": "-1"}, 0),
+    ],
+)
+async def test_only_topics_whose_policy_has_delete_are_cut(
+    broker: Broker, raw: Raw, clock: FakeClock, configs: dict[str, str], start: int
+) -> None:
+    await raw.create_topic("t", **{**SMALL, "retention_ms": "6000", **configs})
+    for number in range(10):
+        batch = encode_keyed(number, START_MS - (10 - number) * 1000)
+        assert (await raw.produce("t", batch)).error_code == 0
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    assert start_of(broker) == start
+
+
+def encode_keyed(number: int, timestamp_ms: int) -> bytes:
+    from odradek.protocol.records.batch import encode_batch
+    from odradek.protocol.records.record import Record
+
+    return encode_batch([Record(0, timestamp_ms, b"k%d" % number, b"v")])
+
+
+async def test_the_brokers_own_topics_are_left_alone(config: BrokerConfig, clock: FakeClock) -> None:
+    config = replace(config, log_retention_check_interval_ms=CHECK_MS, log_retention_ms=1)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+        partition = broker.topics.partitions()[0]
+        partition.append_internal(bytearray(batch_of(b"x", timestamp_ms=0)))
+        clock.advance(CHECK_MS)
+        await settled(broker)
+        assert partition.topic == "__consumer_offsets"
+        assert partition.log.log_start_offset == 0
+
+
+async def test_an_open_transaction_keeps_what_it_began_with(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await fill(raw, retention_ms="0")
+    (partition,) = broker.topics.partitions()
+    # As a transactional batch at offset 5 would have it.
+    partition.log.producers._open_transactions[7] = 5
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    assert start_of(broker) == 4
+    del partition.log.producers._open_transactions[7]
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    assert start_of(broker) == 10
+
+
+async def test_files_stay_for_their_delay_and_a_reader_reads_on(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await fill(raw, retention_ms="6000", file_delete_delay_ms="5000")
+    (partition,) = broker.topics.partitions()
+    held = partition.read(0, 1000, 0, True)
+    assert held is not None
+    expected = held.read()
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    assert (start_of(broker), files(broker, ".log.deleted")) == (4, 2)
+    clock.advance(4999)
+    await settled(broker)
+    assert files(broker, ".log.deleted") >= 2
+    clock.advance(1)
+    broker.timers.fire_due()
+    clock.advance(60_000)
+    broker.timers.fire_due()
+    await until(lambda: files(broker, ".deleted") == 0)
+    assert held.read() == expected
+
+
+async def test_a_stop_leaves_their_removal_to_the_next_start(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await fill(raw, retention_ms="6000")
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    assert files(broker, ".log.deleted") == 2
+    await broker.stop()
+    async with Broker(broker.config, clock=clock) as again:
+        assert (start_of(again), files(again, ".log.deleted"), files(again, ".index")) == (4, 0, files(again, ".log"))
+
+
+async def test_many_segments_go_a_few_a_turn(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await fill(raw, 100, retention_ms="0")
+    turns = 0
+    clock.advance(CHECK_MS)
+    broker.timers.fire_due()
+    starts = {0}
+    while broker.housekeeping.is_busy and turns < 1000:
+        starts.add(start_of(broker))
+        await asyncio.sleep(0)
+        turns += 1
+    assert start_of(broker) == 100
+    assert len(starts) > 3
+
+
+async def test_a_topic_deleted_while_it_is_looked_at_is_no_trouble(
+    broker: Broker, raw: Raw, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(raw, 100, retention_ms="0")
+    clock.advance(CHECK_MS)
+    broker.timers.fire_due()
+    await raw.delete_topic("t")
+    await settled(broker)
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+def keep_five(facts: LogFacts) -> int:
+    return facts.log_end_offset - 5
+
+
+def fail(facts: LogFacts) -> int:
+    raise RuntimeError("no idea")
+
+
+@pytest.mark.parametrize(("policy", "start"), [("keep_five", 5), ("fail", 0)])
+async def test_a_policy_of_ones_own_decides(
+    config: BrokerConfig, clock: FakeClock, caplog: pytest.LogCaptureFixture, policy: str, start: int
+) -> None:
+    given: dict[str, Any] = {
+        "log_retention_policy": f"{__name__}:{policy}",
+        "log_retention_check_interval_ms": CHECK_MS,
+    }
+    async with Broker(replace(config, **given), clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await fill(raw)
+        clock.advance(CHECK_MS)
+        await settled(broker)
+        assert start_of(broker) == start
+    failed = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+    assert failed == ([] if start else [f"retention policy {__name__}:fail failed"])
