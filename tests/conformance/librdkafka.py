@@ -26,7 +26,9 @@ CACHE = Path(os.environ.get("LIBRDKAFKA_DIR") or Path(__file__).parents[2] / ".c
 # The cooperative rebalance, by the parts that one real Kafka passes.
 COOPERATIVE = (
     *("a_assign_tests", "b_subscribe", "c_subscribe", "d_change", "e_change", "f_assign", "g_incremental", "k_add"),
-    *("m_unsubscribe", "s_subscribe", "t_max_poll", "u_multiple", "v_commit", "x_incremental"),
+    *("m_unsubscribe", "s_subscribe", "t_max_poll", "v_commit", "x_incremental"),
+    # u_multiple_subscription_changes, which takes five minutes, in two halves.
+    *("use_rebalance_cb: 1", "use_rebalance_cb: 0"),
 )
 TESTS = (
     *("0012", "0001", "0002", "0005", "0011", "0013", "0017", "0073", "0039"),
@@ -36,6 +38,9 @@ TESTS = (
     *("0030", "0018", "0019", "0026", "0033", "0044", "0045", "0050", "0051", "0056", "0061", "0069", "0089", "0091"),
     *("0099", "0102", *(f"0113/{part}" for part in COOPERATIVE), "0118", "0122", "0130", "0132"),
 )
+# With a broker that creates no topic by itself.
+# With a real Kafka, too, the other part (a topic is removed) ends in a client that does not close.
+NO_AUTO_CREATE = ("0045/do_test_non_exist",)
 # 0102 races with itself: it wants a member that was evicted to be back before the other has joined again, which a real
 # Kafka does not give it every time either.
 TRIES = {"0102": 4}
@@ -48,27 +53,30 @@ KAFKA_PATH = Path(__file__).with_name("kafka")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("address", metavar="HOST:PORT")
+    parser.add_argument(
+        "--scenario", choices=("default", "noautocreate"), default="default", help="what the broker does"
+    )
     parser.add_argument("tests", nargs="*", metavar="TEST", default=TESTS)
     options = parser.parse_args()
     results: dict[str, str] = {}
     for test in options.tests:
-        found = run(options.address, test)
+        found = run(options.address, test, options.scenario)
         print("".join(f"{name:<40} | {result}\n" for name, result in found.items()), end="", flush=True)
         results |= found
     sys.exit(any(result not in ("PASSED", "SKIPPED") for result in results.values()))
 
 
-def run(address: str, test: str) -> dict[str, str]:
+def run(address: str, test: str, scenario: str = "default") -> dict[str, str]:
     """Runs a test by its number, and its parts: name -> PASSED, FAILED, SKIPPED, HUNG or CRASHED."""
     found: dict[str, str] = {}
     for _ in range(TRIES.get(test, 1)):
-        found = run_once(address, test)
+        found = run_once(address, test, scenario)
         if all(result in ("PASSED", "SKIPPED") for result in found.values()):
             break
     return found
 
 
-def run_once(address: str, test: str) -> dict[str, str]:
+def run_once(address: str, test: str, scenario: str) -> dict[str, str]:
     folder = built()
     number, _, part = test.partition("/")
     with tempfile.TemporaryDirectory() as scratch:
@@ -78,6 +86,7 @@ def run_once(address: str, test: str) -> dict[str, str]:
             "RDKAFKA_TEST_CONF": str(settings),
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "TESTS": number,
+            "TEST_SCENARIO": scenario,
             "TEST_KAFKA_VERSION": PRETENDED_KAFKA,
             "KAFKA_PATH": str(KAFKA_PATH),
             "BROKERS": address,
@@ -86,7 +95,7 @@ def run_once(address: str, test: str) -> dict[str, str]:
         if part:
             environment["SUBTESTS"] = part
         command = ["./test-runner", "-L", "-E", "-p1"]
-        log = CACHE / f"{test.replace('/', '-')}.log"
+        log = CACHE / f"{re.sub(r'[^A-Za-z0-9]+', '-', test)}.log"
         with log.open("wb") as output:
             try:
                 done = subprocess.run(
@@ -104,15 +113,16 @@ def run_once(address: str, test: str) -> dict[str, str]:
     found = results_of(text)
     if part:
         # A part whose name fits nothing would pass.
-        found = {f"{name} {part}": result if ": PASS (" in text else "FAILED" for name, result in found.items()}
+        passed = ": PASS (" in text and {"FAILED", "RUNNING"}.isdisjoint(found.values())
+        return {test: "PASSED" if passed else f"FAILED (see {log})"}
     return found or {test: f"CRASHED (status {done.returncode}, see {log})"}
 
 
 def results_of(text: str) -> dict[str, str]:
-    """The `| name | PASSED | 1.0s |` lines. The exit status of the runner says nothing."""
+    """The `| name | PASSED | 1.0s |` lines of tests that began. The exit status of the runner says nothing."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     rows = re.findall(r"^\|\s*(\d{4}_\S+)\s*\|\s*([A-Z]+)\s*\|", plain, re.MULTILINE)
-    return dict(rows)
+    return {name: result for name, result in rows if result != "DNS"}
 
 
 def built() -> Path:

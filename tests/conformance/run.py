@@ -2,7 +2,8 @@
 
     python tests/conformance/run.py [--only PART]
 
-Starts a broker of its own, and notes what every client asks; a whole run writes docs/conformance.md (table.py). librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools
+Starts a broker of its own, and notes what every client asks: a whole run writes docs/conformance.md (table.py).
+librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools
 need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot run is in the table as skipped, with
 the reason. Exit status 1 where something fails.
 """
@@ -23,16 +24,14 @@ import confluent_kafka
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.conformance import librdkafka, table  # noqa: E402 -- a script: the path comes first
+from odradek.broker.dispatch import ROUTES  # noqa: E402
+
+from tests.conformance import group_rows, librdkafka, table  # noqa: E402 -- a script: the path comes first
 from tests.support.clients import CODECS, Record, consume, create_topic, jars, produce  # noqa: E402
 from tests.support.process import BrokerProcess, broker_process, java  # noqa: E402
 
-# The APIs that README and ApiVersions promise; each must be usable by Kafka's own client.
-PROMISED = (
-    *("Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup"),
-    *("Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "ApiVersions", "CreateTopics"),
-    *("DeleteTopics", "InitProducerId", "DescribeConfigs", "DescribeCluster"),
-)
+# Each API of the table must be usable by Kafka's own client.
+PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]
 JAVA_WITHIN_S = 60
 CLIENTS_WITHIN_S = 900
 # It reads what this run writes.
@@ -48,6 +47,7 @@ def main() -> None:
         "console": console,
         "dump": dump_log_segments,
         "clients": real_clients,
+        "groups": group_rows.rows,
         "librdkafka": librdkafka_tests,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -205,6 +205,20 @@ def librdkafka_tests(process: BrokerProcess) -> Iterator[Row]:
         for name, result in librdkafka.run(process.address, test).items():
             if result != "SKIPPED":
                 yield f"librdkafka: {name}", "passed" if result == "PASSED" else f"failed: {result}"
+    yield from librdkafka_without_auto_creation()
+
+
+def librdkafka_without_auto_creation() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"auto_create_topics_enable": "false", "group_initial_rebalance_delay_ms": 0}
+        process = broker_process(Path(folder), **settings).start()
+        try:
+            for test in librdkafka.NO_AUTO_CREATE:
+                for name, result in librdkafka.run(process.address, test, "noautocreate").items():
+                    if result != "SKIPPED":
+                        yield f"librdkafka: {name}", "passed" if result == "PASSED" else f"failed: {result}"
+        finally:
+            process.close()
 
 
 if __name__ == "__main__":
