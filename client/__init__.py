@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
     from .deliveries import BulkMetadata
-    from .descriptions import ConfigResource, NewTopic
+    from .descriptions import ConfigChange, ConfigResource, NewTopic
     from .errors import KafkaError
     from .positions import EARLIEST, LATEST
     from .producer import Producer
@@ -25,6 +25,7 @@ __all__ = [
     "Admin",
     "Assignor",
     "BulkMetadata",
+    "ConfigChange",
     "ConfigResource",
     "Consumer",
     "ConsumerRecord",
@@ -47,6 +48,7 @@ _HOMES = {
     "Admin": "admin",
     "Assignor": "assignors",
     "BulkMetadata": "deliveries",
+    "ConfigChange": "descriptions",
     "ConfigResource": "descriptions",
     "Consumer": "consumer",
     "ConsumerRecord": "record",

@@ -24,28 +24,26 @@ from ..protocol.messages.create_topics import (
 )
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ..protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from ..protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from ..protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from . import group_changes
+from . import config_changes, group_changes, topic_changes, transaction_changes
 from .cluster import Cluster, ClusterOptions
 from .coordinator import Coordinator
 from .descriptions import (
+    ActiveProducer,
     ClusterDescription,
+    ConfigChange,
     ConfigEntry,
     ConfigResource,
     GroupDescription,
     GroupListing,
     GroupRebalance,
     NewTopic,
-    config_entry,
+    TransactionDescription,
+    TransactionListing,
     group_description,
 )
-from .errors import ClientStopped, InvalidOption, UnknownTopic
+from .errors import ClientStopped, InvalidOption, UnknownTopic, refuse
 from .metadata import Node, TopicInfo
 from .offsets import ISOLATION_LEVELS, list_offsets
 from .record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -124,7 +122,7 @@ class Admin:
         async def ask() -> None:
             answer = await cluster.ask(await cluster.controller(), question, CreateTopicsResponse)
             for topic in answer.topics:
-                _refuse(topic.error_code, topic.error_message, f"topic {topic.name!r} was not created")
+                refuse(topic.error_code, topic.error_message, f"topic {topic.name!r} was not created")
 
         await cluster.until_done(ask)
 
@@ -142,7 +140,7 @@ class Admin:
             for topic in answer.responses:
                 if ErrorCode.of(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise UnknownTopic(f"topic {topic.name!r} does not exist")
-                _refuse(topic.error_code, topic.error_message, f"topic {topic.name!r} was not deleted")
+                refuse(topic.error_code, topic.error_message, f"topic {topic.name!r} was not deleted")
 
         await cluster.until_done(ask)
 
@@ -166,28 +164,26 @@ class Admin:
         self, resources: Iterable[ConfigResource], *, names: Collection[str] | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """The configs of topics, brokers or groups by name: all of them, or those in `names`."""
-        cluster = self._running()
-        described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
-        for resource in resources:
-            asked = DescribeConfigsResource(
-                resource_type=resource.type,
-                resource_name=resource.name,
-                configuration_keys=None if names is None else sorted(names),
-            )
-            question = DescribeConfigsRequest(resources=[asked], include_synonyms=True, include_documentation=True)
+        return await config_changes.describe(self._running(), resources, names)
 
-            async def ask(question: DescribeConfigsRequest = question, resource: ConfigResource = resource) -> None:
-                node_id = resource.node_id
-                if node_id is None:
-                    answer = await cluster.ask_any(question, DescribeConfigsResponse)
-                else:
-                    answer = await cluster.ask(node_id, question, DescribeConfigsResponse)
-                for result in answer.results:
-                    _refuse(result.error_code, result.error_message, f"{resource} cannot be described")
-                    described[resource] = {entry.name: config_entry(entry) for entry in result.configs}
+    async def alter_configs(
+        self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
+    ) -> None:
+        """Change some configs of topics or brokers; the others stay. Of each resource all are changed, or none.
 
-            await cluster.until_done(ask)
-        return described
+        Raises KafkaError, INVALID_CONFIG or INVALID_REQUEST for one that cannot be.
+        """
+        await config_changes.alter(self._running(), changes, validate_only)
+
+    async def create_partitions(self, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raise topics' numbers of partitions to these. Raises KafkaError, INVALID_PARTITIONS for one that is not
+        higher."""
+        await topic_changes.create_partitions(self._running(), totals, validate_only, self._limit_ms(None))
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what partitions hold below an offset, or all of it (-1): where each begins now. Raises KafkaError,
+        OFFSET_OUT_OF_RANGE for an offset past the end."""
+        return await topic_changes.delete_records(self._running(), before, self._limit_ms(None))
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
@@ -207,7 +203,7 @@ class Admin:
 
         async def ask() -> ClusterDescription:
             answer = await cluster.ask_any(DescribeClusterRequest(), DescribeClusterResponse)
-            _refuse(answer.error_code, answer.error_message, "the cluster cannot be described")
+            refuse(answer.error_code, answer.error_message, "the cluster cannot be described")
             nodes = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in answer.brokers)
             return ClusterDescription(answer.cluster_id, answer.controller_id, nodes)
 
@@ -235,7 +231,7 @@ class Admin:
                     )
                 question = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
                 answer = await connection.request(question, ListGroupsResponse, version=version)
-                _refuse(answer.error_code, None, f"{connection.address} cannot list its groups")
+                refuse(answer.error_code, None, f"{connection.address} cannot list its groups")
                 for each in answer.groups:
                     found[each.group_id] = GroupListing(
                         each.group_id, each.protocol_type, each.group_state, each.group_type
@@ -291,6 +287,30 @@ class Admin:
         coordinator = Coordinator(cluster, group_id)
         return await cluster.until_done(lambda: group_changes.explain_group(coordinator))
 
+    # -- transactions ------------------------------------------------------------------------------
+
+    async def list_transactions(
+        self, *, states: Collection[str] = (), producer_ids: Collection[int] = (), longer_than_ms: int = -1
+    ) -> list[TransactionListing]:
+        """The transactional ids of all brokers, in order; only those in `states` (Ongoing, ...), of `producer_ids`, or
+        whose transaction has been open for longer."""
+        cluster = self._running()
+        return await cluster.until_done(
+            lambda: transaction_changes.list_all(cluster, states, producer_ids, longer_than_ms)
+        )
+
+    async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
+        """State, producer and partitions of transactional ids. Raises KafkaError, TRANSACTIONAL_ID_NOT_FOUND."""
+        return await transaction_changes.describe(self._running(), transactional_ids)
+
+    async def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, list[ActiveProducer]]:
+        """The producers that partitions remember, and where their open transactions begin."""
+        return await transaction_changes.describe_producers(self._running(), partitions)
+
+    async def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+        """End a transaction that hangs in a partition, past its coordinator: as aborted. Raises KafkaError."""
+        await transaction_changes.abort(self._running(), partition, producer)
+
     # -- parts -------------------------------------------------------------------------------------
 
     def _running(self) -> Cluster:
@@ -313,9 +333,3 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         ],
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
     )
-
-
-def _refuse(code: int, message: str | None, what: str) -> None:
-    error = ErrorCode.of(code)
-    if error is not ErrorCode.NONE:
-        raise KafkaError(error, f"{what}: {message or error.text}")

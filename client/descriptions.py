@@ -20,6 +20,8 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
 
+_RESOURCES = {TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group"}
+
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
@@ -34,10 +36,15 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """Whose configs: use `ConfigResource.topic("flights")` or `.broker(1)`."""
+    """Whose configs: use `ConfigResource.topic("flights")`, `.broker(1)` or `.every_broker()`."""
 
     type: int
     name: str
+
+    def __str__(self) -> str:
+        if self.type == BROKER_RESOURCE:
+            return f"broker {self.name}" if self.name else "every broker"
+        return f"{_RESOURCES.get(self.type, 'resource')} {self.name!r}"
 
     @classmethod
     def topic(cls, name: str) -> ConfigResource:
@@ -46,6 +53,11 @@ class ConfigResource:
     @classmethod
     def broker(cls, node_id: int) -> ConfigResource:
         return cls(BROKER_RESOURCE, str(node_id))
+
+    @classmethod
+    def every_broker(cls) -> ConfigResource:
+        """What is changed for every broker of the cluster."""
+        return cls(BROKER_RESOURCE, "")
 
     @classmethod
     def group(cls, group_id: str) -> ConfigResource:
@@ -71,6 +83,49 @@ class ConfigEntry:
     documentation: str | None = None
     # (name, value, source) of everything that sets it, the strongest first.
     synonyms: tuple[tuple[str, str | None, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A change of one config: `set` it, `delete` it (its default holds then), `append` to a list or `subtract`."""
+
+    name: str
+    value: str | None = None
+    operation: str = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id as ListTransactions shows it; `state` is Kafka's word (Ongoing, CompleteCommit, ...)."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """How a transactional id stands. `began_ms` is the broker's wall clock, None where no transaction is open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    began_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """A producer that a partition remembers; `began_at` is the first offset of its open transaction, None without."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    began_at: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,3 +165,10 @@ class CommitFailed(KafkaError):
 
     Its partitions have gone to other members, who will see these records again.
     """
+
+
+def refuse(code: int, message: str | None, what: str) -> None:
+    """Raises KafkaError for an error code in an answer: `what` was not done, and the broker's own words."""
+    error = ErrorCode.of(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, f"{what}: {message or error.text}")

@@ -33,8 +33,8 @@ async def list_offsets(
 
     async def ask_for_the_rest() -> None:
         rest = {partition: time for partition, time in wanted.items() if partition not in found}
-        await _know_leaders(cluster, rest)
-        for leader, partitions in _by_leader(cluster, rest).items():
+        await know_leaders(cluster, rest)
+        for leader, partitions in by_leader(cluster, rest).items():
             question = _question(cluster, partitions, isolation_level)
             answer = await cluster.ask(leader, question, ListOffsetsResponse)
             found.update(_taken(answer))
@@ -47,14 +47,16 @@ async def list_offsets(
     return found
 
 
-async def _know_leaders(cluster: Cluster, partitions: Mapping[TopicPartition, int]) -> None:
+async def know_leaders(cluster: Cluster, partitions: Mapping[TopicPartition, int]) -> None:
+    """Asks for the metadata of these partitions where they are not known. Raises UnknownTopic."""
     for topic in {partition.topic for partition in partitions}:
         await cluster.topic(topic)
     if any(cluster.leader(partition) == NO_LEADER for partition in partitions):
         await cluster.refresh()
 
 
-def _by_leader(cluster: Cluster, partitions: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
+def by_leader(cluster: Cluster, partitions: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
+    """The partitions by the node that leads them; those without a leader now are left out. Raises UnknownTopic."""
     leaders: dict[int, dict[TopicPartition, int]] = {}
     for partition, time in partitions.items():
         leader = cluster.leader(partition)

@@ -15,10 +15,12 @@ from ... import __version__
 # Module of this package -> what `odradek --help` says. The module holds a click command named `command`.
 COMMANDS = {
     "serve": "Run a broker.",
-    "topics": "Create, list, describe and delete topics.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "config": "Look at configs and change them while the broker runs.",
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
     "groups": "Look at consumer groups, reset their offsets, delete them.",
+    "transactions": "Look at transactions, end those that hang.",
     "log": "Look into a data directory's files, offline; verify, repair, import.",
 }
 

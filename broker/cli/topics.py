@@ -1,21 +1,25 @@
-"""`odradek topics`: create, list, describe, delete."""
+"""`odradek topics`: create, list, describe, alter, delete; delete records."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import CliError
 from .connect import PATIENCE_MS, bootstrap_option, run
 from .output import Rows, json_option
+from .places import places_of, places_option
+
+if TYPE_CHECKING:
+    from ...client import TopicPartition
 
 _PARTITION = ("topic", "partition", "leader", "replicas", "isr", "start_offset", "end_offset")
 # DescribeConfigs' number for a value that was given to the topic itself.
 _OF_THE_TOPIC = 1
 
 
-@click.group(short_help="Create, list, describe and delete topics.")
+@click.group(short_help="Create, list, describe, alter and delete topics.")
 def command() -> None:
-    """Create, list, describe and delete topics."""
+    """Create, list, describe, alter and delete topics."""
 
 
 @command.command(short_help="Make a topic.")
@@ -140,6 +144,75 @@ async def _configs(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[
     ]
 
 
+@command.command(short_help="Give topics more partitions, or other configs.")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--partitions", type=click.IntRange(min=1), help="How many there are to be: more than now.")
+@click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
+@click.option("--delete-config", "defaults", metavar="NAME", multiple=True, help="A config that is its default again.")
+@bootstrap_option
+def alter(
+    topics: tuple[str, ...],
+    partitions: int | None,
+    configs: tuple[str, ...],
+    defaults: tuple[str, ...],
+    bootstrap_server: str,
+) -> None:
+    """Give topics more partitions, or other configs; what is not named stays.
+
+    \b
+    Examples:
+      odradek topics alter flights --partitions 12
+      odradek topics alter audit --config retention.ms=3600000 --delete-config flush.messages
+    """
+    pairs = dict(_pair(config) for config in configs)
+    if partitions is None and not pairs and not defaults:
+        raise click.UsageError("say what: --partitions, --config or --delete-config")
+
+    async def work() -> None:
+        from ...client import Admin, ConfigChange, ConfigResource
+
+        changes = [ConfigChange(name, value) for name, value in pairs.items()]
+        changes += [ConfigChange(name, operation="delete") for name in defaults]
+        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+            for name in topics:
+                if changes:
+                    await admin.alter_configs({ConfigResource.topic(name): changes})
+                if partitions is not None:
+                    await admin.create_partitions({name: partitions})
+
+    run(work())
+
+
+@command.command("delete-records", short_help="Delete what partitions hold below an offset.")
+@places_option("The partitions; without :N all of the topic.", required=True)
+@click.option("--before", type=click.IntRange(min=0), help="The first offset that stays  [the end: nothing stays]")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@bootstrap_option
+def delete_records(
+    topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
+) -> None:
+    """Delete what partitions hold below an offset, and print where each begins now. On a terminal it asks first.
+
+    \b
+    Examples:
+      odradek topics delete-records --topic flights:0 --before 1000
+      odradek topics delete-records --topic flights --yes
+    """
+    _confirm(topics, yes, "delete records of")
+
+    async def work() -> dict["TopicPartition", int]:
+        from ...client import Admin
+
+        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+            places = await places_of(admin, topics)
+            return await admin.delete_records(dict.fromkeys(places, -1 if before is None else before))
+
+    with Rows(("topic", "partition", "start_offset"), as_json) as rows:
+        for (topic, partition), start in sorted(run(work()).items()):
+            rows.add({"topic": topic, "partition": partition, "start_offset": start})
+
+
 @command.command(short_help="Delete topics with all their records.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -170,8 +243,8 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server
     run(work())
 
 
-def _confirm(topics: tuple[str, ...], yes: bool) -> None:
+def _confirm(topics: tuple[str, ...], yes: bool, what: str = "delete, with all records,") -> None:
     import sys
 
-    if not yes and sys.stdin.isatty() and not click.confirm(f"delete {', '.join(topics)} with all records?", err=True):
+    if not yes and sys.stdin.isatty() and not click.confirm(f"{what} {', '.join(topics)}?", err=True):
         raise CliError("nothing was deleted")
