@@ -511,6 +511,29 @@ class Log:
 
         return newest_ms
 
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments as they are now, the active one last."""
+        return self._segments
+
+    def replace_segments(self, old: tuple[Segment, ...], new: Segment, move: Callable[[], None]) -> None:
+        """Put a cleaned segment in the place of `old`, which retire; `move` gives its files their names (swap.py).
+
+        `old` must lie side by side before the active segment. What a DiskError leaves half done the next start ends.
+        """
+        self._writable()
+        at = self._segments.index(old[0])
+        assert self._segments[at : at + len(old)] == old, "segments that are the log's no longer"
+        assert self._active not in old, "the active segment stays"
+        try:
+            for segment in old:
+                self._retire(segment)
+            move()
+        except DiskError as error:
+            self._failure = error
+            raise
+        self._segments = (*self._segments[:at], new, *self._segments[at + len(old) :])
+
     def _retire(self, segment: Segment) -> None:
         if segment in self._warm:
             self._warm.remove(segment)

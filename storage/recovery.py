@@ -18,6 +18,7 @@ from pathlib import Path
 from ..protocol.records.batch import BatchHeader, check_crc
 from ..protocol.records.control import ControlType
 from ..protocol.records.errors import RecordError
+from . import swap
 from .aborted import ABORTED_SUFFIX, marker_of
 from .checkpoints import LEADER_EPOCH
 from .config import LogConfig
@@ -99,6 +100,7 @@ class Recovery:
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
         """Return segments (at least one, the last ready to be appended to), producers and epochs. Raises DiskError."""
+        swap.recover(self._directory, self._disk)
         self._segments = self._find_segments()
         self._epochs = self._load_epochs()
         self._report.clean = clean and self._aborted_whole and self._trust()

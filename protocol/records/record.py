@@ -179,7 +179,7 @@ def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
     return tuple(headers), position
 
 
-def _encode_varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Return the zigzag varint of a signed 64-bit number; what is beyond wraps, as Java's differences do."""
     number = ((number + 2**63) & (2**64 - 1)) - 2**63
     number = (number << 1) ^ (number >> 63)
@@ -191,7 +191,7 @@ def _encode_varint(number: int) -> bytes:
     return bytes(out)
 
 
-_NULL = _encode_varint(-1)
+_NULL = encode_varint(-1)
 
 
 @lru_cache(maxsize=1)
@@ -207,7 +207,7 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     An offset of -1 stands for the one after the record before (the first: `base_offset`). Raises InvalidRecord.
     """
     out: list[bytes] = []
-    append, join, small, varint = out.append, b"".join, _short_varints(), _encode_varint
+    append, join, small, varint = out.append, b"".join, _short_varints(), encode_varint
     zero, null, none = small[0], _NULL, b""
     count, delta, max_timestamp = 0, -1, NO_TIMESTAMP
     for offset, timestamp_ms, key, value, headers in records:
@@ -246,17 +246,17 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
 
 
 def _encode_headers(headers: Headers, small: list[bytes]) -> bytes:
-    out = [_encode_varint(len(headers))]
+    out = [encode_varint(len(headers))]
     for name, content in headers:
         try:
             key = name.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise InvalidRecord(f"header key {name!r} is not text: {error.reason}") from error
-        out.append(small[len(key)] if len(key) < 8192 else _encode_varint(len(key)))
+        out.append(small[len(key)] if len(key) < 8192 else encode_varint(len(key)))
         out.append(key)
         if content is None:
             out.append(_NULL)
         else:
-            out.append(small[len(content)] if len(content) < 8192 else _encode_varint(len(content)))
+            out.append(small[len(content)] if len(content) < 8192 else encode_varint(len(content)))
             out.append(content)
     return b"".join(out)

@@ -1,0 +1,75 @@
+"""What a pass over a log knows of its transactions: which batches were aborted, and which markers nothing needs any more.
+
+A log is gone through from its start, batch by batch in order of offset; the aborted transactions are known beforehand.
+The data of an aborted transaction goes. A marker stays as long as a batch of its transaction is seen before it, be it
+an empty one; after that it is as good as a tombstone, and goes at its delete horizon. (Kafka's
+CleanedTransactionMetadata; KIP-98, KIP-534.)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+
+from ..protocol.records.batch import BatchHeader
+from ..protocol.records.control import ControlType
+from .aborted import AbortedTransaction
+
+
+@dataclass(slots=True)
+class _Aborted:
+    """An aborted transaction whose marker is still to come."""
+
+    entry: AbortedTransaction
+    has_batches: bool = False
+
+
+class CleanedTransactions:
+    """`aborted`: the transactions that were aborted and begin in the part of the log that is gone through."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._coming = deque(sorted(aborted, key=attrgetter("first_offset")))
+        self._aborted: dict[int, _Aborted] = {}  # by producer id
+        self._committed: set[int] = set()  # producers that have batches in a transaction that was not aborted
+        self.kept: list[AbortedTransaction] = []  # those that readers of the cleaned log still must know of
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Take note of a batch of data; whether its transaction was aborted."""
+        self._begin(header.last_offset)
+        if not header.is_transactional:
+            return False
+        aborted = self._aborted.get(header.producer_id)
+        if aborted is None:
+            self._committed.add(header.producer_id)
+            return False
+        aborted.has_batches = True
+        return True
+
+    def is_spent(self, header: BatchHeader, kind: ControlType | None) -> bool:
+        """Take note of a control batch, `kind` None where it is empty; whether it ends nothing that is still there."""
+        self._begin(header.last_offset)
+        if kind is None:
+            return True
+        if kind is ControlType.COMMIT:
+            spent = header.producer_id not in self._committed
+            self._committed.discard(header.producer_id)
+            return spent
+        if kind is not ControlType.ABORT:
+            return False
+        aborted = self._aborted.pop(header.producer_id, None)
+        if aborted is None or not aborted.has_batches:
+            return True
+        self.kept.append(aborted.entry)
+        return False
+
+    def take_kept(self) -> list[AbortedTransaction]:
+        """Return what was added to `kept` since the last call."""
+        kept, self.kept = self.kept, []
+        return kept
+
+    def _begin(self, offset: int) -> None:
+        while self._coming and self._coming[0].first_offset <= offset:
+            entry = self._coming.popleft()
+            self._aborted.setdefault(entry.producer_id, _Aborted(entry))

@@ -1,0 +1,294 @@
+"""Compaction: closed segments written anew with the last record of each key, as Kafka's cleaner does it.
+
+    1. `OffsetMap` of the dirty part: the last offset of each key, up to the first segment that must not be touched, or
+       as far as the memory goes.
+    2. Every segment up to there is written again, as `.cleaned` files, several small ones as one. A record stays if
+       none of its key is later. A tombstone stays until its batch's delete horizon (KIP-534), which the first cleaning
+       sets that keeps it. Aborted data goes; a marker stays until its transaction's data is gone and its own horizon
+       has passed. A record without a key goes.
+    3. swap.py puts each group in the place of what it was made from.
+
+Offsets never change and batches keep their first and last ones. A batch that nothing is left of stays as an empty one
+where it is the last of a producer, whose sequence it tells, and at the end of a group, so that segments follow each
+other without a gap. Every batch's CRC is checked: nothing damaged is ever given a new one (CorruptBatch).
+
+Plain functions on files, for another process: the log itself is neither open nor needed here, only its directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ..protocol.records.batch import BatchHeader, check_crc, read_header
+from ..protocol.records.control import ControlType, control_type
+from ..protocol.records.batch import decode_batch
+from ..protocol.records.errors import RecordError
+from ..protocol.records.filter import Part, body_of, emptied, iter_parts, with_parts
+from . import walk
+from .aborted import ABORTED_SUFFIX, AbortedIndex, AbortedTransaction
+from .cleaned_transactions import CleanedTransactions
+from .errors import CorruptBatch
+from .files import DISK, Disk, File
+from .offset_map import OffsetMap
+from .segment import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, MAX_INT32, TIME_INDEX_SUFFIX, Segment, segment_name
+
+
+class Source(NamedTuple):
+    """A closed segment: its base offset, the one of the segment after it, and its size in bytes."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One cleaning of one partition."""
+
+    directory: Path
+    sources: tuple[Source, ...]  # Invariant: every segment below the first that must stay, none of them the active one
+    first_dirty_offset: int  # up to here an earlier cleaning has come
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    dedupe_buffer_bytes: int
+    aborted_bytes: tuple[tuple[int, int], ...] = ()  # (base offset, size) of every .txnindex of the log
+    last_offsets: tuple[tuple[int, int], ...] = ()  # (producer id, offset of its last batch of data)
+    last_epochs: tuple[tuple[int, int], ...] = ()  # (producer id, epoch) of those that left but markers
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """One group: `sources` segments from the one at `base_offset` on are one of `size` bytes now, as .cleaned files.
+
+    size -1: they are as they should be, and nothing was written.
+    """
+
+    base_offset: int
+    sources: int
+    size: int
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """What a cleaning did."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    keys: int = 0
+
+
+# Told how many bytes were read or written since the last call: where the throttle sits, and a stop.
+Pace = Callable[[int], None]
+# How much is read and written between two calls of it.
+PACE_BYTES = 256 * 1024
+
+
+def _no_pace(_: int) -> None:
+    """Run as fast as it goes."""
+
+
+class Compaction:
+    """One job; `run` once. `end_offset` is then how far the log is clean."""
+
+    def __init__(self, job: Job, pace: Pace = _no_pace, disk: Disk = DISK) -> None:
+        self.stats = CleaningStats()
+        self.end_offset = job.first_dirty_offset
+        self._job = job
+        self._pace = pace
+        self._disk = disk
+        self._unpaced_bytes = 0
+        self._last_offsets = dict(job.last_offsets)
+        self._last_epochs = dict(job.last_epochs)
+        end = job.sources[-1].end_offset if job.sources else job.first_dirty_offset
+        self._aborted = [each for each in _aborted(job, disk) if each.first_offset < end]
+        self._transactions = CleanedTransactions(self._aborted)
+        self._map = OffsetMap(job.dedupe_buffer_bytes, end - job.first_dirty_offset)
+
+    def run(self) -> Iterator[Cleaned]:
+        """Yield each group once its files are on disk. Raises CorruptBatch, DiskError, DamagedFile."""
+        self._build_map()
+        self.stats.keys = self._map.size
+        self.end_offset = self._map.latest_offset + 1
+        touched = [source for source in self._job.sources if source.base_offset < self.end_offset]
+        for group in grouped(self._job, touched, self._disk):
+            yield self._clean(group)
+
+    # -- the map -----------------------------------------------------------------------------------
+
+    def _build_map(self) -> None:
+        transactions = CleanedTransactions(self._aborted)
+        seen = self._map
+        seen.latest_offset = self._job.first_dirty_offset - 1
+        for source in self._job.sources:
+            if source.end_offset <= self._job.first_dirty_offset:
+                continue
+            for file, position, header, batch in self._batches(source):
+                try:
+                    if not self._map_batch(transactions, header, batch):
+                        return
+                except RecordError as error:
+                    raise CorruptBatch(file.path, position, str(error)) from error
+            seen.latest_offset = max(seen.latest_offset, source.end_offset - 1)
+
+    def _map_batch(self, transactions: CleanedTransactions, header: BatchHeader, batch: memoryview) -> bool:
+        """Put a batch's keys into the map; False where that is full."""
+        seen, start = self._map, self._job.first_dirty_offset
+        check_crc(batch, 0, header)
+        if header.is_control:
+            transactions.is_spent(header, _kind(header, batch))
+        elif not transactions.is_aborted(header):
+            for part in iter_parts(body_of(batch, header), header):
+                if part.key is not None and part.offset >= start:
+                    if not seen.put(part.key, part.offset):
+                        return False
+                    seen.latest_offset = part.offset
+        seen.latest_offset = max(seen.latest_offset, header.last_offset)
+        return True
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def _clean(self, group: list[Source]) -> Cleaned:
+        job = self._job
+        base_offset = group[0].base_offset
+        target = Segment.create(job.directory, base_offset, job.now_ms, self._disk, CLEANED_SUFFIX)
+        try:
+            changed = self._fill(target, group)
+            if not changed and len(group) == 1:
+                target.unlink()
+                return Cleaned(base_offset, 1, -1)
+            for entry in self._transactions.take_kept():
+                target.aborted.append(entry)
+            target.seal()
+            target.sync()
+        except BaseException:
+            target.unlink()
+            raise
+        target.release()
+        self.stats.bytes_written += target.size
+        return Cleaned(base_offset, len(group), target.size)
+
+    def _fill(self, target: Segment, group: list[Source]) -> bool:
+        """Write what stays of a group; whether that is anything else than what there was."""
+        interval = self._job.index_interval_bytes
+        last = next((source for source in reversed(group) if source.size), None)
+        changed = False
+        for source in group:
+            for file, position, header, batch in self._batches(source):
+                is_end = source is last and position + header.size_bytes == source.size
+                try:
+                    check_crc(batch, 0, header)
+                    kept = self._kept(header, batch, must_stay=is_end or self._is_last_of_producer(header))
+                except RecordError as error:
+                    raise CorruptBatch(file.path, position, str(error)) from error
+                changed |= kept is not batch
+                if kept is not None:
+                    target.append(kept, header if kept is batch else read_header(kept), interval)
+                    self._advance(len(kept))
+        return changed
+
+    def _kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> bytearray | memoryview | None:
+        """Return what stays of a batch: itself, another one, or None."""
+        spent, discarded = self._judge(header, batch)
+        if not header.record_count:
+            return batch if must_stay else None
+        if discarded or header.base_offset > self._map.latest_offset:
+            return (emptied(header) if must_stay else None) if discarded else batch
+        body = body_of(batch, header)
+        parts = list(iter_parts(body, header))
+        kept = parts if header.is_control else [part for part in parts if self._stays(header, part)]
+        self.stats.records_read += len(parts)
+        self.stats.records_kept += len(kept)
+        if not kept:
+            return emptied(header) if must_stay else None
+        is_mark = spent if header.is_control else not all(part.has_value for part in kept)
+        if is_mark and not header.has_delete_horizon:
+            return with_parts(header, body, kept, self._job.now_ms + self._job.delete_retention_ms)
+        return batch if len(kept) == len(parts) else with_parts(header, body, kept)
+
+    def _judge(self, header: BatchHeader, batch: memoryview) -> tuple[bool, bool]:
+        """Return whether a batch is a marker that ends nothing any more, and whether none of its records stays."""
+        if not header.is_control:
+            return False, self._transactions.is_aborted(header)
+        spent = self._transactions.is_spent(header, _kind(header, batch))
+        return spent, spent and self._is_past_horizon(header)
+
+    def _stays(self, header: BatchHeader, part: Part) -> bool:
+        if part.offset > self._map.latest_offset:
+            return True
+        if part.key is None or part.offset < self._map.get(part.key):
+            return False
+        return part.has_value or not self._is_past_horizon(header)
+
+    def _is_past_horizon(self, header: BatchHeader) -> bool:
+        return header.has_delete_horizon and header.base_timestamp <= self._job.now_ms
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return False
+        last_offset = self._last_offsets.get(producer_id)
+        if last_offset is not None:
+            return last_offset == header.last_offset
+        return header.is_control and self._last_epochs.get(producer_id) == header.producer_epoch
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _batches(self, source: Source) -> Iterator[tuple[File, int, BatchHeader, memoryview]]:
+        path = self._job.directory / (segment_name(source.base_offset) + LOG_SUFFIX)
+        file = self._disk.open(path, writable=False)
+        for position, header, batch in walk.batches(self._disk, file, 0, source.size):
+            self.stats.bytes_read += len(batch)
+            self._advance(len(batch))
+            yield file, position, header, batch
+
+    def _advance(self, count: int) -> None:
+        self._unpaced_bytes += count
+        if self._unpaced_bytes >= PACE_BYTES:
+            self._pace(self._unpaced_bytes)
+            self._unpaced_bytes = 0
+
+
+def grouped(job: Job, sources: list[Source], disk: Disk = DISK) -> list[list[Source]]:
+    """Return runs of segments that fit in one, by size, by indexes and by the range of offsets that those can hold."""
+    sizes = disk.sizes(job.directory)
+    groups: list[list[Source]] = []
+    room, index_room = 0, 0
+    for source in sources:
+        name = segment_name(source.base_offset)
+        index_bytes = max(sizes.get(name + suffix, 0) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        if (
+            groups
+            and source.size <= room
+            and index_bytes <= index_room
+            and source.end_offset - 1 - groups[-1][0].base_offset <= MAX_INT32
+        ):
+            groups[-1].append(source)
+        else:
+            groups.append([source])
+            room, index_room = job.segment_bytes, job.segment_index_bytes
+        room -= source.size
+        index_room -= index_bytes
+    return groups
+
+
+def _kind(header: BatchHeader, batch: memoryview) -> ControlType | None:
+    """Return what a control batch says, None where it is empty."""
+    for record in decode_batch(batch, 0, header, check=False):
+        return control_type(record)
+    return None
+
+
+def _aborted(job: Job, disk: Disk) -> list[AbortedTransaction]:
+    return [
+        entry
+        for base_offset, size in job.aborted_bytes
+        for entry in AbortedIndex(job.directory / (segment_name(base_offset) + ABORTED_SUFFIX), size, disk).entries()
+    ]
