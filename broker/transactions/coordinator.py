@@ -254,7 +254,7 @@ class TransactionCoordinator:
     def describe(self, context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         """DescribeTransactions."""
         response = DescribeTransactionsResponse()
-        for transactional_id in dict.fromkeys(request.transactional_ids):
+        for transactional_id in request.transactional_ids:
             actor = self.ids.get(transactional_id)
             error = self._admission(transactional_id) if actor is None else ErrorCode.NONE
             transaction = None if actor is None else actor.transaction

@@ -61,7 +61,7 @@ def end_transaction(transaction: Transaction, event: EndTransaction, outcome: Ou
 def _is_repetition(transaction: Transaction, event: EndTransaction) -> bool:
     """The client asks again, with the epoch from before the end (version 2 of transactions alone can tell)."""
     standing = transaction.standing
-    if standing.client_version < RAISES_EPOCH:
+    if min(standing.client_version, event.client_version) < RAISES_EPOCH:
         return False
     if standing.producer_epoch == event.producer_epoch + 1 and standing.producer_id == event.producer_id:
         return True
@@ -74,7 +74,7 @@ def _check_owner(transaction: Transaction, event: EndTransaction, repeated: bool
     if event.producer_id != standing.producer_id and not repeated:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if event.producer_epoch == standing.producer_epoch:
-        fits = standing.client_version < RAISES_EPOCH or state not in ENDING
+        fits = min(standing.client_version, event.client_version) < RAISES_EPOCH or state not in ENDING
     else:
         fits = repeated and (state in ENDING or (state in IDLE and state is not TransactionState.EMPTY))
     return ErrorCode.NONE if fits else ErrorCode.PRODUCER_FENCED
@@ -98,7 +98,7 @@ def _check_state(transaction: Transaction, event: EndTransaction, repeated: bool
 def _is_ended(transaction: Transaction, event: EndTransaction) -> bool:
     """Version 1 of transactions: the end was reached, and the same epoch asks for it again."""
     done = transaction.state in IDLE and transaction.state is not TransactionState.EMPTY
-    return done and transaction.standing.client_version < RAISES_EPOCH
+    return done and event.client_version < RAISES_EPOCH
 
 
 def _end(transaction: Transaction, event: EndTransaction, outcome: Outcome, now_ms: int) -> None:
@@ -138,14 +138,18 @@ def look_for_timeout(transaction: Transaction, event: LookForTimeout, outcome: O
 
 
 def fence(transaction: Transaction, outcome: Outcome, now_ms: int) -> None:
-    """Aborts the open transaction under an epoch that nobody is told: who wrote it cannot write any more."""
+    """Aborts the open transaction under the next epoch: who wrote it cannot write any more.
+
+    With version 2 of transactions the one who wrote it may take this epoch (KIP-360), unless somebody else comes first.
+    """
     transaction.move_to(TransactionState.PREPARE_EPOCH_FENCE)
     now = transaction.standing
+    raises = transaction.limits.transaction_version >= RAISES_EPOCH
     prepared = transaction.next(
         TransactionState.PREPARE_ABORT,
         now_ms,
         producer_epoch=min(now.producer_epoch + 1, LAST_TOLD_EPOCH + 1),
-        last_producer_epoch=NO_EPOCH,
+        last_producer_epoch=now.producer_epoch if raises else NO_EPOCH,
         client_version=transaction.limits.transaction_version,
     )
     _decide(transaction, prepared, outcome)

@@ -2,7 +2,7 @@
 
 A producer that begins gets the next epoch. One that goes on after an error says which id and epoch it has (KIP-360): it
 gets the next epoch if nobody else came meanwhile, and the same answer again if it only asks again. An open transaction
-of the former owner is aborted first, under an epoch that nobody gets; whoever asked is told CONCURRENT_TRANSACTIONS,
+of the former owner is aborted first, under the next epoch; whoever asked is told CONCURRENT_TRANSACTIONS,
 and comes back.
 """
 

@@ -26,8 +26,6 @@ FENCED_VERSION = 2
 INIT_FENCED_VERSION = 4
 BATCH_VERSION = 4
 """AddPartitionsToTxn: several transactions at once."""
-ABORTABLE_VERSION = 5
-"""AddPartitionsToTxn may say TRANSACTION_ABORTABLE."""
 END_RAISES_EPOCH_VERSION = 5
 """EndTxn: the client takes the next epoch from the answer (KIP-890)."""
 
@@ -134,11 +132,13 @@ def none_added(asked: Asked, missing: frozenset[TopicPartition]) -> AddPartition
 
 def added(asked: Asked, version: int) -> Callable[[Answer], AddPartitionsToTxnResult]:
     """Makes one transaction's part of the response."""
-    absent = ErrorCode.TRANSACTION_ABORTABLE if version >= ABORTABLE_VERSION else ErrorCode.INVALID_TXN_STATE
 
     def respond(answer: Answer) -> AddPartitionsToTxnResult:
         if isinstance(answer, Verified):
-            return _result(asked, lambda place: ErrorCode.NONE if place in answer.added else absent)
+            # In version 4 too, as Kafka does; it is among brokers.
+            return _result(
+                asked, lambda place: ErrorCode.NONE if place in answer.added else ErrorCode.TRANSACTION_ABORTABLE
+            )
         assert isinstance(answer, ErrorCode)
         error = fenced(answer, version)
         return _result(asked, lambda place: error)
