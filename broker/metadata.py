@@ -61,9 +61,18 @@ class Metadata:
         """Once, when the data directory is new."""
         self._commit({"type": "cluster", "id": cluster_id})
 
-    def raise_leader_epoch(self) -> None:
-        """A stop that was not clean may have lost what a client had seen: a new epoch lets it notice (KIP-320)."""
-        self._commit({"type": "leader_epoch", "epoch": self.leader_epoch + 1})
+    def raise_leader_epoch(self, at_least: int = 0) -> None:
+        """A stop that was not clean may have lost what a client had seen: a new epoch lets it notice (KIP-320).
+
+        `at_least`: an epoch that a log from elsewhere has seen already.
+        """
+        self._commit({"type": "leader_epoch", "epoch": max(self.leader_epoch + 1, at_least)})
+
+    def skip_producer_ids(self, up_to: int) -> None:
+        """Never hands out `up_to` or a lower one: a log from elsewhere knows sequences of another producer by it."""
+        if up_to >= self._producer_id_limit:
+            self._commit({"type": "producer_ids", "next": up_to + 1})
+            self._next_producer_id = self._producer_id_limit
 
     def put_topic(self, topic: TopicRecord) -> None:
         """Creates a topic, or replaces what is written of it."""

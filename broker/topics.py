@@ -130,7 +130,7 @@ class Topics:
         config = self._topic_config(configs)
         if self._checkpoints.may_name(name):
             self.checkpoint()()
-        record = TopicRecord(name, _new_id(), partitions, configs)
+        record = TopicRecord(name, new_topic_id(), partitions, configs)
         self._metadata.put_topic(record)
         creation = self._coming[name] = Creation(self, record, config)
         return creation
@@ -419,7 +419,7 @@ def check_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
-def _new_id() -> bytes:
+def new_topic_id() -> bytes:
     """A random UUID, never one of the reserved ones (zero, one), nor one whose text begins with '-' (as Kafka's)."""
     while True:
         topic_id = bytearray(secrets.token_bytes(16))

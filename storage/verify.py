@@ -81,7 +81,12 @@ def verify(
 
 
 def repair(
-    directory: Path, recovery_point: int, log_start_offset: int, findings: list[Finding], disk: Disk = DISK
+    directory: Path,
+    recovery_point: int,
+    log_start_offset: int,
+    findings: list[Finding],
+    now_ms: int,
+    disk: Disk = DISK,
 ) -> tuple[RecoveryReport, int]:
     """Do what a start after a crash does; return what was done, and up to where all is on disk now.
 
@@ -95,7 +100,7 @@ def repair(
         # What it says of time and producers is no business of a repair: nothing is rolled, nothing is forgotten.
         LogConfig(producer_id_expiration_ms=2**62),
         clean=False,
-        now_ms=0,
+        now_ms=now_ms,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         disk=disk,
@@ -145,11 +150,11 @@ class _Segment:
         file = self._disk.open(self._path, writable=False)
         while position < self._size:
             try:
-                for position, header, data in walk.batches(self._disk, file, position, self._size):
-                    self._check(position, header, data)
-                    entries.note(position, header)
+                for at, header, data in walk.batches(self._disk, file, position, self._size):
+                    self._check(at, header, data)
+                    entries.note(at, header)
                     self.next_offset = header.next_offset
-                    position += header.size_bytes
+                    position = at + header.size_bytes
                     progress(header.size_bytes)
             except CorruptBatch as error:
                 if self.next_offset >= self._recovery_point:

@@ -22,7 +22,7 @@ from ...storage.files import DISK
 from ...storage.offset_index import OffsetIndex
 from ...storage.producers import ProducerStates
 from ...storage.time_index import TimeIndex
-from . import CliError, log_verify
+from . import CliError, log_import, log_verify
 from .output import Row, Rows, json_option
 
 _BATCH = (
@@ -39,6 +39,7 @@ def command() -> None:
 
 
 command.add_command(log_verify.command, "verify")
+command.add_command(log_import.command, "import")
 
 
 @command.command(short_help="Print the batches of a segment, or the entries of an index.")

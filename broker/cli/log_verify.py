@@ -6,7 +6,6 @@ byte is changed. Progress goes to standard error, if that is a terminal.
 """
 
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +17,13 @@ from ...storage import checkpoints
 from ...storage.errors import DiskError, LockedError
 from ...storage.files import DirectoryLock
 from ...storage.verify import STAYS, Finding, repair, segment_files, verify
+from ..clock import Clock
 from ..partition_dirs import partition_of
 from . import CliError
 from .output import Rows, json_option
+from .progress import Progress
 
 _COLUMNS = ("file", "position", "size", "at_start", "why")
-# A line that changes more often is only flicker.
-_PROGRESS_S = 0.2
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,7 +101,7 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
 
 def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_json: bool) -> int:
     """Go through the folders; return how many findings are left."""
-    progress = _Progress(sum(size for each in folders for _, _, size in segment_files(each.path)))
+    progress = Progress(sum(size for each in folders for _, _, size in segment_files(each.path)))
     found, left = 0, 0
     was_clean = data_dir is not None and repairs and checkpoints.take_clean_shutdown(data_dir)
     points: dict[tuple[str, int], int] = {}
@@ -134,7 +133,7 @@ def _row(each: Finding) -> dict[str, object]:
 
 
 def _repair(folder: _Folder, findings: list[Finding]) -> int:
-    report, end = repair(folder.path, folder.recovery_point, folder.log_start_offset, findings)
+    report, end = repair(folder.path, folder.recovery_point, folder.log_start_offset, findings, Clock().now_ms())
     for cut in report.cuts:
         click.echo(f"{cut.path}: cut at {cut.position}, {cut.size} bytes taken off: {cut.why}", err=True)
     return end
@@ -146,28 +145,3 @@ def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], was_clean
     checkpoints.write_offsets(path, checkpoints.read_offsets(path) | points)
     if was_clean:
         checkpoints.write_clean_shutdown(data_dir)
-
-
-class _Progress:
-    """How far it is, on one line of a terminal."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self._done = 0
-        self._shown_at = 0.0
-        self._is_shown = False
-        self._terminal = sys.stderr.isatty()
-
-    def add(self, size: int) -> None:
-        self._done += size
-        if self._terminal and time.monotonic() - self._shown_at > _PROGRESS_S:
-            self._shown_at = time.monotonic()
-            self._is_shown = True
-            percent = 100 * self._done // max(self.total, 1)
-            click.echo(f"\r\033[K{percent:3d} % of {self.total / 1e9:.1f} GB", nl=False, err=True)
-
-    def clear(self) -> None:
-        """Takes the line away, so that others can be printed."""
-        if self._is_shown:
-            self._is_shown = False
-            click.echo("\r\033[K", nl=False, err=True)

@@ -100,7 +100,7 @@ def test_a_repair_cuts_what_was_said_and_nothing_else(directory: Path) -> None:
     (base, path, _), *_ = segment_files(directory)[1:]
     flip(path, 30)
     findings = list(verify(directory, base))
-    report, end = repair(directory, base, 0, findings)
+    report, end = repair(directory, base, 0, findings, 1000)
     assert end == base
     assert {(each.path, each.size) for each in report.cuts} == {(each.path, each.size) for each in findings}
     assert list(verify(directory, end)) == []
@@ -112,7 +112,7 @@ def test_a_repair_leaves_damage_below_the_recovery_point_where_it_is(directory: 
     flip(path, 10)
     before = path.read_bytes()
     findings = list(verify(directory, COUNT))
-    report, end = repair(directory, COUNT, 0, findings)
+    report, end = repair(directory, COUNT, 0, findings, 1000)
     assert (report.cuts, end) == ([], COUNT)
     assert path.read_bytes() == before
     assert [each.at_start for each in verify(directory, COUNT)] == [STAYS]
@@ -134,7 +134,7 @@ def test_an_index_that_does_not_agree_is_found_and_built_again(directory: Path, 
     index_damages()[damage](path)
     (found,) = findings = list(verify(directory, COUNT))
     assert (found.path, found.at_start) == (path, REBUILT)
-    report, _ = repair(directory, COUNT, 0, findings)
+    report, _ = repair(directory, COUNT, 0, findings, 1000)
     assert report.cuts == []
     assert list(verify(directory, COUNT)) == []
 

@@ -1,0 +1,120 @@
+"""Taking over a partition's folder that a real Kafka (or another Odradek) wrote: its records keep their offsets.
+
+The source is read to its last byte first and is never changed; what is copied is what was found sound. A torn end of
+the newest segment is left out, as a start would cut it, and said. Damage anywhere else refuses the whole folder: an
+import is no moment to lose something. Indexes that do not agree with their segment are built again.
+
+The copy lies under a name that the next start removes, until its owner renames it: a crash leaves nothing half there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .aborted import ABORTED_SUFFIX
+from .checkpoints import LEADER_EPOCH, read_partition_metadata, write_partition_metadata
+from .config import LogConfig
+from .errors import StorageError
+from .files import DISK, Disk, FileRange
+from .log import DELETED_SUFFIX, Log
+from .producers import SNAPSHOT_SUFFIX
+from .recovery import Cut
+from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from .verify import CUT, Finding, segment_files, verify
+
+_COPIED = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX, SNAPSHOT_SUFFIX)
+# One write at a time; fits the CPU's cache.
+_CHUNK_BYTES = 1024 * 1024
+
+
+class ImportRefused(StorageError):
+    """A folder that cannot be taken over as it is; the text says why, with file and position."""
+
+
+@dataclass(slots=True, frozen=True)
+class Imported:
+    """A partition's folder that was copied and is ready to be renamed."""
+
+    source: Path
+    copy: Path
+    log_start_offset: int
+    end_offset: int
+    leader_epoch: int  # the newest in it, -1 if there is none
+    producer_id: int  # the largest that its sequences are known of, -1 if there is none
+    cuts: tuple[Cut, ...]
+
+
+def topic_id_in(directory: Path, disk: Disk = DISK) -> bytes | None:
+    """Return the topic id that a partition's folder names, None where it names none. Raises DamagedFile."""
+    return read_partition_metadata(directory, disk)
+
+
+def import_folder(
+    source: Path,
+    data_dir: Path,
+    log_start_offset: int,
+    now_ms: int,
+    progress: Callable[[int], None] = lambda _: None,
+    disk: Disk = DISK,
+) -> Imported:
+    """Check `source` and copy it into `data_dir`, forced to disk. Raises ImportRefused, DiskError."""
+    segments = segment_files(source, disk)
+    if not segments:
+        raise ImportRefused(f"{source} has no segment (a file of 20 digits and .log)")
+    newest = segments[-1][0]
+    findings = list(verify(source, newest, progress, disk))
+    _refuse_damage(findings, segments[-1][1])
+    copy = data_dir / f"{source.name}.import{DELETED_SUFFIX}"
+    if disk.exists(copy):
+        Log.remove_set_aside(copy, disk)
+    disk.mkdir(copy)
+    _copy(source, copy, {each.path for each in findings}, disk)
+    return _complete(source, copy, newest, log_start_offset, now_ms, disk)
+
+
+def finish(imported: Imported, target: Path, topic_id: bytes, disk: Disk = DISK) -> None:
+    """Give the copy its name and its topic. Durable after fsync_dir of the data directory."""
+    write_partition_metadata(imported.copy, topic_id, disk)
+    disk.rename(imported.copy, target)
+
+
+def _refuse_damage(findings: list[Finding], newest: Path) -> None:
+    for each in findings:
+        if each.path.suffix == LOG_SUFFIX and not (each.path == newest and each.at_start == CUT):
+            raise ImportRefused(f"{each.path} at {each.position}: {each.why}")
+
+
+def _copy(source: Path, copy: Path, bad: set[Path], disk: Disk) -> None:
+    for name, size in sorted(disk.sizes(source).items()):
+        path = source / name
+        is_log = path.suffix == LOG_SUFFIX
+        wanted = name == LEADER_EPOCH or (path.suffix in _COPIED and path.stem.isdecimal() and len(path.stem) == 20)
+        if not wanted or (path in bad and not is_log):
+            continue
+        file = disk.open(copy / name, create=True)
+        original = disk.open(path, writable=False)
+        for position in range(0, size, _CHUNK_BYTES):
+            data = FileRange(original, position, min(_CHUNK_BYTES, size - position), disk).read()
+            disk.write(file, data, position)
+        disk.fsync(file)
+
+
+def _complete(source: Path, copy: Path, newest: int, log_start_offset: int, now_ms: int, disk: Disk) -> Imported:
+    """Open the copy as a start after a crash does, which cuts the torn end, and close it with all indexes there."""
+    log = Log.open(
+        copy,
+        LogConfig(producer_id_expiration_ms=2**62),
+        clean=False,
+        now_ms=now_ms,
+        recovery_point=newest,
+        log_start_offset=log_start_offset,
+        disk=disk,
+    )
+    log.load_indexes()
+    log.close()
+    producer_id = max((each for each, _ in log.producers.items()), default=-1)
+    return Imported(
+        source, copy, log.log_start_offset, log.log_end_offset, log.epochs.latest, producer_id, tuple(log.recovery.cuts)
+    )
