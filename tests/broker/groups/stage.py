@@ -9,6 +9,8 @@ m2, ... in the order in which they are given out; answers are named after the fi
     sync LABEL member=ID gen=N [instance=ID] [assign=m1:x,m2:y] [type=T] [protocol=P]
     heartbeat LABEL member=ID gen=N [instance=ID]     leave LABEL [member=ID|instance=ID|member=ID/instance],...
     commit LABEL [member=ID] [gen=N] [instance=ID] offsets=topic/0:5,...
+    txn-commit LABEL pid=N [member=ID] [gen=N] [instance=ID] offsets=topic/0:5,...
+    txn-end pid=N [abort]                             the marker of a producer's transaction is in the log
     wait MS                                           time passes; timers that fall due ring
     hold / committed / failed ERROR                   the log keeps its answer back / says yes / says no
     restart [max=N]                                   all memory is lost, the log is replayed
@@ -28,11 +30,13 @@ from odradek.broker.groups import records
 from odradek.broker.groups.events import (
     Answer,
     AppendFailed,
+    CommitInTransaction,
     CommitOffsets,
     Create,
     Delete,
     DeleteOffsets,
     DropTopic,
+    EndTransaction,
     Event,
     ExpireOffsets,
     Heartbeat,
@@ -55,7 +59,8 @@ from odradek.broker.groups.events import (
     Unload,
 )
 from odradek.broker.groups.machine import Group, GroupLimits
-from odradek.broker.groups.records import GroupRecord, OffsetRecord, Record
+from odradek.broker.groups.records import NO_PRODUCER, GroupRecord, OffsetRecord, Record
+from odradek.broker.groups.replaying import Ended, Replay, Written
 from odradek.broker.groups.states import GroupState
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
@@ -75,7 +80,7 @@ class Stage:
         self.limits = GroupLimits()
         self.group = Group(GROUP_ID, self.limits)
         self.now_ms = 0
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[Written | Ended] = []
         self.timers: dict[TimerEvent, int] = {}
         self.holding = False
         self.held: Outcome | None = None
@@ -86,7 +91,7 @@ class Stage:
         """Does one command; returns what came of it."""
         self.lines = []
         verb, *words = shlex.split(command)
-        getattr(self, f"do_{verb}")(*split(words))
+        getattr(self, f"do_{verb.replace('-', '_')}")(*split(words))
         return self.lines
 
     # What coordinators do.
@@ -108,7 +113,8 @@ class Stage:
         before = self.group.state
         for record in outcome.records:
             self.say(f"record {_show_record(record)}")
-            self.log.append(records.encode(record))
+            producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer[0]
+            self.log.append(Written(*records.encode(record), producer_id))
             self.group.apply(record)
         if self.group.state is not before:
             self.say(f"{before.value} -> {self.group.state.value}")
@@ -179,16 +185,28 @@ class Stage:
         self.step(Leave(words[0], leavers))
 
     def do_commit(self, words: list[str], options: dict[str, str]) -> None:
+        member, instance = options.get("member", ""), options.get("instance")
+        offsets = self._offsets(options)
+        self.step(CommitOffsets(words[0], member, instance, int(options.get("gen", -1)), offsets))
+
+    def do_txn_commit(self, words: list[str], options: dict[str, str]) -> None:
+        member, instance, producer_id = options.get("member", ""), options.get("instance"), int(options["pid"])
+        offsets = self._offsets(options, producer_id)
+        generation = int(options.get("gen", -1))
+        self.step(CommitInTransaction(words[0], member, instance, generation, offsets, (producer_id, 0)))
+
+    def do_txn_end(self, words: list[str], options: dict[str, str]) -> None:
+        ended = Ended(int(options["pid"]), "abort" not in words)
+        self.log.append(ended)
+        self.step(EndTransaction(*ended))
+
+    def _offsets(self, options: dict[str, str], producer_id: int = NO_PRODUCER) -> list[Record]:
         offsets: list[Record] = []
         for place, offset in pairs(options["offsets"]):
             topic, partition = place.split("/")
-            offsets.append(
-                OffsetRecord(
-                    GROUP_ID, topic, int(partition), OffsetCommitValue(offset=int(offset), commit_timestamp=self.now_ms)
-                )
-            )
-        member, instance = options.get("member", ""), options.get("instance")
-        self.step(CommitOffsets(words[0], member, instance, int(options.get("gen", -1)), offsets))
+            value = OffsetCommitValue(offset=int(offset), commit_timestamp=self.now_ms)
+            offsets.append(OffsetRecord(GROUP_ID, topic, int(partition), value, producer_id))
+        return offsets
 
     def do_wait(self, words: list[str], options: dict[str, str]) -> None:
         end_ms = self.now_ms + int(words[0])
@@ -248,14 +266,21 @@ class Stage:
         for topic, partitions in group.offsets:
             shown = " ".join(f"{index}:{value.offset}" for index, value in partitions.items())
             self.say(f"  offsets {topic} {shown}")
+        for overtaken in (True, False):
+            for producer_id, (topic, index), value in group.offsets.pending.in_order(overtaken=overtaken):
+                late = " (overtaken)" if overtaken else ""
+                self.say(f"  pending {topic} {index}:{value.offset} of producer {producer_id}{late}")
 
     def replayed(self) -> Group:
         """The group as a coordinator would find it that starts now."""
         group = Group(GROUP_ID, self.limits)
-        for key, value in dict(self.log).items():
+        replay = Replay()
+        for each in self.log:
+            replay.take(each)
+        for key, value, producer_id in replay.outcome():
             record = records.decode_record(key, value)
             assert record is not None
-            group.apply(record)
+            group.apply(record._replace(producer_id=producer_id) if isinstance(record, OffsetRecord) else record)
         return group
 
     def _let_go(self) -> Outcome:
