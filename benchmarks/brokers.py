@@ -70,6 +70,7 @@ class Odradek(Broker):
     def start(self) -> float:
         command = [sys.executable, "-m", "odradek.broker", "serve", "--listen", self.address]
         command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
+        command += ["--set", "group.initial.rebalance.delay.ms=0"]
         started = time.perf_counter()
         with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

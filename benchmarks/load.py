@@ -19,7 +19,6 @@ from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
@@ -73,6 +72,10 @@ class Wire:
 
     def ask(self, key: ApiKey, version: int, message: Any, response: Any) -> Any:
         self.send(request(key, version, message))
+        return self.answer(response, version)
+
+    def answer(self, response: Any, version: int) -> Any:
+        """The next answer as a message."""
         return frame.decode_response(bytes(self.receive()), response, version)[1]
 
 
@@ -175,17 +178,12 @@ def metadata(wire: Wire, topic: str) -> bytes:
     return request(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
 
 
-def heartbeat(wire: Wire, topic: str) -> bytes:
-    return request(ApiKey.HEARTBEAT, 4, HeartbeatRequest("no-such-group", 1, "nobody"))
-
-
 LOADS: dict[str, Callable[[Wire, str], bytes]] = {
     "produce-one": produce_one,
     "produce-1mb": produce_1mb,
     "fetch-1mb": fetch_1mb,
     "fetch-one": fetch_one,
     "metadata": metadata,
-    "heartbeat": heartbeat,
 }
 
 

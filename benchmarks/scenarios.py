@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from . import groups
 from .brokers import Broker
 
 KCAT = shutil.which("kcat")
@@ -159,8 +160,12 @@ SCENARIOS = (
     Scenario("fetch of one record", "requests/s", load("fetch-one", 1, "requests_per_s")),
     Scenario("Metadata, 1 in flight", "requests/s", load("metadata", 1, "requests_per_s"), 2.5),
     Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 2.5),
-    Scenario("Heartbeat, 1 in flight", "requests/s", load("heartbeat", 1, "requests_per_s"), 2.5),
-    Scenario("Heartbeat, 64 in flight", "requests/s", load("heartbeat", 64, "requests_per_s"), 2.5),
+    Scenario("Heartbeat of a member, 1 in flight", "requests/s", groups.load("heartbeat-1"), 2.5),
+    Scenario("Heartbeat of a member, 64 in flight", "requests/s", groups.load("heartbeat-64"), 2.5),
+    Scenario("a member's whole life in a group", "groups/s", groups.load("cycle"), 2.5),
+    Scenario("10 members agree on 40 partitions", "ms", groups.load("agree"), less=True),
+    Scenario("1,000 idle groups", "MB", groups.idle_groups, less=True),
+    Scenario("1 million offset commits read at start", "s", groups.replay, less=True),
     Scenario("librdkafka produces 1 KB", "MB/s", kcat_produce(1000, 1_000_000_000), 1.2, needs="kcat"),
     Scenario("librdkafka consumes 1 KB", "MB/s", kcat_consume(1000, 1_000_000_000), 1.0, needs="kcat"),
     Scenario("librdkafka produces 100 B", "MB/s", kcat_produce(100, 200_000_000), 1.2, needs="kcat"),

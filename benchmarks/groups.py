@@ -1,0 +1,297 @@
+"""Loads of consumer groups, by raw requests: a member's life over and over, heartbeats, a rebalance of ten, a thousand
+groups that do nothing, and a million commits to be read back. Each takes a running broker and returns one figure.
+
+One load is a process of its own where it competes with the broker: python -m benchmarks.groups HOST:PORT cycle
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+from .brokers import Broker
+from .load import Wire, run
+from .load import request as frame_of
+
+TOPIC = "bench-groups"
+PARTITIONS = 40
+MEMBERS = 10
+CYCLES_FOR_S = 4.0
+HEARTBEATS_FOR_S = 3.0
+SESSION_MS = 300_000
+IDLE_GROUPS = 1000
+# A million commits: so many groups commit so many partitions so many times.
+REPLAYED_GROUPS, REPLAYED_PARTITIONS, REPLAYED_TIMES = 50, 1000, 20
+READY_WITHIN_S = 60.0
+# Versions that a real Kafka and we both serve; JoinGroup 3 needs no second round for a member id.
+FIND, JOIN, SYNC, HEARTBEAT, COMMIT, FETCH, LEAVE = 2, 3, 3, 3, 7, 5, 2
+_LOADING = {14, 15, 16}
+
+
+class Member:
+    """A member of a group with one connection, one request at a time. `send_...` asks without waiting."""
+
+    def __init__(self, wire: Wire, group: str) -> None:
+        self.wire = wire
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self.leads = False
+        self.members: list[str] = []
+
+    def find(self) -> None:
+        asked = FindCoordinatorRequest(self.group)
+        _check(self.wire.ask(ApiKey.FIND_COORDINATOR, FIND, asked, FindCoordinatorResponse).error_code)
+
+    def join(self) -> None:
+        self.send_join()
+        self.joined()
+
+    def send_join(self) -> None:
+        asked = JoinGroupRequest(
+            self.group,
+            SESSION_MS,
+            SESSION_MS,
+            self.member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("range", b"topics")],
+        )
+        self.wire.send(frame_of(ApiKey.JOIN_GROUP, JOIN, asked))
+
+    def joined(self) -> None:
+        answer = self.wire.answer(JoinGroupResponse, JOIN)
+        _check(answer.error_code)
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        self.leads = answer.leader == answer.member_id
+        self.members = [each.member_id for each in answer.members]
+
+    def sync(self) -> None:
+        self.send_sync()
+        self.synced()
+
+    def send_sync(self) -> None:
+        """The leader gives every member as many partitions."""
+        share = bytes(4 * PARTITIONS // max(len(self.members), 1))
+        given = [SyncGroupRequestAssignment(each, share) for each in self.members] if self.leads else []
+        asked = SyncGroupRequest(self.group, self.generation, self.member_id, assignments=given)
+        self.wire.send(frame_of(ApiKey.SYNC_GROUP, SYNC, asked))
+
+    def synced(self) -> None:
+        answer = self.wire.answer(SyncGroupResponse, SYNC)
+        _check(answer.error_code)
+        assert len(answer.assignment) == 4 * PARTITIONS // max(len(self.members), 1) or not self.leads
+
+    def heartbeat(self) -> int:
+        asked = HeartbeatRequest(self.group, self.generation, self.member_id)
+        return self.wire.ask(ApiKey.HEARTBEAT, HEARTBEAT, asked, HeartbeatResponse).error_code
+
+    def commit(self, partitions: int = 1, offset: int = 1) -> None:
+        places = [OffsetCommitRequestPartition(at, offset, committed_metadata="") for at in range(partitions)]
+        asked = OffsetCommitRequest(
+            self.group, self.generation, self.member_id, topics=[OffsetCommitRequestTopic(TOPIC, partitions=places)]
+        )
+        answer = self.wire.ask(ApiKey.OFFSET_COMMIT, COMMIT, asked, OffsetCommitResponse)
+        _check(answer.topics[0].partitions[0].error_code)
+
+    def fetch(self) -> int:
+        """The error code of the answer."""
+        asked = OffsetFetchRequest(self.group, [OffsetFetchRequestTopic(TOPIC, [0])])
+        return self.wire.ask(ApiKey.OFFSET_FETCH, FETCH, asked, OffsetFetchResponse).error_code
+
+    def leave(self) -> None:
+        asked = LeaveGroupRequest(self.group, self.member_id)
+        _check(self.wire.ask(ApiKey.LEAVE_GROUP, LEAVE, asked, LeaveGroupResponse).error_code)
+        self.member_id = ""
+
+
+def _check(code: int) -> None:
+    if code:
+        raise SystemExit(f"refused: error {code}")
+
+
+def prepared(address: str, partitions: int = PARTITIONS, topic: str = TOPIC) -> Wire:
+    """A connection to a broker that has the topic, and whose coordinator answers."""
+    wire = Wire(address)
+    asked = CreateTopicsRequest(topics=[CreatableTopic(topic, partitions, 1)])
+    code = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0].error_code
+    if code not in (0, 36):
+        raise SystemExit(f"topic {topic} could not be created: error {code}")
+    wait_until_served(wire, "first")
+    return wire
+
+
+def wait_until_served(wire: Wire, group: str) -> None:
+    """The group's partition is there and read."""
+    deadline = time.perf_counter() + READY_WITHIN_S
+    asked = FindCoordinatorRequest(group)
+    while (
+        wire.ask(ApiKey.FIND_COORDINATOR, FIND, asked, FindCoordinatorResponse).error_code
+        or Member(wire, group).fetch() in _LOADING
+    ):
+        assert time.perf_counter() < deadline, "no coordinator"
+        time.sleep(0.01)
+
+
+# In a process of their own.
+
+
+def cycle(address: str) -> float:
+    """Lives of a member a second, each in a group of its own: find, join, sync, heartbeat, commit, fetch, leave."""
+    wire = prepared(address)
+    done, started = 0, time.perf_counter()
+    while time.perf_counter() - started < CYCLES_FOR_S:
+        member = Member(wire, f"cycle-{started}-{done}")
+        member.find()
+        member.join()
+        member.sync()
+        _check(member.heartbeat())
+        member.commit()
+        _check(member.fetch())
+        member.leave()
+        done += 1
+    return done / (time.perf_counter() - started)
+
+
+def heartbeat(in_flight: int) -> Callable[[str], float]:
+    """Heartbeats a second of a member of a stable group."""
+
+    def measure(address: str) -> float:
+        member = Member(prepared(address), f"beats-{time.time_ns()}")
+        member.join()
+        member.sync()
+        _check(member.heartbeat())
+        asked = HeartbeatRequest(member.group, member.generation, member.member_id)
+        data = frame_of(ApiKey.HEARTBEAT, HEARTBEAT, asked)
+        run(member.wire, data, in_flight, 0.5)
+        return run(member.wire, data, in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
+
+    return measure
+
+
+def agree(address: str) -> float:
+    """Milliseconds from the join of the last of ten members until each has its part of 40 partitions."""
+    prepared(address)
+    group = f"ten-{time.time_ns()}"
+    members = [Member(Wire(address), group) for _ in range(MEMBERS)]
+    for count in range(1, MEMBERS + 1):
+        started = time.perf_counter()
+        rebalance(members[:count])
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    for each in members:
+        each.leave()
+    return elapsed_ms
+
+
+def rebalance(members: list[Member]) -> None:
+    """The last is new: the others hear of it by their heartbeats."""
+    *old, new = members
+    new.send_join()
+    for each in old:
+        while each.heartbeat() == 0:
+            pass  # another connection's request may be handled first
+        each.send_join()
+    for each in members:
+        each.joined()
+    for each in members:
+        each.send_sync()
+    for each in members:
+        each.synced()
+
+
+LOADS: dict[str, Callable[[str], float]] = {
+    "cycle": cycle,
+    "heartbeat-1": heartbeat(1),
+    "heartbeat-64": heartbeat(64),
+    "agree": agree,
+}
+
+
+def load(name: str) -> Callable[[Broker], float]:
+    """A figure of one of `LOADS`, in a process of its own."""
+
+    def measure(broker: Broker) -> float:
+        command = [sys.executable, "-m", "benchmarks.groups", broker.address, name]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    return measure
+
+
+# With the broker's process in hand.
+
+
+def idle_groups(broker: Broker) -> float:
+    """MB that a thousand groups with a member and a committed offset add to the resident memory."""
+    wire = prepared(broker.address)
+    stamp = time.time_ns()
+    Member(wire, "warm").fetch()
+    before = broker.memory_mb()
+    for number in range(IDLE_GROUPS):
+        member = Member(wire, f"idle-{stamp}-{number}")
+        member.join()
+        member.sync()
+        member.commit()
+    return broker.memory_mb() - before
+
+
+def replay(broker: Broker) -> float:
+    """Seconds by which a million commits in `__consumer_offsets` delay a start, until their groups are served."""
+    topic = "bench-replay"
+    wire = prepared(broker.address, REPLAYED_PARTITIONS, topic)
+    broker.stop()
+    without_s = restarted(broker, "first")
+    wire = prepared(broker.address, REPLAYED_PARTITIONS, topic)
+    for turn in range(REPLAYED_TIMES):
+        for number in range(REPLAYED_GROUPS):
+            _commit_all(wire, topic, f"replayed-{number}", turn)
+    broker.stop()
+    return restarted(broker, *(f"replayed-{number}" for number in range(REPLAYED_GROUPS))) - without_s
+
+
+def _commit_all(wire: Wire, topic: str, group: str, offset: int) -> None:
+    places = [OffsetCommitRequestPartition(at, offset, committed_metadata="") for at in range(REPLAYED_PARTITIONS)]
+    asked = OffsetCommitRequest(group, -1, "", topics=[OffsetCommitRequestTopic(topic, partitions=places)])
+    answer: Any = wire.ask(ApiKey.OFFSET_COMMIT, COMMIT, asked, OffsetCommitResponse)
+    _check(answer.topics[0].partitions[0].error_code)
+
+
+def restarted(broker: Broker, *groups: str) -> float:
+    started = time.perf_counter()
+    broker.start()
+    wire = Wire(broker.address)
+    for group in groups:
+        wait_until_served(wire, group)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("address")
+    parser.add_argument("load", choices=sorted(LOADS))
+    arguments = parser.parse_args()
+    print(json.dumps(LOADS[arguments.load](arguments.address)))
+
+
+if __name__ == "__main__":
+    main()
