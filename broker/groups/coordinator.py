@@ -443,6 +443,8 @@ class GroupCoordinator:
 
     def _restore(self, written: Written, partition: int, restored: dict[str, GroupActor]) -> None:
         key, value, producer_id = written
+        if value is None:
+            return
         try:
             record = records.decode_record(key, value)
         except DecodeError as error:

@@ -53,7 +53,6 @@ class Replay:
         for producer_id, key, value in self._pending.in_order(overtaken=True):
             yield Written(key, value, producer_id)
         for key, value in self._last.items():
-            if value is not None:
-                yield Written(key, value)
+            yield Written(key, value)
         for producer_id, key, value in self._pending.in_order(overtaken=False):
             yield Written(key, value, producer_id)

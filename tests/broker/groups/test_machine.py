@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.broker.groups.events import (
     AppendFailed,
+    CommitInTransaction,
     CommitOffsets,
     Create,
     Delete,
     DeleteOffsets,
+    EndTransaction,
     Event,
     ExpireOffsets,
     Heartbeat,
@@ -30,6 +32,7 @@ from odradek.broker.groups.events import (
 )
 from odradek.broker.groups.machine import Group, GroupLimits
 from odradek.broker.groups.records import OffsetRecord
+from odradek.broker.groups.replaying import Ended
 from odradek.broker.groups.states import LEGAL, GroupState
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.group_records import OffsetCommitValue
@@ -66,6 +69,8 @@ OPS = st.one_of(
     st.tuples(st.just("commit"), st.none() | SEATS, INSTANCE, GENERATION),
     st.tuples(st.just("wait"), st.sampled_from([1, 1000, 6000, 30_000])),
     st.tuples(st.just("expire"), st.sampled_from([0, 5000])),
+    st.tuples(st.just("txn commit"), st.none() | SEATS, GENERATION, st.integers(7, 8)),
+    st.tuples(st.just("txn end"), st.integers(7, 8), st.booleans()),
     st.tuples(st.just("delete")),
     st.tuples(st.just("uncommit")),
     st.tuples(st.just("fail next")),
@@ -197,6 +202,17 @@ class Observed(Stage):
         record = OffsetRecord(GROUP_ID, "t", 0, OffsetCommitValue(offset=token))
         self.step(CommitOffsets(token, self.seat(seat), instance, generation, [record]))
 
+    def op_txn_commit(self, seat: int | None, off: int, producer_id: int) -> None:
+        generation = -1 if seat is None else self.group.generation + off
+        token = self.token()
+        record = OffsetRecord(GROUP_ID, "t", 0, OffsetCommitValue(offset=token), producer_id)
+        event = CommitInTransaction(token, self.seat(seat), None, generation, [record], (producer_id, 0))
+        self.step(event)
+
+    def op_txn_end(self, producer_id: int, commit: bool) -> None:
+        self.log.append(Ended(producer_id, commit))
+        self.step(EndTransaction(producer_id, commit))
+
     def op_wait(self, for_ms: int) -> None:
         self.do_wait([str(for_ms)], {})
 
@@ -292,7 +308,8 @@ def written(group: Group) -> tuple[object, ...]:
     assigned = {m.member_id: m.assignment for m in group.roster.members.values()}
     names = group.protocol_type, group.protocol, group.leader
     offsets = {(topic, p): value for topic, values in group.offsets for p, value in values.items()}
-    return group.state, group.generation, group.state_since_ms, names, members, assigned, offsets
+    pending = [list(group.offsets.pending.in_order(overtaken=each)) for each in (True, False)]
+    return group.state, group.generation, group.state_since_ms, names, members, assigned, offsets, pending
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
