@@ -136,6 +136,7 @@ def prepare(
     try:
         if version < FIRST_WITH_BATCHES and _magic(records) != batch.MAGIC:
             records = memoryview(conversion.up_converted(records, rules.compression, rules.level))
+            version = FIRST_WITH_ZSTD  # whatever codec it has now was chosen here
         header = _sound_header(records)
         if header is None or header.size_bytes > max_bytes:
             return records

@@ -26,6 +26,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from odradek.protocol.records.batch import read_header
+from odradek.protocol.records.compression import Compression, compress, decompress
 from odradek.storage.files import DISK
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
@@ -204,6 +206,63 @@ async def _(world: World) -> None:
     await world.create()
     answer = await world.raw.produce("t", batch_of(b"x", timestamp_ms=5))
     assert answer.log_append_time_ms == world.clock.now_ms()
+
+
+@shows("log.message.timestamp.before.max.ms", log_message_timestamp_before_max_ms=1000)
+async def _(world: World) -> None:
+    await world.create()
+    now_ms = world.clock.now_ms()
+    assert (await world.raw.produce("t", batch_of(b"x", timestamp_ms=now_ms - 1000))).error_code == 0
+    answer = await world.raw.produce("t", batch_of(b"x", timestamp_ms=now_ms - 1001))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+
+
+@shows("log.message.timestamp.after.max.ms", log_message_timestamp_after_max_ms=1000)
+async def _(world: World) -> None:
+    await world.create()
+    now_ms = world.clock.now_ms()
+    assert (await world.raw.produce("t", batch_of(b"x", timestamp_ms=now_ms + 1000))).error_code == 0
+    answer = await world.raw.produce("t", batch_of(b"x", timestamp_ms=now_ms + 1001))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+
+
+@shows("compression.type", compression_type="gzip")
+async def _(world: World) -> None:
+    assert await stored_bytes(world, Compression.GZIP) < TEXT_BYTES
+
+
+@shows("compression.gzip.level", compression_type="gzip", compression_gzip_level=1)
+async def _(world: World) -> None:
+    assert await stored_bytes(world, Compression.GZIP) == 61 + len(compress(Compression.GZIP, await body(world), 1))
+
+
+@shows("compression.lz4.level", compression_type="lz4", compression_lz4_level=17)
+async def _(world: World) -> None:
+    assert await stored_bytes(world, Compression.LZ4) == 61 + len(compress(Compression.LZ4, await body(world), 17))
+
+
+@shows("compression.zstd.level", compression_type="zstd", compression_zstd_level=19)
+async def _(world: World) -> None:
+    assert await stored_bytes(world, Compression.ZSTD) == 61 + len(compress(Compression.ZSTD, await body(world), 19))
+
+
+TEXT_BYTES = 6000
+
+
+async def stored_bytes(world: World, codec: Compression) -> int:
+    """The size of the batch that is stored of one with a text that levels compress differently."""
+    await world.create()
+    text = b"".join(b"%d " % (number * number) for number in range(1000))[:TEXT_BYTES]
+    assert (await world.raw.produce("t", batch_of(text))).error_code == 0
+    header = read_header((await world.raw.fetch("t", 0)).records)
+    assert header.compression is codec
+    return header.size_bytes
+
+
+async def body(world: World) -> bytes:
+    """The records of that batch, decompressed."""
+    data = bytes((await world.raw.fetch("t", 0)).records)
+    return decompress(read_header(data).compression, data[61:])
 
 
 @shows("message.max.bytes", message_max_bytes=1000)

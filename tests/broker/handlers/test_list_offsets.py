@@ -1,6 +1,9 @@
 """ListOffsets: times, sentinels, refusals."""
 
+import os
+
 import pytest
+from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -83,3 +86,43 @@ async def test_a_negative_number_that_is_no_sentinel(raw: Raw, timestamp: int, v
 async def test_the_start_of_an_empty_partition_has_the_leaders_epoch(raw: Raw) -> None:
     for sentinel in (-2, -4):
         assert await ask(raw, sentinel, partition=1) == (0, -1, 0, 0)
+
+
+# Version 0: where segments begin.
+
+
+async def before(raw: Raw, timestamp: int, count: int, topic: str = "t", partition: int = 0) -> tuple[int, list[int]]:
+    wanted = ListOffsetsPartition(partition, timestamp=timestamp, max_num_offsets=count)
+    answer = await raw.ask(ApiKey.LIST_OFFSETS, 0, ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic, [wanted])]))
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.old_style_offsets
+
+
+async def test_version_0_gives_up_to_so_many_offsets_newest_first(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("rolled", internal_segment_bytes="200")
+    for _ in range(4):
+        await raw.produce("rolled", batch_of(b"a" * 50, b"b"))
+    topic = broker.topics.get("rolled")
+    assert topic is not None
+    log = topic.partitions[0].log
+    for age, name in enumerate(("6", "4", "2", "0")):
+        path = log.directory / (name.zfill(20) + ".log")
+        os.utime(path, (START_MS / 1000 - age, START_MS / 1000 - age))
+    assert await before(raw, -1, 100, "rolled") == (0, [8, 6, 4, 2, 0])
+    assert await before(raw, -1, 2, "rolled") == (0, [8, 6])
+    assert await before(raw, -2, 5, "rolled") == (0, [0])
+    assert await before(raw, START_MS, 5, "rolled") == (0, [6, 4, 2, 0])
+    assert await before(raw, START_MS - 1, 2, "rolled") == (0, [4, 2])
+    assert await before(raw, START_MS - 3001, 5, "rolled") == (0, [])
+    assert await before(raw, 2**62, 2, "rolled") == (0, [8, 6])
+    log.advance_log_start(3)
+    assert await before(raw, -1, 100, "rolled") == (0, [8, 6, 4, 3])
+    assert await before(raw, -2, 1, "rolled") == (0, [3])
+
+
+async def test_version_0_of_an_empty_partition_and_of_none(raw: Raw) -> None:
+    assert await before(raw, -1, 5, partition=1) == (0, [0])
+    assert await before(raw, -2, 5, partition=1) == (0, [0])
+    assert await before(raw, -1, 0) == (0, [])
+    assert await before(raw, -3, 1) == (ErrorCode.INVALID_REQUEST, [])
+    assert await before(raw, -1, 1, "nowhere") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
