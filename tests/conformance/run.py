@@ -162,12 +162,16 @@ def dump_log_segments(process: BrokerProcess) -> Iterator[Row]:
             client = "kafka-python" if codec == "none" else "confluent-kafka"
             produce(client, process.address, topic, records, codec)
     commit_in_a_group(process.address, next(iter(topics)))
+    abort_and_commit(process.address, create_topic(process.address, "dump-transactions"))
     process.stop()
     try:
         for topic in topics:
             for path in sorted((process.data_dir / f"{topic}-0").glob("0*.*")):
                 said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", str(path))
                 yield f"DumpLogSegments: {topic}/{path.name}", judge_dump(said, path)
+        for path in sorted(process.data_dir.glob("dump-transactions-0/0*.*")):
+            said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", str(path))
+            yield f"DumpLogSegments: {path.parent.name}/{path.name}", judge_transactions(said, path)
         for path in sorted(process.data_dir.glob("__consumer_offsets-*/0*.log")):
             if path.stat().st_size:
                 said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(path))
@@ -185,6 +189,31 @@ def commit_in_a_group(address: str, topic: str) -> None:
     assert len(consumer.consume(10, JAVA_WITHIN_S)) == 10
     consumer.commit(asynchronous=False)
     consumer.close()
+
+
+def abort_and_commit(address: str, topic: str) -> None:
+    """Three transactions, the middle one committed; a fourth stays open."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, "transactional.id": "dumped"})
+    producer.init_transactions(JAVA_WITHIN_S)
+    for commit in (False, True, False, None):
+        producer.begin_transaction()
+        producer.produce(topic, b"value", partition=0)
+        producer.flush(JAVA_WITHIN_S)
+        if commit is not None:
+            (producer.commit_transaction if commit else producer.abort_transaction)(JAVA_WITHIN_S)
+
+
+def judge_transactions(said: str, path: Path) -> str:
+    """What `abort_and_commit` has left in one of the files of its partition."""
+    expected = {
+        ".log": [r"endTxnMarker: ABORT", r"endTxnMarker: COMMIT", r"endTxnMarker: ABORT"],
+        ".txnindex": [r"firstOffset: 0 lastOffset: 1 lastStableOffset: 2", r"firstOffset: 4 lastOffset: 5 lastStable"],
+        ".snapshot": [r"currentTxnFirstOffset: OptionalLong\[6\]"],
+    }.get(path.suffix, [])
+    found = re.findall("|".join(dict.fromkeys(expected)), said) if expected else []
+    if len(found) < len(expected) or "isvalid: false" in said:
+        return f"failed: {said[-300:]}"
+    return "passed"
 
 
 def judge_dump(said: str, path: Path) -> str:
