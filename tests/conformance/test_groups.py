@@ -11,6 +11,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.support import group_member
 from tests.support.clients import create_topic
@@ -87,11 +88,14 @@ def wait_until(members: list[Member], condition: Callable[[], bool], what: str) 
             member.listen(0.05)
 
 
-def share_all(members: list[Member]) -> Callable[[], bool]:
+def share_all(members: list[Member], *counts: int) -> Callable[[], bool]:
+    """They have, in equal parts, all partitions of one topic, or of topics with so many partitions each."""
+    everything = sorted(partition for count in counts or (PARTITIONS,) for partition in range(count))
+
     def condition() -> bool:
         parts = [member.assigned for member in members]
         given = sorted(partition for part in parts for partition in part)
-        return given == list(range(PARTITIONS)) and len({len(part) for part in parts}) == 1
+        return given == everything and len({len(part) for part in parts}) == 1
 
     return condition
 
@@ -138,6 +142,38 @@ def test_three_share_one_leaves_one_is_killed(
 
 def consumed_by(members: list[Member]) -> set[Place]:
     return {place for member in members for place in member.consumed}
+
+
+@pytest.mark.parametrize("leads", CLIENTS)
+def test_a_raised_partition_count_is_shared_out(
+    address: str, join: Callable[[str, str, str], Member], leads: str
+) -> None:
+    topic = create_topic(address, f"raised-{leads}", PARTITIONS)
+    two = led_by(leads, join, topic)
+    raised = PARTITIONS + 2
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_partitions([NewPartitions(topic, raised)])[topic].result(WITHIN_S)
+    wait_until(two, share_all(two, raised), "the new partitions are shared out")
+
+
+@pytest.mark.parametrize("leads", CLIENTS)
+def test_a_new_topic_that_fits_the_pattern_is_shared_out(
+    address: str, join: Callable[[str, str, str], Member], leads: str
+) -> None:
+    create_topic(address, f"fits-{leads}-1", PARTITIONS)
+    two = led_by(leads, join, f"^fits-{leads}-.*")
+    create_topic(address, f"fits-{leads}-2", 2)
+    wait_until(two, share_all(two, PARTITIONS, 2), "the new topic is shared out")
+
+
+def led_by(leads: str, join: Callable[[str, str, str], Member], topic: str) -> list[Member]:
+    """A member of that client, and another one who came later, in a group of two."""
+    other = CLIENTS[(CLIENTS.index(leads) + 1) % len(CLIENTS)]
+    leader = join(leads, f"group-of-{topic.lstrip('^')}", topic)
+    wait_until([leader], share_all([leader]), "the first has everything")
+    two = [leader, join(other, f"group-of-{topic.lstrip('^')}", topic)]
+    wait_until(two, share_all(two), "two share the partitions")
+    return two
 
 
 def test_a_group_lives_on_when_the_broker_is_killed(broker: BrokerProcess, tmp_path: Path) -> None:
