@@ -71,6 +71,7 @@ class Log:
         self._unflushed_since_ms = now_ms  # no unflushed record is older
         self._failure: StorageError | None = None
         self._closed = False
+        self.is_whole = False  # closed, with nothing left to check
         # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
         self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
@@ -262,7 +263,7 @@ class Log:
         """Force `segments`, the epochs and the names of files to disk."""
         try:
             for segment in segments:
-                segment.sync()
+                self._sync_segment(segment)
             self._names_dirty |= self.epochs.save()
             if self._names_dirty:
                 self._names_dirty = False
@@ -271,7 +272,18 @@ class Log:
             # Anything else (no room for the epochs, no descriptor left) may go better another time.
             if error.operation == "fsync":
                 self._failure = error
+            elif self._closed:
+                # Deleted while this thread was at it: its files have other names, or none.
+                raise self._refusal() from error
             raise
+
+    def _sync_segment(self, segment: Segment) -> None:
+        try:
+            segment.sync()
+        except DiskError as error:
+            # In a thread: meanwhile it may have gone.
+            if error.operation == "fsync" or not segment.is_retired:
+                raise
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -301,6 +313,12 @@ class Log:
                 self._keep_warm(segment)
             return FileRange(segment.file, position, max(min(end - position, wanted), 0), self._disk)
         return FileRange(self._active.file, self._active.size, 0, self._disk)
+
+    def mark_damage(self, path: Path, position: int, size: int, why: str) -> None:
+        """Take note of what somebody who read the file found: these bytes of it are refused from now on."""
+        for segment in self._segments:
+            if segment.path(LOG_SUFFIX) == path:
+                segment.mark(position, why, position + size)
 
     def load_indexes(self) -> None:
         """Open the indexes of every segment, so that those that do not fit are built again now and not when needed."""
@@ -572,6 +590,7 @@ class Log:
                 )
                 self._names_dirty = True
             self.flush()
+            self.is_whole = True
         finally:
             self._closed = True
             self._release()
@@ -581,10 +600,11 @@ class Log:
         self._failure = self._failure or error
         self._release()
 
-    def set_aside(self) -> None:
+    def set_aside(self, *, durable: bool = True) -> None:
         """Close without saving and move the directory out of its name's way, to NAME.N-delete.
 
-        That takes no time, whatever its size. A name that is too long with it loses its end.
+        That takes no time, whatever its size. A name that is too long with it loses its end. Not `durable`: the caller
+        forces the names to disk.
         """
         self._closed = True
         self._release()
@@ -594,7 +614,8 @@ class Log:
         while self._disk.exists(target := _aside(self.directory, number)):
             number += 1
         self._disk.rename(self.directory, target)
-        self._disk.fsync_dir(target.parent)
+        if durable:
+            self._disk.fsync_dir(target.parent)
         self.directory = target
 
     def delete(self) -> None:

@@ -61,9 +61,27 @@ class Segment:
     """The files of one segment. Only the newest of a log is appended to."""
 
     __slots__ = (
-        "_disk", "_entry_position", "_file", "_first_timestamp", "_index_need_bytes", "_index_write_due", "_last",
-        "_extension", "_max_offset", "_max_timestamp", "_offsets", "_sealed", "_synced", "_times", "aborted", "base_offset", "created_ms",
-        "damages", "directory", "next_offset", "size",
+        "_disk",
+        "_entry_position",
+        "_extension",
+        "_file",
+        "_first_timestamp",
+        "_index_need_bytes",
+        "_index_write_due",
+        "_last",
+        "_max_offset",
+        "_max_timestamp",
+        "_offsets",
+        "_sealed",
+        "_synced",
+        "_times",
+        "aborted",
+        "base_offset",
+        "created_ms",
+        "damages",
+        "directory",
+        "next_offset",
+        "size",
     )  # fmt: skip
 
     def __init__(
@@ -192,6 +210,11 @@ class Segment:
         self._write_indexes()
         self.aborted.trim()
         self._sealed = True
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it is none of the log's any more."""
+        return self._extension == DELETED_SUFFIX
 
     @property
     def is_sealed(self) -> bool:
@@ -354,6 +377,8 @@ class Segment:
         damage = Damage(self.path(LOG_SUFFIX), position, end, why)
         others = (each for each in self.damages if not position <= each.position < end)
         self.damages = tuple(sorted((*others, damage), key=_POSITION))
+        if self._last is not None and position <= self._last[0] < end:
+            self._last = None
         return damage
 
     @property

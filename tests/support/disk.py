@@ -52,20 +52,28 @@ class FaultyDisk(Disk):
         """Let so many more steps happen."""
         self._limit = self.steps + steps
 
+    def keep_going(self) -> None:
+        """Take back what `stop_after` said."""
+        self._limit = None
+
     def kill(self) -> None:
         """The process died: what it wrote is there, synced or not."""
         self._restart()
 
     def lose(self, seed: int) -> None:
         """The power went: of what was not synced, anything may be there."""
-        chance = random.Random(seed)
-        contents = {path: _after_power_cut(path, node, chance) for path, node in self._names(chance).items()}
+        contents = self.after_power_cut(seed)
         for path in self._live:
             path.unlink(missing_ok=True)
         for path, content in contents.items():
             if path.parent.exists():
                 path.write_bytes(content)
         self._restart()
+
+    def after_power_cut(self, seed: int) -> dict[Path, bytes]:
+        """What a power cut at this moment could leave, by path."""
+        chance = random.Random(seed)
+        return {path: _after_power_cut(path, node, chance) for path, node in self._names(chance).items()}
 
     def _names(self, chance: random.Random) -> dict[Path, _Node]:
         """What is called what: renames and creations that no fsync of the directory covered may be undone."""

@@ -1,0 +1,18 @@
+"""The log on a faulty disk, thousands of times. A failure names its seed, which does it again."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import torn_log
+
+HUNDRED = 100
+
+
+@pytest.mark.parametrize("first", range(1_000, 6_000, HUNDRED))
+def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + HUNDRED):
+        try:
+            torn_log.run(tmp_path / str(seed), seed)
+        except Exception as error:
+            raise AssertionError(f"tests.support.torn_log.run(directory, seed={seed})") from error
