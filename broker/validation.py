@@ -73,7 +73,7 @@ def rules_of(config: TopicConfig) -> Rules | None:
     rules = Rules(
         compression=_COMPRESSIONS.get(config.compression_type),
         level=_level(config),
-        requires_keys="compact" in getattr(config, "cleanup_policy", ()),
+        requires_keys=config.is_compacted,
         before_max_ms=LONG_MAX if append_time else config.message_timestamp_before_max_ms,
     )
     return None if rules == NO_RULES else rules

@@ -180,3 +180,10 @@ async def test_a_batch_sent_again_is_known_also_where_it_is_rewritten(raw: Raw) 
     await raw.create_topic("packed", compression_type="lz4")
     sent = batch_of(b"a", b"b", producer_id=0, producer_epoch=0, base_sequence=0)
     assert [(await raw.produce("packed", sent)).base_offset for _ in range(2)] == [0, 0]
+
+
+async def test_a_compacted_topic_takes_no_record_without_a_key(raw: Raw) -> None:
+    assert (await raw.create_topic("kept", cleanup_policy="compact")).error_code == 0
+    answer = await raw.produce("kept", batch_of(b"a", b"b"))
+    assert (answer.error_code, [each.batch_index for each in answer.record_errors]) == (87, [0, 1])
+    assert (await raw.produce("kept", bytes(batch_at(0, 0)))).error_code == 0
