@@ -13,20 +13,22 @@ ID = b"\x07" * 16
 
 
 def state(metadata: Metadata) -> tuple[object, ...]:
-    return metadata.cluster_id, metadata.leader_epoch, dict(metadata.topics)
+    return metadata.cluster_id, metadata.leader_epoch, dict(metadata.topics), dict(metadata.broker_configs)
 
 
 def change(metadata: Metadata, step: int) -> None:
     """One of many changes, told apart by their number."""
-    match step % 4:
+    match step % 5:
         case 0:
             metadata.put_topic(TopicRecord(f"t{step}", ID, step + 1, {"segment.ms": str(step)}))
         case 1:
             metadata.raise_leader_epoch()
         case 2:
             metadata.put_topic(TopicRecord("often", ID, step, {}))
+        case 3:
+            metadata.put_broker_configs("" if step % 3 else "1", {"message.max.bytes": str(step)} if step % 4 else {})
         case _:
-            metadata.delete_topic(f"t{step - 3}")
+            metadata.delete_topic(f"t{step - 4}")
 
 
 def test_a_restart_knows_all(tmp_path: Path) -> None:
@@ -37,8 +39,8 @@ def test_a_restart_knows_all(tmp_path: Path) -> None:
     first.close()
     again = Metadata(tmp_path)
     assert state(again) == state(first)
-    assert again.leader_epoch == 3
-    assert again.topics["often"].partitions == 6
+    assert again.leader_epoch == 2
+    assert again.topics["often"].partitions == 7
     again.close()
 
 
