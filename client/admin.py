@@ -252,7 +252,7 @@ class Admin:
                 question = DescribeGroupsRequest(groups=[coordinator.group_id])
                 answer = await coordinator.ask(question, DescribeGroupsResponse)
                 coordinator.refuse(answer.groups[0].error_code, "the description")
-                return group_description(answer.groups[0])
+                return group_description(answer.groups[0], coordinator.node)
 
             described[group_id] = await cluster.until_done(ask)
         return described

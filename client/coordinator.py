@@ -32,6 +32,7 @@ from ..protocol.schema import Message
 from .cluster import COORDINATION, Cluster
 from .connection import Connection
 from .errors import CommitFailed, ConnectionLost, RequestTimedOut
+from .metadata import Node
 from .record import OffsetAndMetadata, TopicPartition
 
 R = TypeVar("R", bound=Message)
@@ -65,6 +66,11 @@ class Coordinator:
         self.cluster = cluster
         self.group_id = group_id
         self._node_id: int | None = None
+
+    @property
+    def node(self) -> Node | None:
+        """The broker that was asked last; None before, or where it is not known any more."""
+        return None if self._node_id is None else self.cluster.view.nodes.get(self._node_id)
 
     async def connection(self) -> Connection:
         """An open connection to the coordinator, as far as is known. Raises KafkaError, retriable while there is

@@ -160,13 +160,14 @@ class GroupMember:
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A classic group: `state` is Kafka's word (Stable, Empty, PreparingRebalance, ...), `protocol` the strategy in
-    use."""
+    use, `coordinator` the broker that answered."""
 
     group_id: str
     state: str
     protocol_type: str
     protocol: str
     members: tuple[GroupMember, ...] = ()
+    coordinator: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +235,11 @@ def config_entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
     )
 
 
-def group_description(group: DescribedGroup) -> GroupDescription:
+def group_description(group: DescribedGroup, coordinator: Node | None) -> GroupDescription:
     members = tuple(_member(member) for member in group.members)
-    return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
+    )
 
 
 def group_rebalance(each: HistoricRebalance) -> GroupRebalance:

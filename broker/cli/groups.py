@@ -1,11 +1,11 @@
 """`odradek groups`: list, describe, explain, delete, delete-offsets; reset-offsets is in reset_offsets.py."""
 
-from datetime import datetime
 from typing import Any
 
 import click
 
 from .connect import PATIENCE_MS, bootstrap_option, run
+from .explaining import show
 from .output import Rows, json_option
 from .places import places_of, places_option
 from .reset_offsets import reset_offsets
@@ -14,8 +14,7 @@ _OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "mem
 _MEMBER = ("group", "state", "strategy", "member", "instance", "client", "host", "partitions")
 
 
-_STATE = ("group", "state", "strategy", "protocol_type", "members")
-_REBALANCE = ("began", "took_ms", "joins_ms", "assignment_ms", "ending", "generation", "members", "waited_for", "why")
+_STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members")
 
 
 @click.group(short_help="Look at consumer groups, reset their offsets, delete them.")
@@ -99,30 +98,7 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
         async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
             return await admin.explain_group(group)
 
-    with Rows(_REBALANCE, as_json) as rows:
-        for each in run(work()):
-            rows.add(_as_object(each) if as_json else _as_row(each))
-
-
-def _as_row(each: Any) -> dict[str, Any]:
-    """A rebalance in one line, the causes at its end."""
-    return {
-        "began": datetime.fromtimestamp(each.began_ms / 1000).astimezone().isoformat(" ", "milliseconds"),
-        "took_ms": None if each.ended_ms is None else max(each.ended_ms - each.began_ms, 0),
-        "joins_ms": each.joins_ms,
-        "assignment_ms": each.assignment_ms,
-        "ending": each.ending,
-        "generation": each.generation if each.generation >= 0 else None,
-        "members": each.members,
-        "waited_for": [f"{wait.member_id} {wait.waited_ms} ms {wait.fate}" for wait in each.waited] or None,
-        "why": "; ".join([cause.text for cause in each.causes] + [f"{each.more_causes} more"] * bool(each.more_causes)),
-    }
-
-
-def _as_object(each: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(each)
+    show(run(work()), as_json)
 
 
 @command.command(short_help="Delete groups that have no members.")
@@ -176,6 +152,7 @@ async def _state(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[st
     return [
         {
             "group": name,
+            "coordinator": str(group.coordinator),
             "state": group.state,
             "strategy": group.protocol,
             "protocol_type": group.protocol_type,

@@ -122,7 +122,8 @@ def test_a_live_group_is_refused_what_would_pull_the_rug_and_explains_itself(bro
         try:
             assert run.stdout is not None
             run.stdout.readline()
-            assert printed(broker, "groups", "describe", "live", "--state")[0].split("\t")[:2] == ["live", "Stable"]
+            state = printed(broker, "groups", "describe", "live", "--state")[0].split("\t")
+            assert state[:3] == ["live", f"broker 1 at {broker}", "Stable"]
             assert "NON_EMPTY_GROUP" in refused(broker, "groups", "delete", "live")
             assert "stop its consumers" in refused(
                 broker, "groups", "reset-offsets", "live", "--topic", numbers, "--to-latest", "--execute"
