@@ -16,27 +16,31 @@ from dataclasses import replace
 from functools import partial
 
 from ..protocol.errors import DecodeError, KafkaError
+from ..storage.errors import StorageError
 from ..storage.files import DISK, Disk
 from .admission import Admission
+from .cleaning import Cleaner
 from .clock import Clock
 from .config import BrokerConfig, Dynamic, Endpoint
 from .connection import Connection, Limits
 from .conversion import Conversions
 from .creation import Creation
-from .data_dir import DataDir, StartError
+from .data_dir import StartError
 from .dispatch import Dispatcher, RequestContext
 from .durability import at_risk
 from .fetch_sessions import FetchSessions
 from .flushing import Flusher
 from .groups.coordinator import GroupCoordinator
 from .housekeeping import Housekeeping
+from .log_dirs import LogDirs
 from .metadata import Metadata, UnknownMetadata
 from .offsets_log import OffsetsLog
+from .partition import Partition
 from .processor import Processor
 from .purgatory import Purgatory
 from .settings import ConfigError
 from .timers import Timers
-from .topics import TRANSACTIONS_TOPIC, Topic, Topics
+from .topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 from .transactions.coordinator import TransactionCoordinator
 from .txn_markers import write_marker
 
@@ -73,9 +77,10 @@ class Broker:
         self.topics: Topics
         self.groups: GroupCoordinator
         self.housekeeping: Housekeeping
+        self.cleaner: Cleaner
         self.transactions: TransactionCoordinator
         # Set while it runs: from the lock on the directory to its release.
-        self._data_dir: DataDir | None = None
+        self._data_dir: LogDirs | None = None
         # Invariant: without it nothing of what the start found in the directory may be said to be whole.
         self._loaded = False
         self._stopping: asyncio.Future[None] | None = None
@@ -131,14 +136,20 @@ class Broker:
             count, segment_bytes = config.transaction_state_log_num_partitions, config.transaction_state_log_segment_bytes
         else:
             count, segment_bytes = config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes
-        return self.topics.begin(name, count, {"segment.bytes": str(segment_bytes)})
+        return self.topics.begin(name, count, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)})
 
     def delete_topic(self, topic: Topic) -> None:
-        """Gone at once; its files are removed in a thread."""
-        self.topics.delete(topic)
+        """Gone at once; its files are removed in a thread, after their delay."""
+        self.topics.delete(topic, lambda logs: self.housekeeping.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
-        for partition in topic.partitions:
-            self._in_background(partition.log.delete, f"files of deleted topic {topic.name} stay in place")
+        self.cleaner.forget(topic)
+
+    def _let_go(self, partition: Partition) -> None:
+        """One of the broker's own partitions is offline: nobody is coordinated by what it holds."""
+        if partition.topic == OFFSETS_TOPIC:
+            self.groups.unload(partition.index)
+        elif partition.topic == TRANSACTIONS_TOPIC:
+            self.transactions.unload(partition.index)
 
     def alter_config(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
         """Gives this broker (its number), or every one of the cluster (""), these dynamic configs and no others: acted
@@ -179,6 +190,8 @@ class Broker:
             error = None if running.cancelled() else running.exception()
             if error is not None:
                 _log.error("%s: %s", failed, error)
+            if isinstance(error, StorageError):
+                self.topics.note_failure(error)
 
         running.add_done_callback(done)
 
@@ -190,7 +203,7 @@ class Broker:
             raise StartError("this broker is running already")
         self._advertised = self.config.advertised
         self.fetch_sessions.clear()
-        self._data_dir = DataDir.open(self.config.data_dir, self.node_id, self.disk)
+        self._data_dir = LogDirs.open(self.config, self.disk)
         try:
             self._load(self._data_dir)
             await self._listen()
@@ -198,35 +211,42 @@ class Broker:
             await self.stop()
             raise
 
-    def _load(self, data_dir: DataDir) -> None:
+    def _load(self, data_dir: LogDirs) -> None:
         """Reads what the directory holds. StartError where it cannot be used."""
         try:
             self.metadata = self._open_metadata(data_dir)
             self.config.alter(*self._altered())
             self.topics = Topics(
-                self.config, data_dir.path, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
+                self.config, data_dir, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
             )
-            self.topics.open_all(data_dir.clean)
+            leftovers = self.topics.open_all()
             self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
             self.groups.start()
             self.transactions = self._open_transactions()
             self.transactions.start()
             self.housekeeping = Housekeeping(self, self._in_background)
             self.housekeeping.start()
+            self.cleaner = Cleaner(self, self._in_background)
+            self.cleaner.start()
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
-            raise StartError(f"data directory {data_dir.path} cannot be used: {error}") from error
+            raise StartError(f"data directory {data_dir.metadata.path} cannot be used: {error}") from error
         self._loaded = True
+        loop = asyncio.get_running_loop()
+        # At a turn of its own: a coordinator may be in the middle of the append that failed.
+        self.topics.on_offline = partial(loop.call_soon, self._let_go)
+        self.housekeeping.remove_leftovers(leftovers)
         _log.info("%s", at_risk(self.config, [each.record.configs for each in self.topics.all()]))
         self._arm_checkpoint()
 
-    def _open_metadata(self, data_dir: DataDir) -> Metadata:
+    def _open_metadata(self, dirs: LogDirs) -> Metadata:
+        data_dir = dirs.metadata
         metadata = Metadata(data_dir.path, self.disk)
         if not metadata.cluster_id:
             metadata.set_cluster_id(data_dir.meta.cluster_id)
         if metadata.cluster_id != data_dir.meta.cluster_id:
             whose = f"its metadata are of cluster {metadata.cluster_id}, meta.properties of {data_dir.meta.cluster_id}"
             raise StartError(f"data directory {data_dir.path} cannot be used: {whose}")
-        if not data_dir.clean and metadata.topics:
+        if not dirs.is_clean and metadata.topics:
             metadata.raise_leader_epoch()
         return metadata
 
@@ -291,10 +311,10 @@ class Broker:
             self._stopping = asyncio.ensure_future(self._stop(self._data_dir))
         await asyncio.shield(self._stopping)
 
-    async def _stop(self, data_dir: DataDir) -> None:
+    async def _stop(self, data_dir: LogDirs) -> None:
         try:
             await self._stop_serving()
-            await self._close_data(data_dir)
+            await self._close_data()
         finally:
             data_dir.close()
             self._data_dir = self._stopping = None
@@ -321,15 +341,15 @@ class Broker:
         self._servers.clear()
         self._processors.clear()
 
-    async def _close_data(self, data_dir: DataDir) -> None:
+    async def _close_data(self) -> None:
         """What is on its way to disk gets there; logs and metadata are closed.
 
-        The clean-stop marker is written only if all of it went well and in time.
+        A directory's clean-stop marker is written only if all in it went well and in time.
         """
         if not self._loaded:
             return
-        work = [*self._at_work, asyncio.ensure_future(self.flusher.stop())]
-        closing = asyncio.ensure_future(self._close_logs(work, data_dir))
+        work = [*self._at_work, asyncio.ensure_future(self.flusher.stop()), asyncio.ensure_future(self.cleaner.stop())]
+        closing = asyncio.ensure_future(self._close_logs(work))
         done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
         if not done:
             _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
@@ -338,11 +358,15 @@ class Broker:
             _log.error("not all logs could be closed (%s): the next start will check their tails", error)
         self.metadata.close()
 
-    async def _close_logs(self, at_work: "list[asyncio.Future[None]]", data_dir: DataDir) -> None:
+    async def _close_logs(self, at_work: "list[asyncio.Future[None]]") -> None:
         await asyncio.wait(at_work)
-        await asyncio.gather(*map(_in_thread, self.topics.closers(CLOSING_THREADS)))
+        closers = map(_in_thread, self.topics.closers(CLOSING_THREADS))
+        results = await asyncio.gather(*closers, return_exceptions=True)
         self.topics.checkpoint()()
-        data_dir.mark_clean()
+        self.topics.mark_clean()
+        for error in results:
+            if error is not None:
+                raise error
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:

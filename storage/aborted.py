@@ -78,6 +78,11 @@ class AbortedIndex:
         return self._count
 
     @property
+    def size_bytes(self) -> int:
+        """How much of the file is entries."""
+        return self._count * ENTRY_BYTES
+
+    @property
     def is_dirty(self) -> bool:
         """Whether sync() has something to do."""
         return self._is_dirty

@@ -18,13 +18,12 @@ Plain functions on files, for another process: the log itself is neither open no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..protocol.records.batch import BatchHeader, check_crc, read_header
+from ..protocol.records.batch import BatchHeader, check_crc, decode_batch, read_header
 from ..protocol.records.control import ControlType, control_type
-from ..protocol.records.batch import decode_batch
 from ..protocol.records.errors import RecordError
 from ..protocol.records.filter import Part, body_of, emptied, iter_parts, with_parts
 from . import walk
@@ -72,6 +71,7 @@ class Cleaned:
     base_offset: int
     sources: int
     size: int
+    aborted_bytes: int = 0  # of its .txnindex
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class Compaction:
             raise
         target.release()
         self.stats.bytes_written += target.size
-        return Cleaned(base_offset, len(group), target.size)
+        return Cleaned(base_offset, len(group), target.size, target.aborted.size_bytes)
 
     def _fill(self, target: Segment, group: list[Source]) -> bool:
         """Write what stays of a group; whether that is anything else than what there was."""

@@ -58,12 +58,13 @@ class OffsetMap:
         first = first or 1
         slots, table = self._slots, self._first
         slot = first % slots
-        if (there := table[slot]) and (there != first or self._second[slot] != second):
+        there = table[slot]
+        if there and (there != first or self._second[slot] != second):
             # The number of places is prime: steps of any width come by all of them.
             step = 1 + second % (slots - 1)
-            slot = (slot + step) % slots
-            while (there := table[slot]) and (there != first or self._second[slot] != second):
+            while there and (there != first or self._second[slot] != second):
                 slot = (slot + step) % slots
+                there = table[slot]
         return slot, first, second
 
 

@@ -13,12 +13,24 @@ exactly the segments from its base offset up to where it ends.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import walk
+from .aborted import ABORTED_SUFFIX
 from .errors import CorruptBatch
 from .files import DISK, Disk
-from .aborted import ABORTED_SUFFIX
-from .segment import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, segment_name
+from .segment import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    segment_name,
+)
+
+if TYPE_CHECKING:
+    from .log import Log
 
 SWAP_SUFFIX = ".swap"
 # The order in which names change. Both indexes are always there: as long as the first of them is a .swap, whatever
@@ -37,11 +49,31 @@ def finish(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
     _rename(directory, base_offset, SWAP_SUFFIX, "", disk)
 
 
+def install(
+    log: Log, old: tuple[Segment, ...], base_offset: int, size: int, aborted_bytes: int, now_ms: int, disk: Disk = DISK
+) -> None:
+    """Let `log` have it in the place of `old`: `size` bytes of records, `aborted_bytes` of aborted transactions.
+
+    On the log's own thread; the names are durable after an fsync of the directory, the next flush at the latest.
+    """
+    new = Segment(log.directory, base_offset, size, now_ms, disk)
+    new.aborted.found(aborted_bytes)
+    log.replace_segments(old, new, lambda: finish(log.directory, base_offset, disk))
+
+
 def abandon(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
     """Remove it, whatever it is called: the log has changed meanwhile."""
     for extension in (SWAP_SUFFIX, CLEANED_SUFFIX):
         for suffix in SEGMENT_SUFFIXES:
             disk.unlink(_path(directory, base_offset, suffix + extension))
+
+
+def tidy(directory: Path, disk: Disk = DISK) -> None:
+    """Remove what a cleaning that came to no end has left; nothing where the directory has gone."""
+    if disk.exists(directory):
+        for name in disk.sizes(directory):
+            if name.endswith(CLEANED_SUFFIX):
+                disk.unlink(directory / name)
 
 
 def recover(directory: Path, disk: Disk = DISK) -> list[Path]:

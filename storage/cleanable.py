@@ -1,0 +1,99 @@
+"""What of a log could be cleaned, and whether it is time: Kafka's rules (LogCleanerManager).
+
+The clean part is what an earlier cleaning has come to, the dirty part what follows it up to the first segment that must
+stay: the active one, the one with the last stable offset (what an open transaction wrote is not decided yet), one with
+a record younger than min.compaction.lag.ms. A log is cleaned when its dirty part is more than
+min.cleanable.dirty.ratio of both, or when a record has waited for max.compaction.lag.ms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .compaction import Job, Source
+from .config import NEVER
+from .log import Log
+from .producers import NONE
+from .segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningRules:
+    """A topic's configs of compaction."""
+
+    min_dirty_ratio: float = 0.5
+    min_lag_ms: int = 0
+    max_lag_ms: int = NEVER
+    delete_retention_ms: int = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """A log as the cleaner sees it; `segments` are those that it may write anew."""
+
+    segments: tuple[Segment, ...]
+    first_dirty_offset: int
+    end_offset: int  # where the segment begins that must stay
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The share of bytes that no cleaning has seen."""
+        return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
+
+    def is_due(self, rules: CleaningRules) -> bool:
+        """Whether it is time."""
+        return self.dirty_bytes > 0 and (self.is_overdue or self.dirty_ratio > rules.min_dirty_ratio)
+
+
+def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: CleaningRules, now_ms: int) -> Cleanable:
+    """Return what could be cleaned of `log`, whose last cleaning came up to offset `clean_up_to` (None: never one)."""
+    segments = log.segments
+    start = log.log_start_offset
+    first_dirty = start if clean_up_to is None or not start <= clean_up_to <= log.log_end_offset else clean_up_to
+    count = 0
+    while count < len(segments) - 1 and segments[count + 1].base_offset <= stable_offset:
+        is_dirty = segments[count + 1].base_offset > first_dirty
+        if is_dirty and rules.min_lag_ms > 0 and segments[count].max_timestamp[0] > now_ms - rules.min_lag_ms:
+            break
+        count += 1
+    end_offset = segments[count].base_offset
+    clean = sum(each.size for each in segments[:count] if each.base_offset < first_dirty)
+    dirty = [each for each in segments[:count] if each.base_offset >= first_dirty]
+    overdue = rules.max_lag_ms < NEVER and any(_first_ms(each) < now_ms - rules.max_lag_ms for each in dirty)
+    first_dirty = min(first_dirty, end_offset)
+    return Cleanable(segments[:count], first_dirty, end_offset, clean, sum(each.size for each in dirty), overdue)
+
+
+def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe_buffer_bytes: int) -> Job:
+    """Return the job that cleans what was found. The log may be appended to meanwhile."""
+    config = log.config
+    ends = (*(each.base_offset for each in found.segments[1:]), found.end_offset)
+    producers = list(log.producers.items())
+    return Job(
+        directory=log.directory,
+        sources=tuple(Source(each.base_offset, end, each.size) for each, end in zip(found.segments, ends, strict=True)),
+        first_dirty_offset=found.first_dirty_offset,
+        now_ms=now_ms,
+        delete_retention_ms=rules.delete_retention_ms,
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        dedupe_buffer_bytes=dedupe_buffer_bytes,
+        aborted_bytes=tuple((each.base_offset, each.aborted.size_bytes) for each in log.segments if len(each.aborted)),
+        last_offsets=tuple((number, each.batches[-1].last_offset) for number, each in producers if each.batches),
+        last_epochs=tuple((number, each.epoch) for number, each in producers if not each.batches),
+    )
+
+
+def _first_ms(segment: Segment) -> int:
+    """The largest timestamp of a segment's first batch, as Kafka takes it; NEVER where it has none."""
+    timestamp_ms = NONE
+    for _, header in segment.sound_headers():
+        timestamp_ms = header.max_timestamp
+        break
+    if not segment.is_dirty:
+        segment.release()
+    return timestamp_ms if timestamp_ms >= 0 else NEVER

@@ -1,0 +1,105 @@
+"""The process that cleans: `python -m odradek.storage.compaction_worker`, started by the broker beside its loop.
+
+Decoding records holds Python's lock, so in a thread it would hold up the broker; here it does not, and the process is
+nice to it. A line of JSON in is a job, lines out are its groups, each once its files are on disk, then its end:
+
+    in    {"job": {...}, "bytes_per_second": 1e9}
+    out   {"group": [base offset, segments, size, bytes of .txnindex]} ...
+          {"end": offset, "stats": {...}}  or  {"error": "what went wrong"}
+
+The end of its input ends it at once, whatever it is doing: a broker that was killed leaves no writer behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TextIO
+
+from .compaction import Compaction, Job, Source
+from .errors import StorageError
+
+NICENESS = 10
+# A throttled cleaner looks up this often at least: no sleep is longer.
+MAX_SLEEP_S = 1.0
+
+
+class Throttle:
+    """A `Pace` that lets so many bytes a second pass; what was not used is not saved up for more than a moment."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._free_at = clock()  # when all that has passed may have passed
+
+    def __call__(self, count: int) -> None:
+        self._free_at = max(self._free_at, self._clock()) + count / self._rate
+        while (wait := self._free_at - self._clock()) > 0:
+            self._sleep(min(wait, MAX_SLEEP_S))
+
+
+def job_to_json(job: Job, bytes_per_second: float) -> str:
+    """Return the line that asks for a job."""
+    return json.dumps({"job": {**asdict(job), "directory": str(job.directory)}, "bytes_per_second": bytes_per_second})
+
+
+def job_from_json(line: str) -> tuple[Job, float]:
+    """Return the job, and how many bytes a second it may read and write."""
+    asked: dict[str, Any] = json.loads(line)
+    fields: dict[str, Any] = asked["job"]
+    fields["directory"] = Path(fields["directory"])
+    fields["sources"] = tuple(Source(*each) for each in fields["sources"])
+    for name in ("aborted_bytes", "last_offsets", "last_epochs"):
+        fields[name] = tuple(tuple(each) for each in fields[name])
+    return Job(**fields), float(asked["bytes_per_second"])
+
+
+def run(line: str, out: TextIO) -> None:
+    """Do one job."""
+
+    def say(**what: object) -> None:
+        out.write(json.dumps(what) + "\n")
+        out.flush()
+
+    try:
+        job, bytes_per_second = job_from_json(line)
+        compaction = Compaction(job, Throttle(bytes_per_second))
+        for group in compaction.run():
+            say(group=astuple(group))
+        say(end=compaction.end_offset, stats=asdict(compaction.stats))
+    except (StorageError, MemoryError) as error:
+        say(error=str(error) or type(error).__name__)
+
+
+def main() -> None:
+    """Take jobs until the input ends."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    jobs: SimpleQueue[str] = SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            jobs.put(line)
+        os._exit(0)
+
+    Thread(target=listen, daemon=True).start()
+    while True:
+        run(jobs.get(), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

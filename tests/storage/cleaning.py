@@ -1,0 +1,42 @@
+"""Cleaning a log at once, in this process: what the broker does with another one and beside its loop."""
+
+from __future__ import annotations
+
+from odradek.storage import swap
+from odradek.storage.cleanable import CleaningRules, cleanable, job_of
+from odradek.storage.compaction import Compaction
+from odradek.storage.files import DISK, Disk
+from odradek.storage.log import Log
+
+RULES = CleaningRules(min_dirty_ratio=0, delete_retention_ms=1000)
+BUFFER_BYTES = 1 << 20
+
+
+def clean(
+    log: Log,
+    clean_up_to: int | None = None,
+    *,
+    now_ms: int = 0,
+    rules: CleaningRules = RULES,
+    stable_offset: int | None = None,
+    buffer_bytes: int = BUFFER_BYTES,
+    disk: Disk = DISK,
+) -> int:
+    """Clean all that can be; return up to where the log is clean."""
+    undecided = log.producers.first_undecided_offset()
+    stable = log.log_end_offset if undecided is None else undecided
+    stable = stable if stable_offset is None else min(stable, stable_offset)
+    found = cleanable(log, clean_up_to, stable, rules, now_ms)
+    if not found.segments:
+        return found.first_dirty_offset
+    run = Compaction(job_of(log, found, rules, now_ms, buffer_bytes), disk=disk)
+    segments = {each.base_offset: at for at, each in enumerate(found.segments)}
+    for group in run.run():
+        if group.size < 0:
+            continue
+        at = segments[group.base_offset]
+        swap.prepare(log.directory, group.base_offset, disk)
+        old = found.segments[at : at + group.sources]
+        swap.install(log, old, group.base_offset, group.size, group.aborted_bytes, now_ms, disk)
+        disk.fsync_dir(log.directory)
+    return run.end_offset
