@@ -1,5 +1,6 @@
 """The timeline of a group's rebalances, as a terminal shows it."""
 
+import re
 import sys
 
 import pytest
