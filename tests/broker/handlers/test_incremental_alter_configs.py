@@ -1,0 +1,379 @@
+"""IncrementalAlterConfigs and AlterConfigs: taken over whole or not at all, acted on at once, kept across restarts."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.config import SETTINGS
+from odradek.broker.config_resources import Change, Operation, TopicResource, alter
+from odradek.broker.topic_config import TOPIC_SETTINGS, TopicConfig
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages import alter_configs as old
+from odradek.protocol.messages import incremental_alter_configs as new
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.tests.support.raw import Raw, batch_of
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC, DEFAULT = range(1, 6)
+
+
+async def change(
+    raw: Raw, *changes: tuple[str, int, str | None], kind: int = TOPIC, name: str = "t", **fields: Any
+) -> int:
+    """The error code for the one resource."""
+    version = fields.pop("version", 1)
+    configs = [new.AlterableConfig(*each) for each in changes]
+    request = new.IncrementalAlterConfigsRequest([new.AlterConfigsResource(kind, name, configs)], **fields)
+    (response,) = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request)).responses
+    assert (response.resource_type, response.resource_name) == (kind, name)
+    assert bool(response.error_message) == bool(response.error_code)
+    return response.error_code
+
+
+async def replace_all(raw: Raw, *configs: tuple[str, str | None], kind: int = TOPIC, name: str = "t") -> int:
+    resource = old.AlterConfigsResource(kind, name, [old.AlterableConfig(*each) for each in configs])
+    return (await raw.ask(ApiKey.ALTER_CONFIGS, 2, old.AlterConfigsRequest([resource]))).responses[0].error_code
+
+
+async def described(raw: Raw, name: str, *keys: str, kind: int = TOPIC) -> dict[str, Any]:
+    asked = DescribeConfigsResource(kind, name, list(keys) or None)
+    request = DescribeConfigsRequest([asked], include_synonyms=True, include_documentation=True)
+    (result,) = (await raw.ask(ApiKey.DESCRIBE_CONFIGS, 4, request)).results
+    assert result.error_code == 0
+    return {each.name: each for each in result.configs}
+
+
+async def value(raw: Raw, key: str, name: str = "t", kind: int = TOPIC) -> tuple[str | None, int]:
+    """A config's value and source."""
+    entry = (await described(raw, name, key, kind=kind))[key]
+    return entry.value, entry.config_source
+
+
+# Topics.
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_topics_config_is_acted_on_when_it_is_answered(raw: Raw, version: int) -> None:
+    await raw.create_topic("t")
+    large = batch_of(b"x" * 5000)
+    assert (await raw.produce("t", large)).error_code == 0
+    assert await change(raw, ("max.message.bytes", SET, "1000"), version=version) == 0
+    assert (await raw.produce("t", large)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert await value(raw, "max.message.bytes") == ("1000", TOPIC_SOURCE)
+    assert await change(raw, ("max.message.bytes", DELETE, None), version=version) == 0
+    assert (await raw.produce("t", large)).error_code == 0
+    assert await value(raw, "max.message.bytes") == ("1048588", DEFAULT)
+
+
+async def test_a_topics_config_reaches_the_log_of_every_partition(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t", 3)
+    await change(raw, ("segment.bytes", SET, " 2000000 "), ("message.timestamp.type", SET, "LogAppendTime"))
+    topic = broker.topics.get("t")
+    assert topic is not None
+    assert {(each.log.config.segment_bytes, each.log_append_time) for each in topic.partitions} == {(2_000_000, True)}
+    assert await value(raw, "segment.bytes") == ("2000000", TOPIC_SOURCE)
+
+
+async def test_what_was_appended_before_is_forced_to_disk_by_a_change_of_flush_messages(
+    broker: Broker, raw: Raw
+) -> None:
+    await raw.create_topic("t")
+    await raw.produce("t", batch_of(b"a"))
+    topic = broker.topics.get("t")
+    assert topic is not None
+    assert topic.partitions[0].log.recovery_point == 0
+    assert await change(raw, ("flush.messages", SET, "1")) == 0
+    await broker.flusher.flush(topic.partitions[0])
+    assert topic.partitions[0].log.recovery_point == 1
+
+
+async def test_lists_grow_and_shrink(raw: Raw) -> None:
+    await raw.create_topic("t")
+    for operation, text, result in (
+        (APPEND, "compact", "delete,compact"),
+        (APPEND, "compact", "delete,compact"),
+        (APPEND, "delete,compact", "delete,compact"),
+        (SUBTRACT, "delete", "compact"),
+        (SUBTRACT, "delete", "compact"),
+        (SET, "delete", "delete"),
+    ):
+        assert await change(raw, ("cleanup.policy", operation, text)) == 0
+        assert await value(raw, "cleanup.policy") == (result, TOPIC_SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ([("segment.bytes", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("cleanup.policy", APPEND, None)], ErrorCode.INVALID_REQUEST),
+        ([("segment.bytes", SET, "")], ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SET, "many")], ErrorCode.INVALID_CONFIG),
+        ([("no.such", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", APPEND, "shred")], ErrorCode.INVALID_CONFIG),
+        ([("remote.storage.enable", SET, "true")], ErrorCode.INVALID_CONFIG),
+        ([("segment.ms", 4, "1")], ErrorCode.INVALID_REQUEST),
+        ([("segment.ms", -1, "1")], ErrorCode.INVALID_REQUEST),
+        ([("segment.ms", SET, "1"), ("segment.ms", SET, "2")], ErrorCode.INVALID_REQUEST),
+        ([("segment.ms", SET, "1"), ("segment.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
+        ([("segment.ms", SET, "1"), ("segment.bytes", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("no.such", DELETE, None)], ErrorCode.NONE),
+        ([], ErrorCode.NONE),
+    ],
+)
+async def test_a_change_that_cannot_be_is_refused_with_all_beside_it(
+    broker: Broker, raw: Raw, changes: list[tuple[str, int, str | None]], code: ErrorCode
+) -> None:
+    await raw.create_topic("t", index_interval_bytes="77")
+    assert await change(raw, *changes) == code
+    topic = broker.topics.get("t")
+    assert topic is not None and topic.record.configs == {"index.interval.bytes": "77"}
+    assert await change(raw, *changes, validate_only=True) == code
+
+
+async def test_validating_changes_nothing(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t")
+    assert await change(raw, ("segment.ms", SET, "1"), validate_only=True) == 0
+    assert (await value(raw, "segment.ms"))[1] == DEFAULT
+    assert await change(raw, ("message.max.bytes", SET, "1"), kind=BROKER, name="1", validate_only=True) == 0
+    assert (await value(raw, "message.max.bytes", "1", BROKER))[1] == DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_REQUEST),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "99", ErrorCode.INVALID_REQUEST),
+        (BROKER, "me", ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ErrorCode.INVALID_CONFIG),
+        (LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (METRICS, "m", ErrorCode.INVALID_REQUEST),
+        (METRICS, "", ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ErrorCode.INVALID_CONFIG),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
+        (3, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_resource_that_has_no_such_config(raw: Raw, kind: int, name: str, code: ErrorCode) -> None:
+    assert await change(raw, ("no.such", SET, "1"), kind=kind, name=name) == code
+    assert await replace_all(raw, ("no.such", "1"), kind=kind, name=name) == code
+
+
+async def test_a_resource_that_comes_twice_is_refused_and_others_are_not(raw: Raw) -> None:
+    await raw.create_topic("t")
+    await raw.create_topic("u")
+    one = new.AlterConfigsResource(TOPIC, "t", [new.AlterableConfig("segment.ms", SET, "5")])
+    other = new.AlterConfigsResource(TOPIC, "u", [new.AlterableConfig("segment.ms", SET, "6")])
+    request = new.IncrementalAlterConfigsRequest([one, other, one])
+    responses = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses
+    assert [(each.resource_name, each.error_code) for each in responses] == [("t", 42), ("u", 0)]
+    assert await value(raw, "segment.ms", "u") == ("6", TOPIC_SOURCE)
+    plain = old.AlterConfigsResource(TOPIC, "t", [])
+    responses = (await raw.ask(ApiKey.ALTER_CONFIGS, 2, old.AlterConfigsRequest([plain, plain]))).responses
+    assert [each.error_code for each in responses] == [42]
+
+
+async def test_the_old_way_replaces_all(raw: Raw) -> None:
+    await raw.create_topic("t", segment_ms="77", flush_ms="5")
+    assert await replace_all(raw, ("segment.ms", "88")) == 0
+    assert await value(raw, "segment.ms") == ("88", TOPIC_SOURCE)
+    assert (await value(raw, "flush.ms"))[1] == DEFAULT
+    assert await replace_all(raw, ("segment.ms", None)) == ErrorCode.INVALID_REQUEST
+    assert await replace_all(raw, ("segment.ms", "1"), ("segment.ms", "2")) == ErrorCode.INVALID_REQUEST
+    assert await replace_all(raw, ("segment.bytes", "1")) == ErrorCode.INVALID_CONFIG
+    assert await value(raw, "segment.ms") == ("88", TOPIC_SOURCE)
+    assert await replace_all(raw) == 0
+    assert (await value(raw, "segment.ms"))[1] == DEFAULT
+
+
+# Brokers.
+
+
+async def test_the_layers_of_a_broker_config_strongest_first(raw: Raw) -> None:
+    await raw.create_topic("t")
+    key = "message.max.bytes"
+    assert await change(raw, (key, SET, "2000"), kind=BROKER, name="") == 0
+    assert await value(raw, key, "1", BROKER) == ("2000", CLUSTER_SOURCE)
+    assert await change(raw, (key, SET, "3000"), kind=BROKER, name="1") == 0
+    entry = (await described(raw, "1", key, kind=BROKER))[key]
+    assert (entry.value, entry.config_source, entry.read_only) == ("3000", BROKER_SOURCE, False)
+    layers = [("3000", BROKER_SOURCE), ("2000", CLUSTER_SOURCE), ("1048588", DEFAULT)]
+    assert [(each.value, each.source) for each in entry.synonyms] == layers
+    topics = (await described(raw, "t", "max.message.bytes"))["max.message.bytes"]
+    assert (topics.value, topics.config_source) == ("3000", BROKER_SOURCE)
+    assert [(each.name, each.value, each.source) for each in topics.synonyms] == [(key, *each) for each in layers]
+    assert (await raw.produce("t", batch_of(b"x" * 4000))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert list(await described(raw, "", kind=BROKER)) == [key]
+    for name in ("1", ""):
+        assert await change(raw, (key, DELETE, None), kind=BROKER, name=name) == 0
+    assert await value(raw, key, "1", BROKER) == ("1048588", DEFAULT)
+    assert await described(raw, "", kind=BROKER) == {}
+    assert (await raw.produce("t", batch_of(b"x" * 4000))).error_code == 0
+
+
+async def test_a_topics_own_config_is_stronger_than_the_brokers(raw: Raw) -> None:
+    await raw.create_topic("t", max_message_bytes="500")
+    assert await change(raw, ("message.max.bytes", SET, "2000"), kind=BROKER, name="") == 0
+    assert await value(raw, "max.message.bytes") == ("500", TOPIC_SOURCE)
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+@pytest.mark.parametrize(
+    ("key", "text", "code"),
+    [
+        ("node.id", "7", ErrorCode.INVALID_REQUEST),
+        ("num.partitions", "7", ErrorCode.INVALID_REQUEST),
+        ("message.max.bytes", "-5", ErrorCode.INVALID_REQUEST),
+        ("message.max.bytes", "big", ErrorCode.INVALID_REQUEST),
+        ("message.max.bytes", None, ErrorCode.INVALID_REQUEST),
+        ("no.such", "1", ErrorCode.INVALID_CONFIG),
+        ("background.threads", "1", ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_what_a_broker_refuses(
+    broker: Broker, raw: Raw, name: str, key: str, text: str | None, code: ErrorCode
+) -> None:
+    good = ("log.index.interval.bytes", SET, "99")
+    assert await change(raw, good, (key, SET, text), kind=BROKER, name=name) == code
+    assert broker.config.log_index_interval_bytes == 4096
+    assert broker.metadata.broker_configs == {}
+    assert await change(raw, ("num.partitions", DELETE, None), kind=BROKER, name=name) == 0
+
+
+async def test_all_of_it_outlives_a_restart(config: BrokerConfig) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        await change(raw, ("segment.ms", SET, "5000"))
+        await change(raw, ("message.max.bytes", SET, "2000"), kind=BROKER, name="")
+        await change(raw, ("log.index.interval.bytes", SET, "99"), kind=BROKER, name="1")
+    assert config.message_max_bytes == 1048588
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert await value(raw, "segment.ms") == ("5000", TOPIC_SOURCE)
+        assert await value(raw, "message.max.bytes", "1", BROKER) == ("2000", CLUSTER_SOURCE)
+        assert await value(raw, "index.interval.bytes") == ("99", BROKER_SOURCE)
+        assert (await raw.produce("t", batch_of(b"x" * 4000))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_fewer_connections_hold_for_new_ones(broker: Broker, raw: Raw) -> None:
+    assert await change(raw, ("max.connections", SET, "1"), kind=BROKER, name="1") == 0
+    async with await Raw.connect(broker.address) as refused:
+        assert await refused.is_closed()
+    assert await change(raw, ("max.connections", DELETE, None), kind=BROKER, name="1") == 0
+    assert await change(raw, ("max.connections.per.ip", SET, "1"), kind=BROKER, name="1") == 0
+    async with await Raw.connect(broker.address) as refused:
+        assert await refused.is_closed()
+
+
+INHERITED = {name: (each, factor) for each in TOPIC_SETTINGS.values() for name, factor in each.broker_synonyms}
+ELSEWHERE = {"max.connections", "max.connections.per.ip", "producer.id.expiration.ms"}
+
+
+@pytest.mark.parametrize("name", [name for name in INHERITED if SETTINGS[name].dynamic])
+async def test_what_topics_inherit_reaches_them_at_once(broker: Broker, raw: Raw, name: str) -> None:
+    await raw.create_topic("t")
+    declared, factor = INHERITED[name]
+    text = next(each for each in TEXTS[SETTINGS[name].kind.name] if _other(name, each))
+    assert await change(raw, (name, SET, text), kind=BROKER, name="1") == 0
+    topic = broker.topics.get("t")
+    assert topic is not None
+    wanted = SETTINGS[name].parse(text)
+    wanted = wanted * factor if isinstance(wanted, int) and factor != 1 else wanted
+    assert getattr(topic.config, declared.attribute) == wanted
+
+
+TEXTS = {
+    "INT": ("5", "2000000"),
+    "LONG": ("5000", "2000000"),
+    "DOUBLE": ("0.25",),
+    "BOOLEAN": ("true", "false"),
+    "LIST": ("compact",),
+    "STRING": ("LogAppendTime", "zstd"),
+}
+
+
+def _other(name: str, text: str) -> bool:
+    try:
+        return SETTINGS[name].parse(text) != SETTINGS[name].default
+    except Exception:  # noqa: BLE001 - not one of its values
+        return False
+
+
+async def test_producers_are_forgotten_by_the_new_rule(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t")
+    assert await change(raw, ("producer.id.expiration.ms", SET, "7"), kind=BROKER, name="1") == 0
+    topic = broker.topics.get("t")
+    assert topic is not None and topic.partitions[0].log.config.producer_id_expiration_ms == 7
+
+
+def _given(changes: Iterable[tuple[int, str]]) -> list[Change]:
+    return [Change("cleanup.policy", Operation(operation), text) for operation, text in changes]
+
+
+class FakeTopic(TopicResource):
+    """A topic's configs without a topic."""
+
+    def __init__(self) -> None:
+        self.configs: dict[str, str] = {}
+        self.broker = BrokerConfig()
+
+    def overrides(self) -> dict[str, str]:
+        return self.configs
+
+    def value(self, declared: Any) -> Any:
+        return getattr(TopicConfig.resolve(self.broker, self.configs), declared.attribute)
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        TopicConfig.resolve(self.broker, configs)
+        self.configs = dict(configs)
+
+
+ENTRIES = st.lists(st.sampled_from(["compact", "delete"]), min_size=1, max_size=3, unique=True).map(",".join)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from([SET, DELETE, APPEND, SUBTRACT]), ENTRIES), max_size=8))
+def test_a_list_is_what_a_list_would_be(changes: list[tuple[int, str]]) -> None:
+    resource, model = FakeTopic(), None
+    for operation, text in changes:
+        entries = text.split(",")
+        have = ["delete"] if model is None else model
+        wanted = {
+            SET: entries,
+            DELETE: None,
+            APPEND: have + [each for each in entries if each not in have],
+            SUBTRACT: [each for each in have if each not in entries],
+        }[operation]
+        try:
+            alter(resource, _given([(operation, text)]), validate_only=False)
+        except KafkaError as error:
+            assert error.code is ErrorCode.INVALID_CONFIG and wanted == []
+        else:
+            model = wanted
+        assert resource.configs == ({} if model is None else {"cleanup.policy": ",".join(model)})
+
+
+NUMBERS = [each for each in TOPIC_SETTINGS.values() if each.kind.name in ("INT", "LONG")]
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(NUMBERS), st.integers(-5, 2**63))
+def test_a_number_is_told_as_it_was_given_or_refused(declared: Any, number: int) -> None:
+    resource = FakeTopic()
+    try:
+        alter(resource, [Change(declared.name, Operation.SET, f" {number} ")], validate_only=False)
+    except KafkaError as error:
+        assert error.code is ErrorCode.INVALID_CONFIG and declared.name in error.message
+        assert resource.configs == {}
+    else:
+        assert resource.configs == {declared.name: str(number)}
+        assert resource.value(declared) == number
