@@ -1,0 +1,108 @@
+"""A cleaning cut off at every step: the next start finds the old segments or the new ones, and the same state by both."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
+from odradek.protocol.records.control import ControlType, Marker, encode_marker
+from odradek.protocol.records.record import Record
+from odradek.storage.log import Log, LogConfig
+
+from tests.storage.cleaning import clean
+from tests.support.disk import FaultyDisk, PowerCut
+
+CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, segment_ms=2**60)
+
+
+def filled(directory: Path, disk: FaultyDisk) -> Log:
+    """A log of some segments with aborted transactions, all of it on disk."""
+    log = Log.open(directory, CONFIG, clean=True, now_ms=0, disk=disk)
+    for number in range(18):
+        transactional = number % 3 == 0
+        data = encode_batch(
+            [Record(-1, 1000, b"k%d" % (number % 4), b"v%d" % number)],
+            base_offset=log.log_end_offset,
+            producer_id=7 if transactional else -1,
+            producer_epoch=0 if transactional else -1,
+            base_sequence=number // 3 if transactional else -1,
+            transactional=transactional,
+        )
+        log.append(data, read_header(data), 0)
+        if transactional:
+            marker = Marker(ControlType.ABORT if number % 2 else ControlType.COMMIT, 0)
+            end = encode_marker(
+                marker, producer_id=7, producer_epoch=0, timestamp_ms=1000, base_offset=log.log_end_offset
+            )
+            log.append(end, read_header(end), 0, marker)
+    log.flush()
+    return log
+
+
+def state(log: Log) -> tuple[dict[bytes | None, bytes | None], int, int]:
+    """The last committed value of each key, the end, the producer's last sequence."""
+    aborted = [each for segment in log.segments for each in segment.aborted.entries()]
+    values: dict[bytes | None, bytes | None] = {}
+    for header, data in log.iter_batches(0):
+        gone = any(
+            each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
+            for each in aborted
+        )
+        if not header.is_control and not gone:
+            values |= {each.key: each.value for each in decode_batch(data)}
+    producer = log.producers.get(7)
+    assert producer is not None
+    return values, log.log_end_offset, producer.last_sequence
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
+def test_a_crash_at_any_step_of_a_cleaning_leaves_old_or_new(tmp_path: Path, power: bool) -> None:
+    disk = FaultyDisk()
+    log = filled(tmp_path / "whole", disk)
+    expected, before = state(log), disk.steps
+    clean(log, disk=disk)
+    for segment in log.take_retired():
+        segment.unlink()
+    steps = disk.steps - before
+    # Every operation's first step, and the middle of the writes.
+    marks = sorted({mark - before for mark in disk.marks if mark >= before} | set(range(0, steps, 499)))
+    assert len(marks) > 40
+    for at in marks:
+        directory = tmp_path / f"{at}"
+        disk = FaultyDisk()
+        log = filled(directory, disk)
+        point = log.recovery_point
+        disk.stop_after(at)
+        with pytest.raises(PowerCut):
+            clean(log, disk=disk)
+            for segment in log.take_retired():
+                segment.unlink()
+        del log
+        if power:
+            disk.lose(at)
+        else:
+            disk.kill()
+        again = Log.open(directory, CONFIG, clean=False, now_ms=0, recovery_point=point, disk=disk)
+        assert state(again) == expected, at
+        assert again.recovery.cuts == []
+        left = {each.suffix for each in directory.iterdir()}
+        assert not left & {".swap", ".cleaned", ".deleted"}, at
+        # And it can be cleaned to the end.
+        clean(again, disk=disk)
+        assert state(again) == expected
+        again.close()
+        shutil.rmtree(directory)
+
+
+def test_indexes_of_a_swap_whose_log_never_came_are_removed(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = filled(tmp_path / "t-0", disk)
+    expected = state(log)
+    log.close()
+    (tmp_path / "t-0" / ("0" * 20 + ".index.swap")).write_bytes(b"12345678")
+    again = Log.open(tmp_path / "t-0", CONFIG, clean=True, now_ms=0, disk=disk)
+    assert state(again) == expected
+    assert not list((tmp_path / "t-0").glob("*.swap"))
+    again.close()
