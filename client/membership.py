@@ -7,14 +7,17 @@
 
 One task runs all of it. A rebalance does not take partitions from under the user: the task heartbeats on until the user
 comes back for more (`Owner.idle`), has what was processed committed, gives all partitions up (the eager way) and only
-then joins. While `rebalancing` is true the consumer hands out nothing. The leader of the group shares out partitions
-with the strategy that the members agreed upon, and starts a rebalance when the topics' partitions have changed.
+then joins. Where all strategies are cooperative (KIP-429) it gives up only what it does not subscribe any more, tells
+the group what it has, and after the join gives up what the assignment takes away; then it joins once more, so that
+somebody else can have it. What stays keeps its position and what was fetched ahead. While `rebalancing` is true the
+consumer hands out nothing. The leader of the group shares out partitions with the strategy that the members agreed
+upon, and starts a rebalance when the topics' partitions have changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
@@ -45,7 +48,7 @@ class State(Enum):
     """Where this consumer is in the group's life."""
 
     OUT = auto()  # not in the group: joins at the next poll (at once where nothing was polled yet)
-    JOINING = auto()  # owns nothing; JoinGroup or SyncGroup is under way or will be
+    JOINING = auto()  # owns nothing, or what cooperation lets it keep; JoinGroup or SyncGroup is under way or will be
     MEMBER = auto()  # owns its assignment and heartbeats
     ENDED = auto()  # left, or refused for good: `error` says why
 
@@ -68,8 +71,12 @@ class Owner(Protocol):
     # Set while the user is not working on records that were handed out.
     idle: asyncio.Event
 
-    async def revoked(self) -> None:
-        """Commit what was processed and give up all partitions."""
+    def owned(self) -> frozenset[TopicPartition]:
+        """What is ours now."""
+        ...
+
+    async def revoked(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commit what was processed and give up these partitions, or all."""
         ...
 
     async def lost(self) -> None:
@@ -77,7 +84,7 @@ class Owner(Protocol):
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are ours now."""
+        """These are ours now, and all that are; those that were ours go on where they are."""
         ...
 
     def stirred(self) -> None:
@@ -101,6 +108,8 @@ class Membership:
         self._coordinator = coordinator
         self._options = options
         self._assignors = {assignor.name: assignor for assignor in assignors}
+        # One eager strategy among them, and the group may agree upon it: then all must be given up.
+        self._cooperative = all(assignor.cooperative for assignor in assignors)
         self._owner = owner
         self._topics = topics
         self.state = State.OUT
@@ -159,7 +168,7 @@ class Membership:
     async def _recover(self, error: KafkaError) -> bool:
         """Whether to go on after `error`."""
         if error.code in _FENCED:
-            if self.state is State.MEMBER:
+            if self.state is State.MEMBER or self._cooperative:
                 await self._owner.lost()
             self.state, self._generation_id = State.JOINING, -1
             if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -201,6 +210,9 @@ class Membership:
             await self._owner.lost()
             self.state = State.OUT
             await self._owner.idle.wait()
+        elif self._cooperative:
+            wanted = set(self._topics())
+            await self._owner.revoked([each for each in self._owner.owned() if each.topic not in wanted])
         else:
             await self._owner.revoked()
         self.state = State.JOINING
@@ -237,6 +249,10 @@ class Membership:
             assignments = await self._share_out(answer)
         partitions = await self._sync(answer, assignments)
         self._previous, self._previous_generation_id = partitions, answer.generation_id
+        if taken := self._owner.owned().difference(partitions):
+            # Only now may somebody else have them, who is given them by the next rebalance.
+            await self._owner.revoked(taken)
+            self._wants_rejoin = True
         await self._owner.assigned(partitions)
         self.state = State.MEMBER
         self._owner.stirred()
@@ -265,10 +281,11 @@ class Membership:
             self._member_id = answer.member_id
 
     def _subscription(self, topics: Sequence[str], assignor: Assignor) -> bytes:
-        """What the leader is told of us. We own nothing now, so no partitions stand in it."""
+        """What the leader is told of us, with what we did not give up."""
         subscription = wire.ConsumerProtocolSubscription(
             topics=list(topics),
             user_data=assignor.user_data(topics, self._previous, self._previous_generation_id),
+            owned_partitions=_by_topic(sorted(self._owner.owned())),
             generation_id=self._generation_id,
             rack_id=self._options.client_rack,
         )
@@ -360,12 +377,16 @@ class Membership:
 
 
 def _assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    return wire.encode_versioned(
+        wire.ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)), _ASSIGNMENT_VERSION
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[wire.TopicPartition]:
     topics: dict[str, wire.TopicPartition] = {}
     for topic, number in partitions:
         topics.setdefault(topic, wire.TopicPartition(topic=topic)).partitions.append(number)
-    return wire.encode_versioned(
-        wire.ConsumerProtocolAssignment(assigned_partitions=list(topics.values())), _ASSIGNMENT_VERSION
-    )
+    return list(topics.values())
 
 
 def _member(member_id: str, group_instance_id: str | None, metadata: bytes) -> Member:

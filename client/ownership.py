@@ -81,15 +81,22 @@ class Ownership:
 
     # -- the group's side --------------------------------------------------------------------------
 
-    async def revoked(self) -> None:
-        """Commit what was processed and give up all partitions."""
-        partitions = self._positions.partitions()
-        if not partitions:
+    def owned(self) -> frozenset[TopicPartition]:
+        """What is ours now."""
+        return self._positions.partitions()
+
+    async def revoked(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commit what was processed and give up these partitions, or all."""
+        gone = self.owned() if partitions is None else frozenset(partitions)
+        if not gone:
             return
         await self.commit_processed()
         if self.listener is not None:
-            await self.listener.on_partitions_revoked(partitions)
-        self._forget()
+            await self.listener.on_partitions_revoked(gone)
+        self._positions.replace(self.owned() - gone)
+        for partition in gone:
+            self._handed_out.pop(partition, None)
+            self._committed.pop(partition, None)
 
     async def lost(self) -> None:
         """All partitions are somebody else's already."""
@@ -99,13 +106,14 @@ class Ownership:
             await self.listener.on_partitions_lost(partitions)
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are ours now, and all that are."""
+        """These are ours now, and all that are; those that were ours go on where they are."""
         self._cluster.watch({partition.topic for partition in partitions})
         if any(partition.topic not in self._cluster.view.topics for partition in partitions):
             await self._cluster.refresh()
-        await self.begin(self._positions.replace(partitions))
+        new = self._positions.replace(partitions)
+        await self.begin(self._positions)
         if self.listener is not None:
-            await self.listener.on_partitions_assigned(self._positions.partitions())
+            await self.listener.on_partitions_assigned(frozenset(state.partition for state in new))
 
     def stirred(self) -> None:
         self._fetcher.arrived.set()

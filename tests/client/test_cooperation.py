@@ -1,0 +1,102 @@
+"""Members that keep what they keep (KIP-429), against our own broker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.client import Admin, Consumer, CooperativeStickyAssignor, NewTopic, Producer, TopicPartition
+
+COOPERATIVE: dict[str, Any] = {
+    "auto_offset_reset": "earliest",
+    "heartbeat_interval_ms": 20,
+    "session_timeout_ms": 6_000,
+    "group_id": "g",
+    "partition_assignment_strategy": (CooperativeStickyAssignor,),
+}
+EVERYTHING = {TopicPartition("t", number) for number in range(4)}
+
+
+class Listener:
+    """What a member was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(("revoked", partitions))
+
+    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(("assigned", partitions))
+
+    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(("lost", partitions))
+
+    def of(self, kind: str) -> list[frozenset[TopicPartition]]:
+        return [partitions for told, partitions in self.told if told == kind and partitions]
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[str]:
+    config = BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        log_dirs=(str(tmp_path),),
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_num_partitions=3,
+    )
+    async with Broker(config) as broker, Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 4), NewTopic("u", 1)])
+        yield broker.address
+
+
+async def read_until(members: list[Consumer], done: Any, read: list[tuple[TopicPartition, int]]) -> None:
+    async with asyncio.timeout(20):
+        while not done():
+            for member in members:
+                found = await member.getmany(timeout_ms=5)
+                read += [(place, record.offset) for place, records in found.items() for record in records]
+
+
+async def write(address: str) -> None:
+    async with Producer(address) as producer:
+        for number in range(40):
+            await producer.send("t", b"%d" % number, partition=number % 4)
+
+
+async def test_a_second_member_takes_only_what_it_gets(address: str) -> None:
+    first, second = Listener(), Listener()
+    read: list[tuple[TopicPartition, int]] = []
+    await write(address)
+    one = Consumer(bootstrap_servers=address, **COOPERATIVE)
+    one.subscribe("t", listener=first)
+    two = Consumer(bootstrap_servers=address, **COOPERATIVE)
+    two.subscribe("t", listener=second)
+    async with one:
+        await read_until([one], lambda: len(read) == 40, read)
+        async with two:
+            await read_until([one, two], lambda: len(one.assignment()) == len(two.assignment()) == 2, read)
+            assert first.of("assigned") == [EVERYTHING]
+            assert first.of("revoked") == [two.assignment()]
+            assert second.of("assigned") == [two.assignment()]
+            assert one.assignment() | two.assignment() == EVERYTHING
+            await write(address)
+            await read_until([one, two], lambda: len(read) >= 80, read)
+            gone = two.assignment()
+        await read_until([one], lambda: one.assignment() == EVERYTHING, read)
+        assert first.of("assigned") == [EVERYTHING, gone]
+    assert len(read) == len(set(read)) == 80, "nothing was read twice, whether it moved or stayed"
+    assert not first.of("lost") and not second.of("lost")
+
+
+async def test_what_is_no_longer_subscribed_goes_and_the_rest_stays(address: str) -> None:
+    listener = Listener()
+    only = Consumer(bootstrap_servers=address, **COOPERATIVE)
+    only.subscribe("t", "u", listener=listener)
+    async with only:
+        await read_until([only], lambda: len(only.assignment()) == 5, [])
+        only.subscribe("t", listener=listener)
+        await read_until([only], lambda: only.assignment() == EVERYTHING, [])
+        assert listener.of("revoked") == [{TopicPartition("u", 0)}]
+        assert len(listener.of("assigned")) == 1
