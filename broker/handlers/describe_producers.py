@@ -31,7 +31,9 @@ def handle(broker: Broker, context: RequestContext, request: DescribeProducersRe
         for index in asked.partition_indexes:
             partition = topic.partition(index) if topic is not None else None
             if partition is None:
-                answers.append(PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+                # As Kafka: a sentence where the topic is not there, none where the partition is not.
+                why = None if topic is not None else f"there is no topic {asked.name}"
+                answers.append(PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), why))
             else:
                 answers.append(PartitionResponse(index, active_producers=_states(partition.log.producers)))
         response.topics.append(TopicResponse(asked.name, answers))
