@@ -23,6 +23,10 @@ class StartError(Exception):
     """Why the broker cannot start, in one line that says what to do."""
 
 
+class DirectoryFailed(StartError):
+    """A directory that the system does not let us use: what lies in it is out of reach, everything else is not."""
+
+
 class DataDir:
     """A locked data directory. `open` before anything is read, `close` last of all."""
 
@@ -34,10 +38,11 @@ class DataDir:
         self._disk = disk
 
     @classmethod
-    def open(cls, path: Path, node_id: int, disk: Disk = DISK) -> "DataDir":
+    def open(cls, path: Path, node_id: int, disk: Disk = DISK, cluster_id: str = "") -> "DataDir":
         """Makes the directory if need be, locks it, and takes away the clean-stop marker.
 
-        StartError says why it cannot; somebody else's directory is then as it was.
+        `cluster_id` is the one that it must belong to, or will where it is new; none is any, or a new one. StartError
+        says why it cannot, DirectoryFailed where the disk is to blame; somebody else's directory is then as it was.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -47,13 +52,13 @@ class DataDir:
             why = f"data directory {path} is in use by another process: stop that one, or choose another --data-dir"
             raise StartError(why) from error
         except (OSError, StorageError) as error:
-            raise StartError(f"data directory {path} cannot be written: {error}") from error
+            raise DirectoryFailed(f"data directory {path} cannot be written: {error}") from error
         try:
-            meta = _meta(path, node_id, disk)
+            meta = _meta(path, node_id, cluster_id, disk)
             clean = checkpoints.take_clean_shutdown(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
-            raise StartError(f"data directory {path} cannot be used: {error}") from error
+            raise DirectoryFailed(f"data directory {path} cannot be used: {error}") from error
         except StartError:
             lock.release()
             raise
@@ -77,11 +82,13 @@ def _refuse_strangers(path: Path) -> None:
         raise StartError(f"data directory {path} is not empty and not a broker's ({shown}): choose another --data-dir")
 
 
-def _meta(path: Path, node_id: int, disk: Disk) -> MetaProperties:
+def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk) -> MetaProperties:
     meta = checkpoints.read_meta_properties(path, disk)
     if meta is None:
-        meta = MetaProperties(_new_id_text(), node_id, _new_id_text())
+        meta = MetaProperties(cluster_id or _new_id_text(), node_id, _new_id_text())
         checkpoints.write_meta_properties(path, meta, disk)
+    if cluster_id and meta.cluster_id != cluster_id:
+        raise StartError(f"data directory {path} belongs to cluster {meta.cluster_id}, the others to {cluster_id}")
     if meta.node_id != node_id:
         raise StartError(
             f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"

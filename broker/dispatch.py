@@ -81,6 +81,7 @@ ROUTES = (
     Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
     Route(ApiKey.DELETE_GROUPS, 0, 2),
     Route(ApiKey.OFFSET_DELETE, 0, 0),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),

@@ -13,15 +13,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..storage.errors import StorageError
+from ..storage.files import Disk
+from ..storage.log import Log
 from ..storage.retention import LogFacts, Policy, new_start, policy_named
 from ..storage.segment import Segment
 from .partition import Partition
 
 if TYPE_CHECKING:
     from .server import Broker
+    from .topics import Topic
 
 # Each is a rename: a turn of the loop takes a millisecond or two at most.
 SEGMENTS_A_TURN = 16
@@ -71,7 +75,9 @@ class Housekeeping:
 
     def _turn(self) -> None:
         partition = self._due.popleft()
-        if self._broker.topics.get(partition.topic) is not None and self._retain(partition):
+        topic = self._broker.topics.get(partition.topic)
+        # It may be deleted by now, and another one have its name.
+        if topic is not None and topic.partition(partition.index) is partition and self._retain(partition):
             self._due.appendleft(partition)
         if self._due:
             asyncio.get_running_loop().call_soon(self._turn)
@@ -161,6 +167,24 @@ class Housekeeping:
         """Removes files, in a thread, after their delay."""
         self._broker.timers.after(delay_ms, lambda: self._background(remove, failed))
 
+    # Deleted topics.
+
+    def remove_topic(self, topic: "Topic", logs: list[Log]) -> None:
+        """The directories of a deleted topic's logs are out of the way: they are removed after file.delete.delay.ms."""
+        why = f"files of deleted topic {topic.name} stay in place"
+        parents = {log.directory.parent for log in logs}
+        disk = self._broker.disk
+        self._background(lambda: [disk.fsync_dir(parent) for parent in parents] and None, why)
+        self.later(
+            topic.config.file_delete_delay_ms, lambda: remove_directories([each.directory for each in logs], disk), why
+        )
+
+    def remove_leftovers(self, directories: list[Path]) -> None:
+        """What deletions before the last stop had yet to remove."""
+        if directories:
+            disk = self._broker.disk
+            self._background(lambda: remove_directories(directories, disk), "files of deleted topics stay in place")
+
     # Checkpoints.
 
     def once_written(self, answer: Answer) -> "Answer | asyncio.Future[Answer]":
@@ -188,6 +212,18 @@ class Housekeeping:
             await self._checkpoint
         finally:
             self._checkpoint = None
+
+
+def remove_directories(directories: list[Path], disk: Disk) -> None:
+    """Removes what deletions have set aside. The first failure is raised after all have been tried."""
+    failure: StorageError | None = None
+    for each in directories:
+        try:
+            Log.remove_set_aside(each, disk)
+        except StorageError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 def _remove(segments: list[Segment]) -> None:

@@ -17,14 +17,14 @@ Offsets = dict[tuple[str, int], int]
 
 
 class OffsetCheckpoints:
-    """Both files of one data directory. Reads them when made; StorageError where one is damaged."""
+    """Both files of one data directory. Reads them when made, unless `empty`; StorageError where one is damaged."""
 
-    def __init__(self, directory: Path, disk: Disk = DISK) -> None:
+    def __init__(self, directory: Path, disk: Disk = DISK, empty: bool = False) -> None:
         self._recovery_path = directory / checkpoints.RECOVERY_POINT
         self._start_path = directory / checkpoints.LOG_START
         self._disk = disk
-        self.recovery_points = checkpoints.read_offsets(self._recovery_path, disk)
-        self.log_starts = checkpoints.read_offsets(self._start_path, disk)
+        self.recovery_points: Offsets = {} if empty else checkpoints.read_offsets(self._recovery_path, disk)
+        self.log_starts: Offsets = {} if empty else checkpoints.read_offsets(self._start_path, disk)
         self._taken = 0
         self._written = 0
         # One writer at a time.

@@ -97,13 +97,17 @@ class Partition:
         if self.failure is None and is_lasting(error):
             self.on_failure(self, error)
 
-    def go_offline(self, error: StorageError) -> None:
-        """Serves nobody any more, until the next start: KAFKA_STORAGE_ERROR to all, also to those who wait."""
+    def go_offline(self, error: StorageError, tell: bool = True) -> None:
+        """Serves nobody any more, until the next start: KAFKA_STORAGE_ERROR to all, also to those who wait.
+
+        `tell`: in a line of the log, where no other line says so.
+        """
         if self.failure is None:
             self.failure = error
             self.log.give_up(error)
             self._purgatory.wake(self)
-            _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
+            if tell:
+                _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
 
     def check_online(self) -> None:
         """Raises KAFKA_STORAGE_ERROR where the disk has failed."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..storage import checkpoints
-from ..storage.errors import DamagedFile, StorageError
+from ..storage.errors import DamagedFile
 from ..storage.files import DISK, Disk
 from ..storage.log import DELETED_SUFFIX, MAX_FILE_NAME, Log
 
@@ -39,18 +39,23 @@ class PartitionDirs:
     def path(self, topic: str, index: int) -> Path:
         return self._directory / f"{topic}-{index}"
 
-    def tidy(self, owned: Mapping[str, bytes]) -> None:
-        """Finishes deletions that a stop cut short, and sets aside what belongs to no topic.
+    def tidy(self, owned: Mapping[str, bytes]) -> tuple[list[str], list[Path]]:
+        """Sets aside what belongs to no topic; the names of what does, and what deletions left to be removed.
 
         `owned`: directory name -> topic id, of every partition there is.
         """
+        found: list[str] = []
+        leftovers: list[Path] = []
         for directory in sorted(each for each in self._directory.iterdir() if each.is_dir()):
             if directory.name.endswith(DELETED_SUFFIX):
-                self._remove(directory)
+                leftovers.append(directory)
             elif _PARTITION.fullmatch(directory.name):
                 topic_id = owned.get(directory.name)
                 if topic_id is None or self._id_in(directory) not in (None, topic_id):
                     self._set_aside(directory)
+                else:
+                    found.append(directory.name)
+        return found, leftovers
 
     def opened(self, topic: str, index: int, topic_id: bytes) -> Path:
         """The directory of a partition that was there before; what a crash has taken is made again, empty."""
@@ -97,9 +102,3 @@ class PartitionDirs:
         self._disk.rename(directory, stray)
         self._disk.fsync_dir(self._directory)
         _log.warning("%s belongs to no topic: set aside as %s", directory, stray.name)
-
-    def _remove(self, directory: Path) -> None:
-        try:
-            Log.remove_set_aside(directory, self._disk)
-        except StorageError as error:
-            _log.warning("a deleted topic's files are still there: %s", error.message)

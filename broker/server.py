@@ -32,7 +32,7 @@ from .fetch_sessions import FetchSessions
 from .flushing import Flusher
 from .groups.coordinator import GroupCoordinator
 from .housekeeping import Housekeeping
-from .log_dirs import LogDirs
+from .log_dirs import LogDir, LogDirs
 from .metadata import Metadata, UnknownMetadata
 from .offsets_log import OffsetsLog
 from .partition import Partition
@@ -118,6 +118,11 @@ class Broker:
         if endpoint is not None:
             return endpoint.host, endpoint.port
         return context.connection.local_address
+
+    @property
+    def log_dirs(self) -> list[LogDir]:
+        """The data directories, in the order of log.dirs."""
+        return self._data_dir.all if self._data_dir is not None else []
 
     def create_internal_topic(self, name: str) -> Topic:
         """One of the broker's own topics, made at first need with the shape that its config gives."""

@@ -16,17 +16,18 @@ from pathlib import Path
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import ZERO_UUID
 from ..storage.config import LogConfig
-from ..storage.errors import StorageError
+from ..storage.errors import DiskError, StorageError, of_device
 from ..storage.files import DISK, Disk
 from ..storage.log import Log
 from .clock import Clock
 from .config import BrokerConfig
 from .creation import Creation
+from .deletion import Deletion
 from .flushing import Flusher
+from .log_dirs import LogDir, LogDirs
 from .metadata import Metadata, TopicRecord
-from .offset_checkpoints import OffsetCheckpoints
+from .offline import OfflinePartition
 from .partition import Partition
-from .partition_dirs import PartitionDirs
 from .purgatory import Purgatory
 from .settings import ConfigError
 from .topic_config import TopicConfig
@@ -71,7 +72,7 @@ class Topics:
     def __init__(
         self,
         config: BrokerConfig,
-        directory: Path,
+        dirs: LogDirs,
         metadata: Metadata,
         clock: Clock,
         purgatory: Purgatory,
@@ -80,8 +81,7 @@ class Topics:
     ) -> None:
         self._config = config
         self._disk = disk
-        self._dirs = PartitionDirs(directory, disk)
-        self._checkpoints = OffsetCheckpoints(directory, disk)
+        self._dirs = dirs
         self._metadata = metadata
         self._clock = clock
         self._purgatory = purgatory
@@ -93,6 +93,10 @@ class Topics:
         self._coming: dict[str, Creation] = {}
         # Topics that are served and have partitions on their way.
         self._growing: dict[str, Creation] = {}
+        # Topics that are gone, and whose directories are not all out of the way yet.
+        self._going: dict[str, Deletion] = {}
+        # Told of each partition that goes offline while the broker runs.
+        self.on_offline: Callable[[Partition], object] = id
 
     def __iter__(self) -> Iterable[Topic]:
         return iter(self._by_name.values())
@@ -115,8 +119,8 @@ class Topics:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def partitions(self) -> list[Partition]:
-        """Every partition of every topic."""
-        return [partition for topic in self._by_name.values() for partition in topic.partitions]
+        """Every partition of every topic that is online."""
+        return [each for topic in self._by_name.values() for each in topic.partitions if each.is_online]
 
     # Coming and going.
 
@@ -128,7 +132,9 @@ class Topics:
         """As `create`, but only the record is written: the caller has the rest made, at once or by and by."""
         self.check_new(name, partitions)
         config = self._topic_config(configs)
-        if self._checkpoints.may_name(name):
+        if name in self._going:
+            self._going.pop(name).finish()
+        if self._dirs.may_name(name):
             self.checkpoint()()
         record = TopicRecord(name, new_topic_id(), partitions, configs)
         self._metadata.put_topic(record)
@@ -139,13 +145,17 @@ class Topics:
         """The topic of that name that is being made, or None."""
         return self._coming.get(name)
 
+    def growing(self, name: str) -> Creation | None:
+        """The partitions that are being made for a topic that is served, or None."""
+        return self._growing.get(name)
+
     def begin_growth(self, topic: Topic, partitions: int) -> Creation:
         """Raises a topic's number of partitions: the record is written, the caller has the partitions made.
 
         INVALID_PARTITIONS for a number that is not higher or cannot be, REASSIGNMENT_IN_PROGRESS while others are made.
         """
         self.check_growth(topic, partitions)
-        if self._checkpoints.may_name(topic.name):
+        if self._dirs.may_name(topic.name):
             self.checkpoint()()
         record = replace(self._metadata.topics[topic.name], partitions=partitions)
         self._metadata.put_topic(record)
@@ -182,22 +192,25 @@ class Topics:
         """The configs that a topic would have; INVALID_CONFIG where one cannot be."""
         return self._topic_config(configs)
 
-    def delete(self, topic: Topic) -> None:
-        """The topic is gone at once; the caller removes its files (`Log.delete`), which may take a while."""
+    def delete(self, topic: Topic, then: Callable[[list[Log]], None]) -> None:
+        """The topic is gone at once, its directories are by and by; then the caller removes what is in them."""
         growth = self._growing.pop(topic.name, None)
         if growth is not None:
             topic.partitions.extend(growth.give_up())
         self._metadata.delete_topic(topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        for partition in topic.partitions:
-            try:
-                partition.log.set_aside()
-            except StorageError as error:
-                # The journal has its word already: a start will set the directory aside.
-                _log.error("files of deleted topic %s stay in place: %s", topic.name, error.message)
+        there = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
+        for partition in there:
+            self._dirs.of(partition.log).count -= 1
             self._purgatory.wake(partition)
         _log.info("topic %s deleted", topic.name)
+        deletion = self._going[topic.name] = Deletion(topic.name, there, lambda logs: self._gone(topic, logs, then))
+        deletion.start()
+
+    def _gone(self, topic: Topic, logs: list[Log], then: Callable[[list[Log]], None]) -> None:
+        self._going.pop(topic.name, None)
+        then(logs)
 
     # Configs.
 
@@ -225,6 +238,8 @@ class Topics:
     def _reconfigure(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
         for partition in topic.partitions:
+            if not partition.is_online:
+                continue
             apply_config(partition, config, self._config.producer_id_expiration_ms)
             partition.flush_if_due()
 
@@ -232,7 +247,7 @@ class Topics:
 
     def make_partition(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
         """A new partition in a new directory."""
-        return self._open_partition(record, index, config, self._dirs.made(record.name, index, record.id), clean=True)
+        return self._open_partition(record, index, config, self._dirs.make(record.name, index, record.id), clean=True)
 
     def add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
         """All partitions are made: from here on the topic is served."""
@@ -279,32 +294,67 @@ class Topics:
 
     # Start and stop.
 
-    def open_all(self, clean: bool) -> None:
-        """Opens the partitions of every topic, checking their tails if the last stop was not clean."""
+    def open_all(self) -> list[Path]:
+        """Opens the partitions of every topic, checking their tails where the last stop was not clean.
+
+        Answers with the directories that deletions have left: the caller removes them.
+        """
         records = self._metadata.topics.values()
-        self._dirs.tidy({f"{each.name}-{index}": each.id for each in records for index in range(each.partitions)})
+        owned = {f"{each.name}-{index}": each.id for each in records for index in range(each.partitions)}
+        leftovers = self._dirs.tidy(owned)
         for record in records:
-            self._register(self._open(record, self._topic_config(record.configs), clean))
-        if records and not clean:
+            self._register(self._open(record, self._topic_config(record.configs)))
+        if records and not self._dirs.is_clean:
             # Where a log was cut, so is what is certain; and the names that were made are to last.
-            self._dirs.sync()
+            self._dirs.sync_all()
             self.checkpoint()()
+        return leftovers
 
     def checkpoint(self) -> Callable[[], None]:
         """Notes up to where each partition is on disk for certain; the call that is returned writes it."""
-        return self._checkpoints.take(self.partitions())
+        return self._dirs.checkpoint(self._with_logs())
 
     def abandon_creations(self) -> None:
         """The broker stops: nobody waits any more for a topic that is being made."""
         for creation in (*self._coming.values(), *self._growing.values()):
             creation.abandon()
+        for deletion in list(self._going.values()):
+            deletion.finish()
 
     def closers(self, count: int) -> list[Callable[[], None]]:
         """Calls that together flush and close every log, each its share: for as many threads, as a disk forces many
         files out in little more than the time of one. Each raises its first failure after all have been tried.
         """
-        partitions = self.partitions()
+        partitions = self._with_logs()
         return [lambda share=partitions[first::count]: _close(share) for first in range(min(count, len(partitions)))]
+
+    def mark_clean(self) -> None:
+        """Every log was closed: the next start need not check those directories where all went well."""
+        self._dirs.mark_clean([each.log for each in self._with_logs() if not each.log.is_whole])
+
+    # Failing.
+
+    def note_failure(self, error: StorageError) -> None:
+        """A thread could not write something. Takes the data directory offline if it is its device that failed."""
+        home = self._dirs.holding(error.path) if isinstance(error, DiskError) else None
+        if home is not None and of_device(error):
+            self._fail(home, error)
+
+    def _failed(self, partition: Partition, error: StorageError) -> None:
+        if of_device(error):
+            self._fail(self._dirs.of(partition.log), error)
+        else:
+            partition.go_offline(error)
+            self.on_offline(partition)
+
+    def _fail(self, home: LogDir, error: StorageError) -> None:
+        for partition in self._dirs.fail(home, error, self.partitions()):
+            self.on_offline(partition)
+
+    def _with_logs(self) -> list[Partition]:
+        """Also those that went offline while the broker ran."""
+        every = (each for topic in self._by_name.values() for each in topic.partitions)
+        return [each for each in every if not isinstance(each, OfflinePartition)]
 
     # Parts.
 
@@ -313,15 +363,24 @@ class Topics:
         self._by_id[topic.id] = topic
         return topic
 
-    def _open(self, record: TopicRecord, config: TopicConfig, clean: bool) -> Topic:
-        partitions: list[Partition] = []
-        for index in range(record.partitions):
-            directory = self._dirs.opened(record.name, index, record.id)
-            key = record.name, index
-            point = self._checkpoints.recovery_points.get(key, 0)
-            start = self._checkpoints.log_starts.get(key, 0)
-            partitions.append(self._open_partition(record, index, config, directory, clean, point, start))
-        return Topic(record, config, partitions)
+    def _open(self, record: TopicRecord, config: TopicConfig) -> Topic:
+        return Topic(record, config, [self._reopened(record, at, config) for at in range(record.partitions)])
+
+    def _reopened(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
+        """A partition that was there before, online or not."""
+        key = record.name, index
+        found = self._dirs.find(*key, record.id)
+        if found is not None:
+            home, directory = found
+            point = home.checkpoints.recovery_points.get(key, 0)
+            start = home.checkpoints.log_starts.get(key, 0)
+            try:
+                return self._open_partition(record, index, config, directory, home.is_clean, point, start)
+            except StorageError as error:
+                if not of_device(error):
+                    raise
+                self._fail(home, error)
+        return OfflinePartition(record.name, index, self._metadata.leader_epoch)
 
     def _open_partition(
         self,
@@ -347,6 +406,7 @@ class Topics:
         partition = Partition(
             record.name, index, log, self._metadata.leader_epoch, self._clock, self._purgatory, self._flusher
         )
+        partition.on_failure = self._failed
         apply_config(partition, config)
         return partition
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Every operation that Kafka knows on a topic or a cluster, as bits: without an authorizer everyone may do all of them.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+# A partition whose data directory is offline.
+_LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -106,6 +108,8 @@ def _describe(broker: "Broker", topic: Topic, wants_operations: bool) -> Metadat
         is_internal=topic.is_internal,
         partitions=[
             MetadataResponsePartition(0, each.index, node, each.leader_epoch, [node], [node], [])
+            if each.is_online
+            else MetadataResponsePartition(_LEADERLESS, each.index, -1, each.leader_epoch, [node], [node], [node])
             for each in topic.partitions
         ],
         **({"topic_authorized_operations": TOPIC_OPERATIONS} if wants_operations else {}),

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from odradek.broker.config import BrokerConfig
+from odradek.broker.data_dir import DataDir
 from odradek.broker.flushing import Flusher
+from odradek.broker.housekeeping import remove_directories
+from odradek.broker.log_dirs import LogDir, LogDirs
 from odradek.broker.metadata import Metadata
 from odradek.broker.partition import Partition
 from odradek.broker.purgatory import Purgatory
@@ -15,8 +18,9 @@ from odradek.broker.topics import Topic, Topics
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records.batch import decode_batch
 from odradek.storage import checkpoints
+from odradek.storage.checkpoints import MetaProperties
 from odradek.storage.errors import StorageError
-from odradek.storage.files import DISK, Disk
+from odradek.storage.files import DISK, DirectoryLock, Disk
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 from odradek.tests.support.raw import batch_of
@@ -33,8 +37,13 @@ class Node:
         clock = FakeClock()
         timers = Timers(clock)
         self.metadata = Metadata(directory, disk)
-        self.topics = Topics(BrokerConfig(), directory, self.metadata, clock, Purgatory(timers), Flusher(timers), disk)
-        self.topics.open_all(clean)
+        self.disk = disk
+        lock = DirectoryLock(directory, DISK)
+        lock.release()
+        data = DataDir(directory, lock, MetaProperties("c", 1, "d"), clean, disk)
+        dirs = LogDirs([LogDir(directory, data, None, disk)], data, disk)
+        self.topics = Topics(BrokerConfig(), dirs, self.metadata, clock, Purgatory(timers), Flusher(timers), disk)
+        remove_directories(self.topics.open_all(), disk)
 
     def topic(self, name: str) -> Topic:
         topic = self.topics.get(name)
@@ -46,9 +55,9 @@ class Node:
 
     def delete(self, name: str) -> None:
         topic = self.topic(name)
-        self.topics.delete(topic)
-        for partition in topic.partitions:
-            partition.log.delete()
+        self.topics.delete(topic, lambda _: None)
+        self.disk.fsync_dir(self.directory)
+        remove_directories([each.log.directory for each in topic.partitions], self.disk)
 
     def names(self, suffix: str = "") -> list[str]:
         return sorted(each.name for each in self.directory.iterdir() if each.is_dir() and each.name.endswith(suffix))
@@ -139,7 +148,7 @@ class TestLeftovers:
         node = start()
         node.topics.create("t", 2, {})
         node.append("t", b"x")
-        node.topics.delete(node.topic("t"))
+        node.topics.delete(node.topic("t"), lambda _: None)
         assert node.names("-delete") == ["t-0.0-delete", "t-1.0-delete"]
         assert start().names() == []
 
