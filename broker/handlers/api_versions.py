@@ -9,11 +9,24 @@ from typing import TYPE_CHECKING
 
 from ...protocol.apis import ApiKey
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from ..dispatch import ROUTES, RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker
+
+TRANSACTION_VERSION = "transaction.version"
+# The epoch of a producer grows with every transaction, partitions come in by the first batch (KIP-890). It is fixed:
+# nothing would be gained by going back, so UpdateFeatures is not served.
+TRANSACTIONS_V2 = 2
+FEATURES_EPOCH = 0
+ZERO_VERSION = 4
 
 # What a client may call itself (KIP-511).
 _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
@@ -29,7 +42,17 @@ def handle(broker: "Broker", context: RequestContext, request: ApiVersionsReques
         _is_software(request.client_software_name) and _is_software(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-    return ApiVersionsResponse(api_keys=offered)
+    return ApiVersionsResponse(
+        api_keys=offered,
+        supported_features=_supported(context.api_version),
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[FinalizedFeatureKey(TRANSACTION_VERSION, TRANSACTIONS_V2, TRANSACTIONS_V2)],
+    )
+
+
+def _supported(version: int) -> list[SupportedFeatureKey]:
+    """Before version 4 a feature cannot be told to begin at 0: such a one is left out, as Kafka does."""
+    return [SupportedFeatureKey(TRANSACTION_VERSION, 0, TRANSACTIONS_V2)] if version >= ZERO_VERSION else []
 
 
 def _is_software(text: str) -> bool:
