@@ -26,6 +26,8 @@ SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 1_000
 # A paused process keeps the others waiting for so long.
 REBALANCE_TIMEOUT_MS = 6_000
+# It forgets a join that takes longer than the poll that began it.
+POLL_OF_KAFKA_PYTHON_MS = 2_000
 METADATA_OF_CONFLUENT = b"CGMDv2:"
 
 _stopped = threading.Event()
@@ -100,12 +102,16 @@ def with_kafka_python(address: str, group: str, topic: str) -> None:
     )
     consumer.subscribe([topic], listener=Listener())
     while not _stopped.is_set():
-        found = [message for messages in consumer.poll(200).values() for message in messages]
+        try:
+            polled = consumer.poll(POLL_OF_KAFKA_PYTHON_MS)
+        except kafka.errors.KafkaConnectionError:
+            continue  # The broker is down for a moment; this client says so where others try again.
+        found = [message for messages in polled.values() for message in messages]
         if found:
             say(consumed=[[message.partition, message.offset] for message in found])
             try:
                 consumer.commit()
-            except (kafka.errors.CommitFailedError, kafka.errors.KafkaTimeoutError):
+            except (kafka.errors.CommitFailedError, kafka.errors.KafkaTimeoutError, kafka.errors.KafkaConnectionError):
                 continue
     consumer.close(autocommit=False)
 

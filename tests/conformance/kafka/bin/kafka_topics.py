@@ -1,4 +1,4 @@
-"""The options of `kafka-topics.sh` that librdkafka's tests use: --create (with --config), --alter --partitions N, --delete."""
+"""What librdkafka's tests use of `kafka-topics.sh`: --create (with --config), --alter --partitions N, --delete."""
 
 import argparse
 from concurrent.futures import Future
@@ -24,7 +24,8 @@ def main() -> None:
     answers: dict[str, Future[None]]
     if asked.create:
         config = dict(each.split("=", 1) for each in asked.config)
-        answers = admin.create_topics([NewTopic(asked.topic, asked.partitions, asked.replication_factor, config=config)])
+        topic = NewTopic(asked.topic, asked.partitions, asked.replication_factor, config=config)
+        answers = admin.create_topics([topic])
     elif asked.alter:
         answers = admin.create_partitions([NewPartitions(asked.topic, asked.partitions)])
     else:
