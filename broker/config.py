@@ -256,22 +256,28 @@ class BrokerConfig:
         ("delete",),
         "Old segments are deleted (delete), keep only the last record of each key (compact), or both; empty: neither.",
         choices=CLEANUP_POLICIES,
+        dynamic=True,
     )
     log_cleaner_enable: bool = setting(Kind.BOOLEAN, True, "Compacted topics are cleaned.")
     log_cleaner_threads: int = setting(
-        Kind.INT, 1, "Processes that clean. One: partitions are cleaned one after the other.", low=0, high=1
+        Kind.INT,
+        1,
+        "Processes that clean. One: partitions are cleaned one after the other.",
+        low=0,
+        high=1,
     )
     log_cleaner_backoff_ms: int = setting(
-        Kind.LONG, 15_000, "How long the cleaner rests when there is nothing to clean.", low=0
+        Kind.LONG, 15_000, "How long the cleaner rests when there is nothing to clean.", low=0, dynamic=True
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         Kind.LONG,
         128 << 20,
         "Memory for the keys of one cleaning, 24 bytes each; where they do not fit, it takes several.",
         low=1 << 20,
+        dynamic=True,
     )
     log_cleaner_io_max_bytes_per_second: float = setting(
-        Kind.DOUBLE, sys.float_info.max, "How much the cleaner may read and write together in a second."
+        Kind.DOUBLE, sys.float_info.max, "How much the cleaner may read and write together in a second.", dynamic=True
     )
     log_cleaner_min_cleanable_ratio: float = setting(
         Kind.DOUBLE,
@@ -279,21 +285,24 @@ class BrokerConfig:
         "A compacted partition is cleaned once more than this share of its bytes was not looked at yet.",
         low=0,
         high=1,
+        dynamic=True,
     )
     log_cleaner_min_compaction_lag_ms: int = setting(
-        Kind.LONG, 0, "The shortest that a record stays as it is in a compacted topic.", low=0
+        Kind.LONG, 0, "The shortest that a record stays as it is in a compacted topic.", low=0, dynamic=True
     )
     log_cleaner_max_compaction_lag_ms: int = setting(
         Kind.LONG,
         LONG_MAX,
         "The longest that a record waits for compaction, whatever the dirty ratio; segments are closed by it, too.",
         low=1,
+        dynamic=True,
     )
     log_cleaner_delete_retention_ms: int = setting(
         Kind.LONG,
         86_400_000,
         "How long a compacted topic keeps its tombstones, and the markers of transactions that left nothing else.",
         low=0,
+        dynamic=True,
     )
     # -- topics
     num_partitions: int = setting(Kind.INT, 1, "Partitions of a topic that was created without a number.", low=1)

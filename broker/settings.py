@@ -164,6 +164,8 @@ class Setting:
             return None
         if isinstance(value, bool):
             return "true" if value else "false"
+        if isinstance(value, float):
+            return repr(value).replace("e+", "E").replace("e", "E")  # as Java's
         return ",".join(value) if isinstance(value, tuple) else str(value)
 
     def _parse_integer(self, text: str) -> int:

@@ -34,6 +34,8 @@ OTHER_RANGES = {
     ("broker", "default.replication.factor"): "one broker holds one replica",
     ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
+    ("broker", "log.cleaner.threads"): "one process cleans",
+    ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for as much for each thread when it starts",
     ("broker", "log.roll.ms"): "0 would close a segment with every record",
     ("broker", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
     ("topic", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
@@ -87,8 +89,26 @@ def test_the_list_of_kafkas_names_is_kafkas() -> None:
     assert kafka_rows("broker").keys() == KAFKA_NAMES
 
 
+# Those that Kafka lets be changed while a broker runs, and Odradek does not: they are refused then.
+ONLY_AT_START = {
+    "listeners",
+    "listener.security.protocol.map",
+    "num.network.threads",
+    "log.cleaner.threads",
+}
+
+
+def test_what_may_change_while_a_broker_runs_is_what_kafka_lets_be_changed() -> None:
+    kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
+    ours = {name for name, setting in SETTINGS.items() if setting.dynamic}
+    assert ours == (kafkas & SETTINGS.keys()) - ONLY_AT_START
+
+
 def test_every_field_but_the_given_names_is_a_config() -> None:
-    assert [each.name for each in fields(BrokerConfig) if each.name.replace("_", ".") not in SETTINGS] == ["given"]
+    assert [each.name for each in fields(BrokerConfig) if each.name.replace("_", ".") not in SETTINGS] == [
+        "given",
+        "dynamic",
+    ]
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -224,7 +244,7 @@ class TestTopic:
             ("segment.bytes", "5", "at least 1048576"),
             ("retention.ms", "-2", "must be a whole number of 64 bits, at least -1"),
             ("local.retention.ms", "1000", "does not act on it yet; what holds is -2"),
-            ("cleanup.policy", "compact", "does not act on it yet"),
+            ("remote.storage.enable", "true", "does not act on it yet"),
             ("cleanup.policy", "nonsense", "one of compact, delete"),
             ("log.segment.bytes", "1048576", "is not a topic config"),
         ],
@@ -274,7 +294,10 @@ class TestBrokerDescribed:
     def test_all_are_described_with_a_documentation(self) -> None:
         entries = BrokerConfig().describe()
         assert len(entries) == len(SETTINGS)
-        assert all(entry.documentation and entry.read_only for entry in entries)
+        assert all(entry.documentation for entry in entries)
+        assert {entry.name for entry in entries if not entry.read_only} == {
+            name for name, setting in SETTINGS.items() if setting.dynamic
+        }
 
 
 def test_value_texts_round_trip() -> None:

@@ -13,6 +13,7 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.config import SETTINGS
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -276,6 +277,13 @@ async def _(world: World) -> None:
 async def _(world: World) -> None:
     asked = MetadataRequest(topics=[MetadataRequestTopic(name="auto")], allow_auto_topic_creation=True)
     assert len((await world.raw.ask(ApiKey.METADATA, 9, asked)).topics[0].partitions) == 5
+
+
+@shows("max.request.partition.size.limit", max_request_partition_size_limit=2)
+async def _(world: World) -> None:
+    await world.raw.create_topic("t", 3)
+    response = await world.raw.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest())
+    assert len(response.topics[0].partitions) == 2
 
 
 @shows("socket.request.max.bytes", socket_request_max_bytes=1000)
