@@ -24,6 +24,7 @@ from ..storage.compaction import Cleaned, Job
 from ..storage.errors import DiskError, StorageError
 from .housekeeping import Background
 from .partition import Partition
+from .topic_config import TopicConfig
 from .topics import Topic
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class Cleaner:
         if self._round is not None:
             await asyncio.wait([self._round])
         await self._worker.ended()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being cleaned."""
+        return self._round is not None
 
     def forget(self, topic: Topic) -> None:
         """A topic was deleted: another one of its name begins dirty."""
@@ -125,7 +131,7 @@ class Cleaner:
         """What is dirty of a partition, if it is time to clean it."""
         if not partition.is_online or partition in self._uncleanable:
             return None
-        rules, log = _rules_of(topic), partition.log
+        rules, log = rules_of(topic.config), partition.log
         clean_up_to = self._clean_up_to.get((topic.name, partition.index))
         try:
             now_ms = self._broker.clock.now_ms()
@@ -140,7 +146,7 @@ class Cleaner:
     async def _clean(self, topic: Topic, partition: Partition, found: Cleanable) -> None:
         config, log = self._broker.config, partition.log
         now_ms, log_start = self._broker.clock.now_ms(), log.log_start_offset
-        job = job_of(log, found, _rules_of(topic), now_ms, config.log_cleaner_dedupe_buffer_size)
+        job = job_of(log, found, rules_of(topic.config), now_ms, config.log_cleaner_dedupe_buffer_size)
         try:
             async for said in self._worker.work(job, config.log_cleaner_io_max_bytes_per_second):
                 if "end" in said:
@@ -259,8 +265,8 @@ class Worker:
         self._killed = self.is_working = False
 
 
-def _rules_of(topic: Topic) -> CleaningRules:
-    config = topic.config
+def rules_of(config: TopicConfig) -> CleaningRules:
+    """What a topic's configs say of its cleaning."""
     return CleaningRules(
         config.min_cleanable_dirty_ratio,
         config.min_compaction_lag_ms,

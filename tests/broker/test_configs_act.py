@@ -101,6 +101,16 @@ def shows(name: str, **given: Any) -> Callable[[Show], Show]:
 
 # name -> the test that shows it
 ELSEWHERE = {
+    "log.cleanup.policy": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
+    "log.cleaner.min.cleanable.ratio": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
+    "log.cleaner.min.compaction.lag.ms": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
+    "log.cleaner.max.compaction.lag.ms": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
+    "log.cleaner.delete.retention.ms": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
+    "log.cleaner.enable": "broker/test_cleaning.py::test_without_a_cleaner_nothing_is_cleaned",
+    "log.cleaner.threads": "broker/test_cleaning.py::test_without_a_cleaner_nothing_is_cleaned",
+    "log.cleaner.backoff.ms": "broker/test_cleaning.py::test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not",
+    "log.cleaner.dedupe.buffer.size": "storage/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning",
+    "log.cleaner.io.max.bytes.per.second": "broker/test_cleaning.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing",
     "node.id": "broker/test_data_dir.py::test_another_nodes_is_refused_and_left_as_it_was",
     "broker.id": "broker/test_config.py::test_broker_id_is_node_id_under_its_older_name",
     "listeners": "broker/test_server.py::test_several_listeners_each_with_its_name_and_port",
