@@ -69,6 +69,10 @@ async def round_of(broker: Broker, clock: FakeClock) -> None:
     await until(lambda: not broker.cleaner.is_busy)
 
 
+def cleaned_files(config: BrokerConfig) -> list[Path]:
+    return list(Path(config.data_dir, "t-0").glob("*.cleaned"))
+
+
 def values(log: Log) -> dict[bytes | None, bytes | None]:
     return {each.key: each.value for _, data in log.iter_batches(0) for each in decode_batch(data)}
 
@@ -165,7 +169,7 @@ async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(config: BrokerCo
         clock.advance(BACKOFF_MS)
         broker.timers.fire_due()
         assert broker.cleaner.is_busy
-    assert not list(Path(slow.data_dir, "t-0").glob("*.cleaned"))
+    assert cleaned_files(slow) == []
     async with Broker(config, clock=clock) as broker:
         assert values(log_of(broker)) == expected
 
