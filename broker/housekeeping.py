@@ -65,6 +65,10 @@ class Housekeeping:
 
     def _check(self) -> None:
         self._broker.timers.after(self._broker.config.log_retention_check_interval_ms, self._check)
+        self.check()
+
+    def check(self) -> None:
+        """Looks at every partition, turn by turn."""
         if self._due:
             return  # the last round is not through: one is enough
         for topic in self._broker.topics.all():

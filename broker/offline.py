@@ -18,6 +18,8 @@ class OfflinePartition(Partition):
         self.topic = topic
         self.index = index
         self.leader_epoch = leader_epoch
+        self.rules = None
+        self.high_watermark = 0
         self.failure = StorageError(f"the data directory of {topic}-{index} is offline")
 
     @property

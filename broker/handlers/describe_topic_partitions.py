@@ -61,6 +61,10 @@ def _page(broker: "Broker", names: Sequence[str], start: Cursor | None, room: in
     return response
 
 
+# A partition whose data directory is offline.
+_LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
+
+
 def _describe(broker: "Broker", topic: Topic, shown: Sequence[Partition]) -> DescribeTopicPartitionsResponseTopic:
     node = broker.node_id
     return DescribeTopicPartitionsResponseTopic(
@@ -69,6 +73,10 @@ def _describe(broker: "Broker", topic: Topic, shown: Sequence[Partition]) -> Des
         is_internal=topic.is_internal,
         partitions=[
             DescribeTopicPartitionsResponsePartition(0, each.index, node, each.leader_epoch, [node], [node], [], [])
+            if each.is_online
+            else DescribeTopicPartitionsResponsePartition(
+                _LEADERLESS, each.index, -1, each.leader_epoch, [node], [node], [], [], [node]
+            )
             for each in shown
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,

@@ -119,6 +119,16 @@ ELSEWHERE = {
     "controller.listener.names": "broker/test_config.py::test_a_combined_kafka_node_loses_its_controller_listener",
     "log.dir": "broker/test_configs_act.py::test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise",
     "log.dirs": "broker/test_configs_act.py::test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise",
+    "metadata.log.dir": "broker/test_log_dirs.py::test_a_directory_may_hold_the_metadata_alone",
+    "log.retention.ms": "broker/test_housekeeping.py::test_the_brokers_time_is_its_topics_time",
+    "log.retention.minutes": "broker/test_housekeeping.py::test_the_brokers_time_is_its_topics_time",
+    "log.retention.hours": "broker/test_housekeeping.py::test_the_brokers_time_is_its_topics_time",
+    "log.retention.bytes": "broker/test_housekeeping.py::test_the_brokers_bytes_are_its_topics_bytes",
+    "log.retention.check.interval.ms": (
+        "broker/test_housekeeping.py::test_by_time_segments_go_whose_newest_record_is_too_old"
+    ),
+    "log.retention.policy": "broker/test_housekeeping.py::test_a_policy_of_ones_own_decides",
+    "log.segment.delete.delay.ms": "broker/test_housekeeping.py::test_the_brokers_delay_is_its_topics_delay",
     "log.flush.offset.checkpoint.interval.ms": (
         "broker/test_flushing.py::test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_comes"
     ),

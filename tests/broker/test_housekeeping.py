@@ -217,3 +217,60 @@ async def test_a_policy_of_ones_own_decides(
         assert start_of(broker) == start
     failed = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
     assert failed == ([] if start else [f"retention policy {__name__}:fail failed"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"log_retention_ms": 60_000, "log_retention_minutes": 5, "log_retention_hours": 5},
+        {"log_retention_minutes": 1, "log_retention_hours": 5},
+        {"log_retention_hours": 1},
+        {"log_retention_minutes": -1},
+    ],
+)
+async def test_the_brokers_time_is_its_topics_time(
+    config: BrokerConfig, clock: FakeClock, given: dict[str, Any]
+) -> None:
+    kept_ms = -1 if given.get("log_retention_minutes") == -1 else 60_000 if len(given) > 1 else 3_600_000
+    async with Broker(replace(config, **given), clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await fill(raw, 1)
+        for passed_ms, start in ((kept_ms - 1000, 0), (1, 1 if kept_ms > 0 else 0)):
+            clock.advance(max(passed_ms, 0))
+            broker.housekeeping.check()
+            await settled(broker)
+            assert start_of(broker) == start
+
+
+async def test_the_brokers_bytes_are_its_topics_bytes(config: BrokerConfig, clock: FakeClock) -> None:
+    config = replace(config, log_retention_bytes=100)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await fill(raw)
+        broker.housekeeping.check()
+        await settled(broker)
+        assert start_of(broker) == 8
+
+
+async def test_the_brokers_delay_is_its_topics_delay(config: BrokerConfig, clock: FakeClock) -> None:
+    config = replace(config, log_segment_delete_delay_ms=5000)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await fill(raw)
+        await raw.delete_topic("t")
+        directory = Path(config.data_dir)
+        assert len(list(directory.glob("t-0*-delete"))) == 1  # noqa: ASYNC240
+        clock.advance(5000)
+        broker.timers.fire_due()
+        await until(lambda: not list(directory.glob("t-0*")))
+
+
+async def test_a_topic_of_many_partitions_goes_a_few_a_turn_and_a_new_one_of_its_name_has_a_place(
+    broker: Broker, raw: Raw
+) -> None:
+    await raw.create_topic("t", 200)
+    topic = broker.topics.get("t")
+    assert topic is not None
+    old = [each.log for each in topic.partitions]
+    broker.delete_topic(topic)
+    assert 0 < sum(each.directory.name.endswith("-delete") for each in old) < 50
+    new = broker.topics.create("t", 200, {})
+    assert all(each.directory.name.endswith("-delete") for each in old)
+    assert {each.log.directory.name for each in new.partitions} == {f"t-{index}" for index in range(200)}

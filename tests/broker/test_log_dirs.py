@@ -1,0 +1,231 @@
+"""Several data directories: where partitions go, what is told of them, and what the failure of one takes along."""
+
+import asyncio
+import errno
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker, BrokerConfig, StartError
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.storage.errors import DiskError
+from odradek.storage.files import Buffer, Disk, File
+from odradek.tests.support.raw import Raw, batch_of
+
+OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class DyingDisk(Disk):
+    """Writes below a path fail from a moment on, as of a device that is gone."""
+
+    def __init__(self) -> None:
+        self.dead: Path | None = None
+        self.number = errno.EIO
+
+    def write(self, file: File, data: Buffer, position: int) -> None:
+        if self.dead is not None and self.dead in file.path.parents:
+            raise DiskError("write", file.path, OSError(self.number, os.strerror(self.number)))
+        super().write(file, data, position)
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> list[Path]:
+    return [tmp_path / name for name in "abc"]
+
+
+@pytest.fixture
+def config(config: BrokerConfig, dirs: list[Path]) -> BrokerConfig:
+    return replace(config, log_dirs=tuple(map(str, dirs)))
+
+
+def home(dirs: list[Path], name: str) -> Path:
+    (found,) = [each for each in dirs if (each / name).is_dir()]
+    return found
+
+
+async def describe(raw: Raw, version: int = 4, topics: list[DescribableLogDirTopic] | None = None) -> dict[str, object]:
+    response = await raw.ask(ApiKey.DESCRIBE_LOG_DIRS, version, DescribeLogDirsRequest(topics))
+    assert response.error_code == 0
+    return {Path(each.log_dir).name: each for each in response.results}
+
+
+async def test_new_partitions_go_where_the_fewest_are(config: BrokerConfig, dirs: list[Path]) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        for name, partitions in (("t", 4), ("u", 2), ("v", 3)):
+            await raw.create_topic(name, partitions)
+        counts = Counter(each.log.directory.parent for each in broker.topics.partitions())
+        assert counts == dict.fromkeys(dirs, 3)
+        await raw.delete_topic("t")
+        await raw.create_topic("w", 4)
+        counts = Counter(each.log.directory.parent for each in broker.topics.partitions())
+        assert counts == dict.fromkeys(dirs, 3)
+    assert all((each / "meta.properties").exists() and (each / ".kafka_cleanshutdown").exists() for each in dirs)
+
+
+async def test_all_is_found_again_where_it_was(config: BrokerConfig, dirs: list[Path]) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 6)
+        for index in range(6):
+            await raw.produce("t", batch_of(b"%d" % index), partition=index)
+        wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(4, -1)])
+        await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([wanted], 1000))
+        before = {each.log.directory for each in broker.topics.partitions()}
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert {each.log.directory for each in broker.topics.partitions()} == before
+        assert all(each.log.recovery.clean for each in broker.topics.partitions())
+        for index in range(6):
+            fetched = await raw.fetch("t", 0 if index != 4 else 1, partition=index)
+            assert (b"%d" % index in bytes(fetched.records)) is (index != 4)
+            assert fetched.log_start_offset == (1 if index == 4 else 0)
+
+
+async def test_a_directory_may_hold_the_metadata_alone(config: BrokerConfig, dirs: list[Path]) -> None:
+    config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
+    for start in range(2):
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            if not start:
+                await raw.create_topic("t", 2)
+            assert len(broker.topics.partitions()) == 2
+            assert all(each.log.recovery.clean for each in broker.topics.partitions())
+    assert [bool(list(each.glob("metadata*"))) for each in dirs] == [False, False, True]
+    assert not list(dirs[2].glob("t-*"))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+async def test_log_dirs_are_described(config: BrokerConfig, dirs: list[Path], version: int) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 3)
+        batch = batch_of(b"x" * 100)
+        await raw.produce("t", batch)
+        found = await describe(raw, version)
+        assert sorted(found) == ["a", "b", "c"]
+        sizes = {}
+        for each in found.values():
+            assert (each.error_code, each.is_cordoned) == (0, False)
+            assert (each.total_bytes > each.usable_bytes > 0) is (version >= 4)
+            for topic in each.topics:
+                sizes.update({(topic.name, p.partition_index): p.partition_size for p in topic.partitions})
+                assert all((p.offset_lag, p.is_future_key) == (0, False) for p in topic.partitions)
+        assert sizes == {("t", 0): len(batch), ("t", 1): 0, ("t", 2): 0}
+        found = await describe(raw, version, [DescribableLogDirTopic("t", [1, 9]), DescribableLogDirTopic("no", [0])])
+        held = [
+            (topic.name, [p.partition_index for p in topic.partitions]) for e in found.values() for topic in e.topics
+        ]
+        assert held == [("t", [1])]
+
+
+async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dirs: list[Path]) -> None:
+    disk = DyingDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 6)
+        for index in range(6):
+            assert (await raw.produce("t", batch_of(b"x"), partition=index)).error_code == 0
+        dead = disk.dead = home(dirs, "t-1")
+        gone = {int(each.name[2:]) for each in dead.glob("t-*")}
+        assert len(gone) == 2
+        # The first to be written to finds it out; it is everybody's then.
+        waiting = await Raw.connect(broker.address)
+        other = max(gone)
+        fetch = asyncio.ensure_future(waiting.fetch("t", 1, partition=other, max_wait_ms=60_000))
+        assert (await raw.produce("t", batch_of(b"y"), partition=min(gone))).error_code == OFFLINE
+        assert (await fetch).error_code == OFFLINE
+        waiting.close()
+        for index in range(6):
+            expected = OFFLINE if index in gone else 0
+            assert (await raw.produce("t", batch_of(b"z"), partition=index)).error_code == expected
+            assert (await raw.fetch("t", 0, partition=index)).error_code == expected
+            wanted = ListOffsetsTopic("t", [ListOffsetsPartition(index, timestamp=-1)])
+            answer = await raw.ask(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=[wanted]))
+            assert answer.topics[0].partitions[0].error_code == expected
+        await check_metadata(raw, gone)
+        found = await describe(raw)
+        assert (found[dead.name].error_code, found[dead.name].topics) == (OFFLINE, [])
+        # New ones go elsewhere.
+        await raw.create_topic("u", 6)
+        assert not list(dead.glob("u-*"))
+        await raw.delete_topic("u")
+    assert [(each / ".kafka_cleanshutdown").exists() for each in dirs] == [each != dead for each in dirs]
+    # The disk is well again, and so is everything.
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        for index in range(6):
+            assert (await raw.fetch("t", 0, partition=index)).high_watermark == (1 if index in gone else 2)
+        await check_metadata(raw, set())
+
+
+async def check_metadata(raw: Raw, gone: set[int]) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    topic = (await raw.ask(ApiKey.METADATA, 12, request)).topics[0]
+    for each in topic.partitions:
+        is_gone = each.partition_index in gone
+        assert each.error_code == (ErrorCode.LEADER_NOT_AVAILABLE if is_gone else 0)
+        assert (each.leader_id, each.offline_replicas) == ((-1, [1]) if is_gone else (1, []))
+        assert (each.replica_nodes, each.isr_nodes) == ([1], [1])
+
+
+async def test_one_that_is_out_of_reach_at_start_is_offline_and_its_partitions_wait_for_it(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 6)
+        for index in range(6):
+            await raw.produce("t", batch_of(b"x"), partition=index)
+    gone = {int(each.name[2:]) for each in dirs[1].glob("t-*")}
+    away = dirs[1].with_name("away")
+    dirs[1].rename(away)
+    dirs[1].write_bytes(b"")  # no directory
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        for index in range(6):
+            expected = OFFLINE if index in gone else 0
+            assert (await raw.produce("t", batch_of(b"z"), partition=index)).error_code == expected
+            assert (await raw.fetch("t", 0, partition=index)).error_code == expected
+        await check_metadata(raw, gone)
+        assert (await describe(raw))["b"].error_code == OFFLINE
+        await raw.create_topic("u", 3)
+    dirs[1].unlink()
+    away.rename(dirs[1])
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        for index in range(6):
+            assert (await raw.fetch("t", 0, partition=index)).high_watermark == (1 if index in gone else 2)
+        assert len(broker.topics.partitions()) == 9
+
+
+async def test_a_partition_in_two_directories_stops_the_start(config: BrokerConfig, dirs: list[Path]) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 1)
+    (dirs[1] / "t-0").mkdir()
+    (dirs[1] / "t-0" / "partition.metadata").write_bytes((dirs[0] / "t-0" / "partition.metadata").read_bytes())
+    with pytest.raises(StartError, match="t-0 is in .*a and in .*b: move one of them away"):
+        await Broker(config).start()
+
+
+async def test_another_clusters_directory_stops_the_start(config: BrokerConfig, dirs: list[Path]) -> None:
+    async with Broker(replace(config, log_dirs=(str(dirs[0]),))):
+        pass
+    async with Broker(replace(config, log_dirs=(str(dirs[1]),))):
+        pass
+    with pytest.raises(StartError, match="belongs to cluster"):
+        await Broker(config).start()
+
+
+async def test_a_full_disk_refuses_writes_serves_reads_and_works_again_when_there_is_room(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    disk = DyingDisk()
+    disk.number = errno.ENOSPC
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        await raw.produce("t", batch_of(b"kept"))
+        disk.dead = home(dirs, "t-0") / "t-0"
+        assert (await raw.produce("t", batch_of(b"x"))).error_code == OFFLINE
+        assert b"kept" in bytes((await raw.fetch("t", 0)).records)
+        await check_metadata(raw, set())
+        disk.dead = None
+        assert (await raw.produce("t", batch_of(b"room"))).base_offset == 1
+        assert b"room" in bytes((await raw.fetch("t", 1)).records)
