@@ -22,6 +22,7 @@ from threading import Lock
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType, Marker
 from .aborted import AbortedTransaction, marker_of
+from .aborted_reads import AbortedReads
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
 from .damage import Damage
 from .epochs import LeaderEpochs
@@ -49,7 +50,6 @@ DELETED_SUFFIX = "-delete"
 MAX_FILE_NAME = 255
 
 _BASE_OFFSET = attrgetter("base_offset")
-_FIRST_OFFSET = attrgetter("first_offset")
 
 
 class Log:
@@ -75,9 +75,7 @@ class Log:
         # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
         self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
-        # The segments that have aborted transactions, and the tuple of all that they were picked from.
-        self._aborted_of: tuple[Segment, ...] | None = None
-        self._with_aborted: tuple[Segment, ...] = ()
+        self._aborted = AbortedReads()
         self._retired: list[Segment] = []
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
 
@@ -165,7 +163,7 @@ class Log:
         if aborted is not None:
             active.aborted.append(aborted)
             self._names_dirty = True
-            self._aborted_of = None
+            self._aborted.forget()
         try:
             active.append(batch, header, self.config.index_interval_bytes)
         except StorageError:
@@ -339,33 +337,8 @@ class Log:
         return segment.size if found is None else found[0]
 
     def aborted_transactions(self, offset: int, fetched: FileRange, up_to: int) -> list[AbortedTransaction]:
-        """Return what was aborted of the batches that `read(offset, ..., up_to)` gave, by first offset.
-
-        There may be some that begin a little behind them. Raises DamagedFile, DiskError.
-        """
-        if self._aborted_of is not self._segments:
-            self._aborted_of = self._segments
-            self._with_aborted = tuple(segment for segment in self._segments if len(segment.aborted))
-        found: list[AbortedTransaction] = []
-        if not self._with_aborted or not fetched.size:
-            return found
-        end = self._bound(offset, fetched, up_to)
-        for segment in self._with_aborted[self._slot(self._with_aborted, offset) :]:
-            entries, is_all = segment.aborted.collect(offset, end)
-            found += entries
-            if is_all:
-                break
-        found.sort(key=_FIRST_OFFSET)
-        return found
-
-    def _bound(self, offset: int, fetched: FileRange, up_to: int) -> int:
-        """Return an offset at or behind the last one in `fetched`, which `offset` was read for; at most `up_to`."""
-        segments = self._segments
-        for slot in range(self._slot(segments, offset), len(segments)):
-            if segments[slot].path(LOG_SUFFIX) == fetched.file.path:
-                following = segments[slot + 1].base_offset if slot + 1 < len(segments) else self.log_end_offset
-                return min(up_to, segments[slot].upper_bound(fetched.position + fetched.size, following))
-        return up_to
+        """Return what was aborted of the batches that `read(offset, ..., up_to)` gave, by first offset."""
+        return self._aborted.reaching_into(self._segments, self.log_end_offset, offset, fetched, up_to)
 
     def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier.
