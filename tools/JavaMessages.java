@@ -56,10 +56,16 @@ public class JavaMessages {
         }
     }
 
+    /** Where the records of a coordinator are: those of transactions have a package of their own. */
+    private String coordinator() {
+        String whose = specification.get("name").asText().startsWith("Transaction") ? "transaction" : "group";
+        return "org.apache.kafka.coordinator." + whose + ".generated.";
+    }
+
     private String line() throws Exception {
         String name = specification.get("name").asText();
         String type = specification.get("type").asText();
-        String java = (type.startsWith("coordinator") ? "org.apache.kafka.coordinator.group.generated."
+        String java = (type.startsWith("coordinator") ? coordinator()
             : "org.apache.kafka.common.message.") + name + (type.startsWith("re") ? "Data" : "");
         ObjectNode json = struct(specification.get("fields"));
         Message message = (Message) Class.forName(java + "JsonConverter")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from odradek.protocol import apis
-from odradek.protocol.messages import consumer_protocol, group_records
+from odradek.protocol.messages import consumer_protocol, group_records, transaction_records
 from odradek.protocol.schema import FIXED_FORMATS, OWN_TAGS, Field, Message, Struct, span
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -20,7 +20,7 @@ INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 @cache
 def declared_messages() -> list[type[Message]]:
     found = [apis.message(key, kind) for key in apis.APIS for kind in ("request", "response")]
-    for module in (consumer_protocol, group_records):
+    for module in (consumer_protocol, group_records, transaction_records):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Message) and value is not Message:
                 found.append(value)

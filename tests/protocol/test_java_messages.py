@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from odradek.protocol import apis, codec
-from odradek.protocol.messages import consumer_protocol, fetch, group_records, list_offsets, produce
+from odradek.protocol.messages import (
+    consumer_protocol,
+    fetch,
+    group_records,
+    list_offsets,
+    produce,
+    transaction_records,
+)
 from odradek.protocol.primitives import uuid_to_text
 from odradek.protocol.schema import Field, Message, Struct, span
 
@@ -29,6 +36,8 @@ CLASSES: dict[str, type[Message]] = {
     for cls in (
         *(apis.message(key, kind) for key in apis.APIS for kind in ("request", "response")),
         *(getattr(group_records, name) for name in group_records.__all__ if name.endswith(("Key", "Value"))),
+        transaction_records.TransactionLogKey,
+        transaction_records.TransactionLogValue,
         consumer_protocol.ConsumerProtocolSubscription,
         consumer_protocol.ConsumerProtocolAssignment,
     )
