@@ -1,0 +1,15 @@
+"""Consume-transform-produce by real clients, with kills on both sides: exactly once. `make soak` has more seeds."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import exactly_once
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_record_is_copied_exactly_once_however_often_clients_and_broker_are_killed(
+    tmp_path: Path, seed: int
+) -> None:
+    started = exactly_once.run(tmp_path, seed)
+    assert sum(started.values()) > len(started), "no worker was ever started again"

@@ -1,0 +1,14 @@
+"""docs/conformance.md holds every pair that is offered, as passed."""
+
+from odradek.broker.dispatch import ROUTES
+
+from tests.conformance import table
+
+
+def test_each_pair_that_is_served_is_in_the_table_as_passed() -> None:
+    results = table.held(table.PAGE.read_text())
+    served = {
+        (int(route.key), version) for route in ROUTES for version in range(route.min_version, route.max_version + 1)
+    }
+    assert set(results) == served, "run `make conformance`: it writes docs/conformance.md"
+    assert {pair for pair, result in results.items() if result != "passed"} == set()

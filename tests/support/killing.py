@@ -1,0 +1,119 @@
+"""A broker process is killed (-9) under an idempotent producer, by a seed; then all that was acknowledged is asked for.
+
+`run(folder, seed)`: two kills at random moments while confluent-kafka sends numbers with acks=all over small segments.
+Every number must be there once, in the order of its partition, where its acknowledgement said; afterwards the broker
+stops cleanly and `verify` has nothing to say.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+from odradek.storage.checkpoints import RECOVERY_POINT, read_offsets
+from odradek.storage.verify import verify
+
+from tests.support.clients import create_topic
+from tests.support.process import BrokerProcess
+
+COUNT = 4_000
+PARTITIONS = 2
+KILLS = 2
+WITHIN_S = 60.0
+# Small enough that some segments fill up.
+SETTINGS = {
+    "log_segment_bytes": 1 << 20,
+    "log_flush_offset_checkpoint_interval_ms": 100,
+    "group_initial_rebalance_delay_ms": 0,
+}
+
+Place = tuple[int, int]
+
+
+class Load:
+    """A producer and what it was told."""
+
+    def __init__(self, address: str, topic: str, chance: random.Random) -> None:
+        self.acknowledged: dict[Place, int] = {}
+        self._errors: list[str] = []
+        self._topic = topic
+        self._chance = chance
+        self._next = 0
+        self._producer = confluent_kafka.Producer(
+            {"bootstrap.servers": address, "enable.idempotence": True, "acks": "all", "linger.ms": 1, "log_level": 0,
+             "reconnect.backoff.max.ms": 200}
+        )  # fmt: skip
+
+    def send(self, up_to: int, acknowledged: int) -> None:
+        """Keeps some hundred numbers in flight until so many are sent and acknowledged."""
+        deadline = time.monotonic() + WITHIN_S
+        while self._next < up_to or len(self.acknowledged) < acknowledged:
+            assert not self._errors, self._errors[:3]
+            assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {acknowledged} in {WITHIN_S} s"
+            if self._next < up_to and len(self._producer) < 300:
+                value = b"%d " % self._next + b"x" * self._chance.randrange(1500)
+                self._producer.produce(
+                    self._topic, value, partition=self._next % PARTITIONS, on_delivery=self._delivered
+                )
+                self._next += 1
+            self._producer.poll(0 if self._next % 50 and self._next < up_to else 0.01)
+
+    def _delivered(self, error: Any, message: confluent_kafka.Message) -> None:
+        if error:
+            self._errors.append(str(error))
+            return
+        place = message.partition(), message.offset()
+        assert place not in self.acknowledged, f"two records at {place}"
+        self.acknowledged[place] = number_in(message)
+
+
+def number_in(message: confluent_kafka.Message) -> int:
+    return int(message.value().split(b" ", 1)[0])
+
+
+def everything(address: str, topic: str) -> dict[Place, int]:
+    """All records of the topic by their place, their CRCs checked."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": address, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found: dict[Place, int] = {}
+    ended: set[int] = set()
+    try:
+        while len(ended) < PARTITIONS:
+            message = consumer.poll(WITHIN_S)
+            assert message is not None, "the topic cannot be read to its end"
+            if message.error() is None:
+                found[message.partition(), message.offset()] = number_in(message)
+            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+    finally:
+        consumer.close()
+    return found
+
+
+def run(folder: Path, seed: int) -> None:
+    """AssertionError where something acknowledged is missing, comes twice, or lies elsewhere."""
+    chance = random.Random(seed)
+    broker = BrokerProcess(folder, **SETTINGS).start()
+    try:
+        topic = create_topic(broker.address, "killed", PARTITIONS)
+        load = Load(broker.address, topic, chance)
+        for moment in sorted(chance.randrange(100, COUNT - 100) for _ in range(KILLS)):
+            load.send(min(moment + 300, COUNT), moment)
+            broker.kill()
+            broker.start()
+        load.send(COUNT, COUNT)
+        stored = everything(broker.address, topic)
+        assert load.acknowledged == stored, "an acknowledged record is not where it was said to be"
+        for partition in range(PARTITIONS):
+            numbers = [stored[place] for place in sorted(stored) if place[0] == partition]
+            assert numbers == list(range(partition, COUNT, PARTITIONS)), "a number is missing, twice or out of order"
+    finally:
+        broker.close()
+    points = read_offsets(broker.data_dir / RECOVERY_POINT)
+    for index in range(PARTITIONS):
+        assert list(verify(broker.data_dir / f"{topic}-{index}", points[topic, index])) == []

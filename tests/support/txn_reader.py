@@ -1,0 +1,45 @@
+"""A read_committed consumer that says what it is handed, one JSON event a line: python txn_reader.py HOST:PORT NAME
+
+Reads every partition of topic `history` from offset 0 until it is told to end (SIGTERM). Small fetches, so that
+transactions are cut everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+
+import confluent_kafka
+
+from tests.support.txn_writer import PARTITIONS, TOPIC
+
+
+def main() -> None:
+    address, name = sys.argv[1:]
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": name,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 200,
+            "fetch.message.max.bytes": 300,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    while not stopped:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            value = message.value().decode()
+            print(json.dumps([message.partition(), message.offset(), value, time.monotonic_ns()]), flush=True)
+    consumer.close()
+
+
+if __name__ == "__main__":
+    main()
