@@ -13,13 +13,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..storage.errors import StorageError
 from ..storage.files import Disk
 from ..storage.log import Log
-from ..storage.retention import LogFacts, Policy, new_start, policy_named
+from ..storage.retention import LogFacts, Policy, facts_of, new_start, policy_named
 from ..storage.segment import Segment
 from .partition import Partition
 
@@ -91,7 +92,7 @@ class Housekeeping:
         if not partition.is_online:
             return False
         log = partition.log
-        facts = log.facts(self._broker.clock.now_ms(), partition.last_stable_offset)
+        facts = facts_of(log, self._broker.clock.now_ms(), partition.last_stable_offset)
         try:
             start = new_start(self._policy, facts)
         except StorageError as error:
@@ -178,7 +179,8 @@ class Housekeeping:
         why = f"files of deleted topic {topic.name} stay in place"
         parents = {log.directory.parent for log in logs}
         disk = self._broker.disk
-        self._background(lambda: [disk.fsync_dir(parent) for parent in parents] and None, why)
+        for parent in parents:
+            self._background(partial(disk.fsync_dir, parent), why)
         self.later(
             topic.config.file_delete_delay_ms, lambda: remove_directories([each.directory for each in logs], disk), why
         )

@@ -23,6 +23,9 @@ from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType, Marker
 from .aborted import AbortedTransaction, marker_of
 from .aborted_reads import AbortedReads
+from .aside import DELETED_SUFFIX as DELETED_SUFFIX
+from .aside import MAX_FILE_NAME as MAX_FILE_NAME
+from .aside import aside, remove_set_aside
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
 from .damage import Damage
 from .epochs import LeaderEpochs
@@ -39,15 +42,11 @@ from .errors import (
 from .files import DISK, Buffer, Disk, FileRange
 from .producers import NONE, ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
-from .retention import LogFacts, SegmentFacts
 from .segment import LOG_SUFFIX, MAX_INT32, Segment
 
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
 # partition.
 OPEN_OLD_SEGMENTS = 8
-DELETED_SUFFIX = "-delete"
-# What file systems allow.
-MAX_FILE_NAME = 255
 
 _BASE_OFFSET = attrgetter("base_offset")
 
@@ -486,44 +485,10 @@ class Log:
         retired, self._retired = self._retired, []
         return retired
 
-    def facts(self, now_ms: int, up_to: int) -> LogFacts:
-        """Return what a retention policy decides by; segments that do not end at or below `up_to` are not its own."""
-        segments = self._segments
-        ends = (*(each.base_offset for each in segments[1:]), self.log_end_offset)
-        found = tuple(
-            SegmentFacts(segment.base_offset, end, segment.size, self._newest_of(segment))
-            for segment, end in zip(segments, ends, strict=True)
-        )
-        return LogFacts(now_ms, self.log_start_offset, self.log_end_offset, up_to, self.config, found)
-
-    def _newest_of(self, segment: Segment) -> Callable[[], int]:
-        def newest_ms() -> int:
-            return segment.newest_ms
-
-        return newest_ms
-
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments as they are now, the active one last."""
+        """The present ones, oldest first; never changed, only replaced."""
         return self._segments
-
-    def replace_segments(self, old: tuple[Segment, ...], new: Segment, move: Callable[[], None]) -> None:
-        """Put a cleaned segment in the place of `old`, which retire; `move` gives its files their names (swap.py).
-
-        `old` must lie side by side before the active segment. What a DiskError leaves half done the next start ends.
-        """
-        self._writable()
-        at = self._segments.index(old[0])
-        assert self._segments[at : at + len(old)] == old, "segments that are the log's no longer"
-        assert self._active not in old, "the active segment stays"
-        try:
-            for segment in old:
-                self._retire(segment)
-            move()
-        except DiskError as error:
-            self._failure = error
-            raise
-        self._segments = (*self._segments[:at], new, *self._segments[at + len(old) :])
 
     def _retire(self, segment: Segment) -> None:
         if segment in self._warm:
@@ -584,7 +549,7 @@ class Log:
         if self.directory.name.endswith(DELETED_SUFFIX):
             return
         number = 0
-        while self._disk.exists(target := _aside(self.directory, number)):
+        while self._disk.exists(target := aside(self.directory, number)):
             number += 1
         self._disk.rename(self.directory, target)
         if durable:
@@ -596,12 +561,7 @@ class Log:
         self.set_aside()
         self.remove_set_aside(self.directory, self._disk)
 
-    @staticmethod
-    def remove_set_aside(directory: Path, disk: Disk = DISK) -> None:
-        """Remove a directory that `set_aside` left."""
-        for name in disk.sizes(directory):
-            disk.unlink(directory / name)
-        disk.rmdir(directory)
+    remove_set_aside = staticmethod(remove_set_aside)
 
     def _release(self) -> None:
         for segment in self._segments:
@@ -622,8 +582,3 @@ class Log:
 
 def _refuse(damage: Damage) -> None:
     raise damage.error()
-
-
-def _aside(directory: Path, number: int) -> Path:
-    suffix = f".{number}{DELETED_SUFFIX}"
-    return directory.with_name(directory.name[: MAX_FILE_NAME - len(suffix)] + suffix)

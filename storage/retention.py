@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import NamedTuple, cast
 
 from .config import LogConfig
+from .log import Log
 
 STANDARD = "standard"
 
@@ -60,6 +61,17 @@ class LogFacts(NamedTuple):
 
 
 Policy = Callable[[LogFacts], int]
+
+
+def facts_of(log: Log, now_ms: int, up_to: int) -> LogFacts:
+    """Return what a policy decides about `log` by; segments that do not end at or below `up_to` are not its own."""
+    segments = log.segments
+    ends = (*(each.base_offset for each in segments[1:]), log.log_end_offset)
+    found = tuple(
+        SegmentFacts(each.base_offset, end, each.size, lambda each=each: each.newest_ms)
+        for each, end in zip(segments, ends, strict=True)
+    )
+    return LogFacts(now_ms, log.log_start_offset, log.log_end_offset, up_to, log.config, found)
 
 
 def by_time(facts: LogFacts) -> int:

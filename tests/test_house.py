@@ -138,6 +138,7 @@ def test_the_broker_never_loads_what_only_spark_needs() -> None:
 RESOLVED_IN_THE_TABLE = {
     "default_replication_factor",
     "broker_id",
+    "metadata_log_dir",
     "listeners",
     "advertised_listeners",
     "listener_security_protocol_map",

@@ -201,7 +201,7 @@ async def test_a_partition_in_two_directories_stops_the_start(config: BrokerConf
         await raw.create_topic("t", 1)
     (dirs[1] / "t-0").mkdir()
     (dirs[1] / "t-0" / "partition.metadata").write_bytes((dirs[0] / "t-0" / "partition.metadata").read_bytes())
-    with pytest.raises(StartError, match="t-0 is in .*a and in .*b: move one of them away"):
+    with pytest.raises(StartError, match=r"t-0 is in .*a and in .*b: move one of them away"):
         await Broker(config).start()
 
 

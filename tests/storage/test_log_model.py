@@ -16,7 +16,7 @@ from odradek.storage.epochs import LeaderEpochs
 from odradek.storage.errors import DiskError, OffsetOutOfRange
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
-from odradek.storage.retention import new_start, standard
+from odradek.storage.retention import facts_of, new_start, standard
 
 from tests.storage.batches import batch, read_all
 from tests.support.disk import FaultyDisk
@@ -149,7 +149,7 @@ class LogMachine(RuleBasedStateMachine):
     def retain(self, retention_ms: int, retention_bytes: int, held: int) -> None:
         """What housekeeping does: by the list, whole segments go that are old or too many, from the front on."""
         config = replace(CONFIG, retention_ms=retention_ms, retention_bytes=retention_bytes)
-        facts = self.log.facts(3500, max(self.log.log_end_offset - held, 0))._replace(config=config)
+        facts = facts_of(self.log, 3500, max(self.log.log_end_offset - held, 0))._replace(config=config)
         start = new_start(standard, facts)
         for segment in facts.deletable:
             inside = [h for h, _ in self.model.batches if segment.base_offset <= h.base_offset < segment.end_offset]

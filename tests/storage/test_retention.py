@@ -17,6 +17,7 @@ from odradek.storage.retention import (
     SegmentFacts,
     by_bytes,
     by_time,
+    facts_of,
     new_start,
     policy_named,
     standard,
@@ -178,7 +179,7 @@ def names(directory: Path, suffix: str) -> list[int]:
 
 def test_a_logs_facts_are_its_segments(directory: Path) -> None:
     log = filled(directory)
-    known = log.facts(5000, 17)
+    known = facts_of(log, 5000, 17)
     assert (known.now_ms, known.log_start_offset, known.log_end_offset, known.up_to) == (5000, 0, 20, 17)
     assert [(each.base_offset, each.end_offset) for each in known.segments] == [
         (0, 4), (4, 8), (8, 12), (12, 16), (16, 20)
@@ -192,7 +193,7 @@ def test_records_without_a_time_are_as_old_as_their_file(directory: Path) -> Non
     log = Log.open(directory, LogConfig(), clean=False, now_ms=1000)
     append(log, batch(0, timestamp_ms=-1))
     os.utime(directory / f"{0:020d}.log", (1234, 1234))
-    assert [each.newest_ms for each in log.facts(5000, NEVER).segments] == [1_234_000]
+    assert [each.newest_ms for each in facts_of(log, 5000, NEVER).segments] == [1_234_000]
 
 
 def test_segments_below_the_start_retire_and_are_removed_by_whom_they_are_handed_to(directory: Path) -> None:
