@@ -12,7 +12,7 @@ LINK   := .cache/path/odradek
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test lint bench conformance wheel clean
+.PHONY: help env demo serve test soak lint bench conformance wheel clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,9 @@ serve: env  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092")
 
 test: env  ## all tests (ARGS="tests/broker -x" for some)
 	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadfile $(ARGS)
+
+soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill" for some)
+	@$(BIN)/python -m pytest -q tests/soak $(ARGS)
 
 lint: env  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .

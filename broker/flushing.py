@@ -40,7 +40,12 @@ class Flusher:
         """Returns when all that the partition holds now is on disk. StorageError where that cannot be."""
         end = partition.log.log_end_offset
         while partition.log.recovery_point < end:
-            await asyncio.shield(self._running.get(partition) or self._start(partition))
+            running = self._running.get(partition)
+            # One that is done, but whose callbacks have not had their turn, would be awaited without a turn for anybody:
+            # for ever.
+            if running is None or running.done():
+                running = self._start(partition)
+            await asyncio.shield(running)
 
     async def flush_all(self, partitions: Iterable[Partition]) -> dict[Partition, StorageError]:
         """Returns when all that these partitions hold now is on disk; those that could not be, with the reason."""
@@ -69,7 +74,8 @@ class Flusher:
         return future
 
     def _done(self, partition: Partition, future: "asyncio.Future[None]") -> None:
-        del self._running[partition]
+        if self._running.get(partition) is future:
+            del self._running[partition]
         error = None if future.cancelled() else future.exception()
         # A log that is closed was deleted, or has failed before: that was told.
         if isinstance(error, StorageError) and is_lasting(error):
