@@ -270,10 +270,9 @@ def _accept(name: str, text: str) -> Value:
         raise ConfigError(name, text, "is not a topic config")
     value = declared.parse(text)
     if not declared.acted_on and value != declared.default:
-        reason = (
-            f"Odradek does not act on it yet; what holds is {declared.format(declared.default) or 'the empty value'}"
-        )
-        raise ConfigError(name, text, reason)
+        holds = declared.format(declared.default) or "the empty value"
+        why = f"Odradek does not act on it yet; what holds is {holds}, as {WHY_NOT[name]}"
+        raise ConfigError(name, text, why)
     return value
 
 
@@ -341,6 +340,23 @@ NOT_YET: Mapping[str, Setting] = {
             "unclean.leader.election.enable",
         ),
     )
+}
+
+_NO_COPIES = "one broker holds the one replica: nothing is copied"
+_NO_REMOTE = "there is no remote storage"
+# Why a value other than the one that holds is refused.
+WHY_NOT: Mapping[str, str] = {
+    "follower.replication.throttled.replicas": _NO_COPIES,
+    "leader.replication.throttled.replicas": _NO_COPIES,
+    "min.insync.replicas": "one broker holds the one replica: no second one can be waited for",
+    "unclean.leader.election.enable": "one broker holds the one replica: there is nothing to elect",
+    "local.retention.bytes": _NO_REMOTE,
+    "local.retention.ms": _NO_REMOTE,
+    "remote.log.copy.disable": _NO_REMOTE,
+    "remote.log.delete.on.disable": _NO_REMOTE,
+    "remote.storage.enable": _NO_REMOTE,
+    "preallocate": "segment files grow as they are written",
+    "segment.jitter.ms": "segments are closed at the moment that segment.ms says",
 }
 
 EVERY_TOPIC_SETTING: Mapping[str, Setting] = {**TOPIC_SETTINGS, **NOT_YET}

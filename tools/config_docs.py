@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from odradek.broker.config import SETTINGS
 from odradek.broker.settings import Setting
-from odradek.broker.topic_config import NOT_YET, TOPIC_SETTINGS
+from odradek.broker.topic_config import EVERY_TOPIC_SETTING, WHY_NOT
 
 INTRO = """\
 # Configs
@@ -21,40 +21,39 @@ of Kafka's names is a warning at start; a value out of range is refused with its
 
 ## Broker configs
 
-For `odradek serve --set NAME=VALUE` or a `server.properties` file given with `--config`. `authorizer.class.name` is
+For `odradek serve --set NAME=VALUE` or a `server.properties` file given with `--config`. Those that change at once can
+also be set while the broker runs, for one broker or for every one (`odradek config set`, Kafka's tools); that is kept
+in the data directory and is stronger than what is given at start. `authorizer.class.name` is
 refused: there is no authorizer yet, and a broker that should refuse must not start open.
 """
 TOPICS = """
-## Topic configs that are acted on
+## Topic configs
 
-Given when a topic is created; what is not given comes from the broker's config in the last column.
-"""
-PENDING = """
-## Topic configs that are not acted on yet
-
-Shown by DescribeConfigs with the value that is true today. Asking for any other value is refused with INVALID_CONFIG.
+All of Kafka's. Given when a topic is created or changed while it is used (`odradek config set --topic`, Kafka's tools,
+IncrementalAlterConfigs); what is not given comes from the broker's config in the last column, else it is the default.
+A config that is refused is shown by DescribeConfigs with the value that holds; any other value is INVALID_CONFIG.
 """
 
 
 def main() -> None:
     print(INTRO)
-    table(("Config", "Type", "Range", "Default", "What it does"), map(broker_row, SETTINGS.values()))
+    table(("Config", "Type", "Range", "Default", "Changes", "What it does"), map(broker_row, SETTINGS.values()))
     print(TOPICS)
-    table(("Config", "Type", "Range", "Default", "What it does", "From"), map(topic_row, TOPIC_SETTINGS.values()))
-    print(PENDING)
-    table(("Config", "Type", "What holds", "What it means"), map(pending_row, NOT_YET.values()))
+    titles = ("Config", "Type", "Range", "Default", "Acted on", "What it does", "From")
+    table(titles, map(topic_row, EVERY_TOPIC_SETTING.values()))
 
 
 def broker_row(setting: Setting) -> tuple[str, ...]:
-    return code(setting.name), setting.kind.name, setting.range_text, code(setting.format(setting.default)), setting.doc
+    return *declared(setting), "at once" if setting.dynamic else "at start", setting.doc
 
 
 def topic_row(setting: Setting) -> tuple[str, ...]:
-    return *broker_row(setting), ", ".join(code(name) for name, _ in setting.broker_synonyms)
+    acted_on = "yes" if setting.acted_on else f"refused: {WHY_NOT[setting.name]}"
+    return *declared(setting), acted_on, setting.doc, ", ".join(code(name) for name, _ in setting.broker_synonyms)
 
 
-def pending_row(setting: Setting) -> tuple[str, ...]:
-    return code(setting.name), setting.kind.name, code(setting.format(setting.default)), setting.doc
+def declared(setting: Setting) -> tuple[str, ...]:
+    return code(setting.name), setting.kind.name, setting.range_text, code(setting.format(setting.default))
 
 
 def code(text: str | None) -> str:

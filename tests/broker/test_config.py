@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from odradek.broker.config import SETTINGS, BrokerConfig, Endpoint
 from odradek.broker.kafka_names import KAFKA_NAMES
 from odradek.broker.settings import ConfigError, Kind, Setting, Source, Synonym, Value
-from odradek.broker.topic_config import EVERY_TOPIC_SETTING, TOPIC_SETTINGS, TopicConfig, describe_topic
+from odradek.broker.topic_config import EVERY_TOPIC_SETTING, TOPIC_SETTINGS, WHY_NOT, TopicConfig, describe_topic
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "kafka-4.3.1" / "configs.tsv"
 
@@ -72,6 +72,10 @@ def test_name_type_default_and_range_are_kafkas(scope: str, setting: Setting) ->
     assert same is ((scope, setting.name) not in OTHER_DEFAULTS), (row["default"], default)
     if (scope, setting.name) not in OTHER_RANGES and setting.kind is not Kind.LIST:
         assert kafka_range(setting) == ("" if ":" in row["valid"] else row["valid"])
+
+
+def test_each_topic_config_that_is_refused_has_its_reason() -> None:
+    assert WHY_NOT.keys() == EVERY_TOPIC_SETTING.keys() - TOPIC_SETTINGS.keys()
 
 
 def test_every_topic_config_of_kafka_is_answered() -> None:
