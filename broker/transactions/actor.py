@@ -1,8 +1,8 @@
 """A transactional id at work: feeds its machine one event at a time, and does what comes of it.
 
 The machine says what to write, whom to answer and which markers to send; the actor writes, waits for the commit,
-applies, answers and sends. While a record is on its way into the log events wait in the inbox, so that the machine never
-sees a state that may not last. Word of markers goes before requests: what has been decided is finished first.
+applies, answers and sends. While a record is on its way into the log events wait in the inbox, so that the machine
+never sees a state that may not last. Word of markers goes before requests: what has been decided is finished first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .states import TransactionState
 _SETTLED = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
-"""A partition that is gone needs no marker; where a later epoch has written, the transaction cannot be open any more."""
+"""A partition that is gone needs no marker; where a later epoch has written, the transaction is open no longer."""
 
 
 class Clock(Protocol):

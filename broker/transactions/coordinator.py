@@ -1,11 +1,11 @@
 """The coordinator of transactions: which transactional id lives where, whether it is loaded, and who asks for it.
 
-An id belongs to a partition of `__transaction_state`, by the same hash as a group to its own. Partitions that this broker
-owns are `owned`, those that it is still reading are `loading`; `ids` is the cache of all ids of the owned ones. Each id
+An id belongs to a partition of `__transaction_state`, by the same hash as a group to its own. Partitions that this
+broker owns are `owned`, those that it is still reading are `loading`; `ids` is the cache of all ids of the owned ones. Each id
 has an actor (actor.py) around its machine.
 
-Every request answers with a response where it is known at once, else with a future of one. Loading reads the last record
-of each id, and goes on with each transaction whose end was decided.
+Every request answers with a response where it is known at once, else with a future of one. Loading reads the last
+record of each id, and goes on with each transaction whose end was decided.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..groups.partitions import partition_for
-from . import describing, records, requests
+from . import describing, patterns, records, requests
 from .actor import Call, Clock, TimerHandle, Timers, TransactionActor, TransactionsLog, World, WriteMarker
 from .events import (
     AddPartitions,
@@ -230,9 +230,9 @@ class TransactionCoordinator:
     ) -> ErrorCode:
         """Whether a batch of this producer may begin its transaction in a partition. The partition asks at the first.
 
-        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) brings the partition into the transaction; without it,
-        it must have been brought in before: TRANSACTION_ABORTABLE otherwise. CONCURRENT_TRANSACTIONS where that cannot
-        be said at once: the client tries again. Other errors as AddPartitionsToTxn's.
+        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) brings the partition into the transaction;
+        without it, it must have been brought in before: TRANSACTION_ABORTABLE otherwise. CONCURRENT_TRANSACTIONS
+        where that cannot be said at once: the client tries again. Other errors as AddPartitionsToTxn's.
         """
         error = self._absent(transactional_id)
         if error is not ErrorCode.NONE:
@@ -265,8 +265,13 @@ class TransactionCoordinator:
         """ListTransactions."""
         if self.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        try:
+            matches = patterns.matcher(request.transactional_id_pattern or ".*")
+        except patterns.BadPattern as error:
+            self._logger.info("ListTransactions: %s", error)
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         transactions = (actor.transaction for actor in self.ids.values())
-        return describing.list_ids(transactions, request, self._clock.now_ms(), lambda _: True)
+        return describing.list_ids(transactions, request, self._clock.now_ms(), matches)
 
     # Housekeeping.
 

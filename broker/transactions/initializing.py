@@ -66,6 +66,8 @@ def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Sta
         epoch, last = now.producer_epoch + 1, NO_EPOCH
     elif event.producer_epoch == now.producer_epoch or now.producer_epoch == NO_EPOCH:
         epoch, last = now.producer_epoch + 1, now.producer_epoch
+    elif event.producer_epoch == now.last_producer_epoch and now.producer_epoch > LAST_TOLD_EPOCH:
+        producer_id, epoch, last = transaction.limits.new_producer_id(), 0, event.producer_epoch
     elif event.producer_epoch == now.last_producer_epoch:
         # A repetition: had anybody else come since, there would be no last epoch.
         epoch, last = now.producer_epoch, now.last_producer_epoch

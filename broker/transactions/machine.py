@@ -9,7 +9,8 @@ the same place; `Loaded` then goes on with what was ending. Between a step that 
 AppendFailed) the machine is not stepped.
 
 The handlers of events stand beside this module: initializing.py (Initialize), adding.py (AddPartitions,
-VerifyPartitions), ending.py (EndTransaction, time-outs, markers), expiring.py (Expire). States and legal moves: states.py.
+VerifyPartitions), ending.py (EndTransaction, time-outs, markers), expiring.py (Expire). States and legal moves:
+states.py.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class TransactionLimits(NamedTuple):
     """What every transactional id has from its broker."""
 
     new_producer_id: Callable[[], int]
-    """A producer id that was never given out. May raise a KafkaError, which ends the step before it changed anything."""
+    """A producer id that was never given out. A KafkaError that it raises ends the step before it changed anything."""
     transaction_version: int = 2
     """The finalized feature `transaction.version`: 2 raises the epoch with every end (KIP-890)."""
     marker_retry_ms: int = 1000

@@ -31,7 +31,7 @@ async def test_the_internal_topic_is_made_at_first_need(broker: Broker, raw: Raw
     assert topic.is_internal
 
 
-@pytest.mark.parametrize("key_type", [1, 2, 9])
+@pytest.mark.parametrize("key_type", [2, 9])
 async def test_what_has_no_coordinator_is_refused_for_good(raw: Raw, key_type: int) -> None:
     request = FindCoordinatorRequest("x", key_type)
     found = await raw.ask(ApiKey.FIND_COORDINATOR, 3, request)

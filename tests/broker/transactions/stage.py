@@ -209,7 +209,8 @@ def show_standing(standing: Standing | None) -> str:
         return "expired"
     following = f" next={standing.next_producer_id}" if standing.next_producer_id != -1 else ""
     who = f"id={standing.producer_id}{following} epoch={standing.producer_epoch} last={standing.last_producer_epoch}"
-    return f"{standing.state.value} {who} v={standing.client_version} since={standing.start_ms} {show(standing.partitions)}"
+    rest = f"v={standing.client_version} since={standing.start_ms} {show(standing.partitions)}"
+    return f"{standing.state.value} {who} {rest}"
 
 
 def show_answer(answer: events.Answer) -> str:

@@ -1,4 +1,4 @@
-"""The machine of a transactional id by transcript: commands and what came of them, as text that can be read like a play.
+"""Transactional ids by transcript: commands and what came of them, as text that can be read like a play.
 
 A line that begins with `> ` is a command (stage.py explains them); the lines below it are what it must bring.
 `ODRADEK_RENEW_TRANSCRIPTS=1` writes what it does bring, to be read in the diff.

@@ -1,0 +1,171 @@
+"""Patterns of transactional ids (KIP-1152): the part of RE2's language that names are told apart with.
+
+Characters, `.`, `\\` before what is not a letter or digit, `\\d \\w \\s`, classes (`[a-z]`, `[^...]`), groups, `|`,
+`*`, `+`, `?`, and `^` and `$` at the ends. Anything else is refused. A match takes time in proportion to pattern
+times text, whatever either is: Python's `re` would let one pattern stop the broker.
+
+A pattern becomes a list of steps: (test, None, None) takes a character, (None, a, b) goes on at both a and b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+MAX_PATTERN = 250
+"""Characters: nobody types more. An id of usual length takes a millisecond at worst."""
+MAX_DEPTH = 50
+"""Of groups in groups: they are read by recursion."""
+
+Test = Callable[[str], bool]
+Step = tuple[Test | None, int, int]
+
+_NAMED: dict[str, Test] = {
+    "d": lambda each: each in "0123456789",
+    "w": lambda each: each.isascii() and (each.isalnum() or each == "_"),
+    "s": lambda each: each in "\t\n\f\r ",
+}
+
+
+class BadPattern(Exception):
+    """A pattern that is not understood here."""
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a whole text is what the pattern says. BadPattern."""
+    if len(pattern) > MAX_PATTERN:
+        raise BadPattern(f"a pattern of {len(pattern)} characters, more than {MAX_PATTERN}")
+    steps = _Reader(pattern.removeprefix("^")).read()
+    return lambda text: _matches(steps, text)
+
+
+def _matches(steps: list[Step], text: str) -> bool:
+    current = _reach(steps, {0})
+    for each in text:
+        current = _reach(steps, {at + 1 for at in current if at < len(steps) and _takes(steps[at], each)})
+        if not current:
+            return False
+    return len(steps) in current
+
+
+def _takes(step: Step, each: str) -> bool:
+    return step[0] is not None and step[0](each)
+
+
+def _reach(steps: list[Step], places: set[int]) -> set[int]:
+    """All places that can be gone to without a character."""
+    todo = list(places)
+    while todo:
+        at = todo.pop()
+        if at < len(steps) and steps[at][0] is None:
+            fresh = {at + steps[at][1], at + steps[at][2]} - places
+            places |= fresh
+            todo.extend(fresh)
+    return places
+
+
+class _Reader:
+    """Reads a pattern from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._depth = 0
+
+    def read(self) -> list[Step]:
+        steps = self._either()
+        if self._at < len(self._text) and self._text[self._at :] != "$":
+            raise BadPattern(f"{self._text[self._at]!r} at {self._at} has no meaning there")
+        return steps
+
+    def _peek(self) -> str:
+        return self._text[self._at] if self._at < len(self._text) else ""
+
+    def _take(self) -> str:
+        each = self._peek()
+        if not each:
+            raise BadPattern("it ends too early")
+        self._at += 1
+        return each
+
+    def _either(self) -> list[Step]:
+        steps = self._sequence()
+        while self._peek() == "|":
+            self._at += 1
+            other = self._sequence()
+            steps = [(None, 1, len(steps) + 2), *steps, (None, len(other) + 1, len(other) + 1), *other]
+        return steps
+
+    def _sequence(self) -> list[Step]:
+        steps: list[Step] = []
+        while self._peek() not in ("", "|", ")", "$"):
+            steps += self._repeated(self._one())
+        return steps
+
+    def _repeated(self, one: list[Step]) -> list[Step]:
+        kind = self._peek()
+        if kind not in ("*", "+", "?") or not kind:
+            return one
+        self._at += 1
+        if self._peek() in ("*", "+", "?", "{") and self._peek():
+            raise BadPattern(f"{self._peek()!r} at {self._at} has no meaning there")
+        size = len(one)
+        if kind == "?":
+            return [(None, 1, size + 1), *one]
+        if kind == "+":
+            return [*one, (None, -size, 1)]
+        return [(None, 1, size + 2), *one, (None, -size - 1, 1)]
+
+    def _one(self) -> list[Step]:
+        each = self._take()
+        if each == "(":
+            return self._group()
+        if each == "[":
+            return [(self._class(), 0, 0)]
+        if each == ".":
+            return [(lambda taken: taken != "\n", 0, 0)]
+        if each == "\\":
+            return [(self._escaped(), 0, 0)]
+        if each in "*+?{}]^":
+            raise BadPattern(f"{each!r} at {self._at - 1} has no meaning there")
+        return [(each.__eq__, 0, 0)]
+
+    def _group(self) -> list[Step]:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise BadPattern(f"more than {MAX_DEPTH} groups in one another")
+        if self._text.startswith("?:", self._at):
+            self._at += 2
+        steps = self._either()
+        if self._take() != ")":
+            raise BadPattern("a group does not end")
+        self._depth -= 1
+        return steps
+
+    def _escaped(self) -> Test:
+        each = self._take()
+        if each in _NAMED:
+            return _NAMED[each]
+        if each.isalnum():
+            raise BadPattern(f"\\{each} is not known here")
+        return each.__eq__
+
+    def _class(self) -> Test:
+        negated = self._peek() == "^"
+        self._at += negated
+        tests: list[Test] = []
+        while self._peek() != "]" or not tests:
+            tests.append(self._range())
+        self._at += 1
+        return lambda each: any(test(each) for test in tests) is not negated
+
+    def _range(self) -> Test:
+        low = self._take()
+        if low == "\\":
+            return self._escaped()
+        if self._peek() != "-" or self._text[self._at + 1 : self._at + 2] in ("", "]"):
+            return low.__eq__
+        self._at += 1
+        high = self._take()
+        if high < low:
+            raise BadPattern(f"{low}-{high} is empty")
+        return lambda each: low <= each <= high
