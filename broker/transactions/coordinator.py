@@ -1,8 +1,8 @@
 """The coordinator of transactions: which transactional id lives where, whether it is loaded, and who asks for it.
 
 An id belongs to a partition of `__transaction_state`, by the same hash as a group to its own. Partitions that this
-broker owns are `owned`, those that it is still reading are `loading`; `ids` is the cache of all ids of the owned ones. Each id
-has an actor (actor.py) around its machine.
+broker owns are `owned`, those that it is still reading are `loading`; `ids` is the cache of all ids of the owned ones.
+Each id has an actor (actor.py) around its machine.
 
 Every request answers with a response where it is known at once, else with a future of one. Loading reads the last
 record of each id, and goes on with each transaction whose end was decided.
@@ -254,7 +254,7 @@ class TransactionCoordinator:
     def describe(self, context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         """DescribeTransactions."""
         response = DescribeTransactionsResponse()
-        for transactional_id in request.transactional_ids:
+        for transactional_id in dict.fromkeys(request.transactional_ids):
             actor = self.ids.get(transactional_id)
             error = self._admission(transactional_id) if actor is None else ErrorCode.NONE
             transaction = None if actor is None else actor.transaction

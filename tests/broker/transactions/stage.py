@@ -166,7 +166,8 @@ class Stage:
 
     def do_epoch(self, words: list[str], options: Options) -> None:
         standing = replace(self.transaction.standing, producer_epoch=int(words[0]))
-        self.transaction.apply(TransactionRecord(TRANSACTIONAL_ID, standing))
+        self.transaction.standing = standing
+        self.log.append(records.encode(TransactionRecord(TRANSACTIONAL_ID, standing)))
 
     def do_restart(self, words: list[str], options: Options) -> None:
         self.transaction = self.replayed()
