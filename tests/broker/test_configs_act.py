@@ -14,7 +14,9 @@ from odradek.broker.config import SETTINGS
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_commit import (
@@ -32,6 +34,7 @@ from odradek.protocol.records.compression import Compression, compress, decompre
 from odradek.storage.files import DISK
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.transactional import Transactional
 
 TESTS = Path(__file__).parent.parent
 HOUR_MS = 3_600_000
@@ -80,6 +83,15 @@ class World:
         request = JoinGroupRequest("g", session_timeout_ms, 1000, "", None, "consumer", protocols)
         return (await self.raw.ask(ApiKey.JOIN_GROUP, 3, request)).error_code
 
+    async def find_transactions(self) -> None:
+        await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("x", 1))
+
+    async def transaction(self) -> str:
+        """The state of transactional id x, or the error's name."""
+        answer = await self.raw.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["x"]))
+        (state,) = answer.transaction_states
+        return ErrorCode(state.error_code).name if state.error_code else state.transaction_state
+
     def pass_ms(self, time_ms: int) -> None:
         self.clock.advance(time_ms)
         self.broker.timers.fire_due()
@@ -101,6 +113,12 @@ def shows(name: str, **given: Any) -> Callable[[Show], Show]:
 
 # name -> the test that shows it
 ELSEWHERE = {
+    "transaction.max.timeout.ms": "broker/transactions/test_configs.py::test_the_longest_timeout",
+    "transactional.id.expiration.ms": "broker/transactions/test_configs.py::test_when_ids_are_forgotten",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_when_ids_are_forgotten",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_how_often_timeouts_are_looked_for",
+    "transaction.state.log.num.partitions": "broker/transactions/test_configs.py::test_the_shape_of_the_topic",
+    "transaction.state.log.segment.bytes": "broker/transactions/test_configs.py::test_the_shape_of_the_topic",
     "log.cleanup.policy": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
     "log.cleaner.min.cleanable.ratio": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
     "log.cleaner.min.compaction.lag.ms": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
@@ -109,7 +127,9 @@ ELSEWHERE = {
     "log.cleaner.enable": "broker/test_cleaning.py::test_without_a_cleaner_nothing_is_cleaned",
     "log.cleaner.threads": "broker/test_cleaning.py::test_without_a_cleaner_nothing_is_cleaned",
     "log.cleaner.backoff.ms": "broker/test_cleaning.py::test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not",
-    "log.cleaner.dedupe.buffer.size": "storage/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning",
+    "log.cleaner.dedupe.buffer.size": (
+        "storage/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning"
+    ),
     "log.cleaner.io.max.bytes.per.second": "broker/test_cleaning.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing",
     "node.id": "broker/test_data_dir.py::test_another_nodes_is_refused_and_left_as_it_was",
     "broker.id": "broker/test_config.py::test_broker_id_is_node_id_under_its_older_name",
@@ -407,6 +427,73 @@ async def _(world: World) -> None:
     assert await world.committed() == 5
     world.pass_ms(1)
     assert await world.committed() == -1
+
+
+@shows("transaction.state.log.num.partitions", transaction_state_log_num_partitions=7)
+async def _(world: World) -> None:
+    await world.find_transactions()
+    assert len(list(world.directory.glob("__transaction_state-*"))) == 7
+
+
+@shows("transaction.state.log.segment.bytes", transaction_state_log_segment_bytes=2 << 20)
+async def _(world: World) -> None:
+    await world.find_transactions()
+    assert world.log("__transaction_state").config.segment_bytes == 2 << 20
+
+
+@shows("transaction.max.timeout.ms", transaction_max_timeout_ms=5000)
+async def _(world: World) -> None:
+    await world.find_transactions()
+    for timeout_ms, code in ((5001, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (5000, 0)):
+        answer = await world.raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("x", timeout_ms))
+        assert answer.error_code == code
+
+
+@shows(
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    transaction_abort_timed_out_transaction_cleanup_interval_ms=300_000,
+    **AWAKE,
+)
+async def _(world: World) -> None:
+    await world.create()
+    producer = Transactional(world.raw, "x")
+    await producer.begin()
+    assert (await producer.send("t", b"x")).error_code == 0
+    # Its time-out is over after a minute; nobody looks before the fifth.
+    world.pass_ms(299_999)
+    assert await world.transaction() == "Ongoing"
+    world.pass_ms(1)
+    while (state := await world.transaction()) != "CompleteAbort":
+        assert state == "PrepareAbort"
+
+
+@shows(
+    "transactional.id.expiration.ms",
+    transactional_id_expiration_ms=3_000_000,
+    transaction_remove_expired_transaction_cleanup_interval_ms=60_000,
+    **AWAKE,
+)
+async def _(world: World) -> None:
+    await Transactional(world.raw, "x").begin()
+    for _ in range(49):
+        world.pass_ms(60_000)
+    assert await world.transaction() == "Empty"
+    world.pass_ms(60_000)
+    assert await world.transaction() == "TRANSACTIONAL_ID_NOT_FOUND"
+
+
+@shows(
+    "transaction.remove.expired.transaction.cleanup.interval.ms",
+    transactional_id_expiration_ms=60_000,
+    transaction_remove_expired_transaction_cleanup_interval_ms=300_000,
+    **AWAKE,
+)
+async def _(world: World) -> None:
+    await Transactional(world.raw, "x").begin()
+    world.pass_ms(299_999)
+    assert await world.transaction() == "Empty"
+    world.pass_ms(1)
+    assert await world.transaction() == "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 @pytest.mark.parametrize("name", SHOWN)
