@@ -40,6 +40,7 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk, FileRange
+from .latest import latest
 from .producers import NONE, ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
 from .segment import LOG_SUFFIX, MAX_INT32, Segment
@@ -370,10 +371,7 @@ class Log:
 
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
-        best = max(self._segments, key=lambda segment: segment.max_timestamp[0])
-        timestamp_ms = best.max_timestamp[0]
-        found = best.find_time(timestamp_ms, self.log_start_offset, self.log_end_offset) if timestamp_ms >= 0 else None
-        return found[:2] if found is not None else (-1, -1)
+        return latest(self._segments, self.log_start_offset, self.log_end_offset)
 
     def iter_batches(
         self, from_offset: int, passed: Callable[[Damage], object] | None = None
@@ -489,6 +487,24 @@ class Log:
     def segments(self) -> tuple[Segment, ...]:
         """The present ones, oldest first; never changed, only replaced."""
         return self._segments
+
+    def replace_segments(self, old: tuple[Segment, ...], new: Segment, move: Callable[[], None]) -> None:
+        """Put a cleaned segment in the place of `old`, which retire; `move` gives its files their names (swap.py).
+
+        `old` must lie side by side before the active segment. What a DiskError leaves half done the next start ends.
+        """
+        self._writable()
+        at = self._segments.index(old[0])
+        assert self._segments[at : at + len(old)] == old, "segments that are the log's no longer"
+        assert self._active not in old, "the active segment stays"
+        try:
+            for segment in old:
+                self._retire(segment)
+            move()
+        except DiskError as error:
+            self._failure = error
+            raise
+        self._segments = (*self._segments[:at], new, *self._segments[at + len(old) :])
 
     def _retire(self, segment: Segment) -> None:
         if segment in self._warm:

@@ -42,9 +42,13 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def put(
-    log: Log, *pairs: tuple[bytes | None, bytes | None], compression: Compression = Compression.NONE, **rest: int
+    log: Log,
+    *pairs: tuple[bytes | None, bytes | None],
+    compression: Compression = Compression.NONE,
+    first_ms: int = 1000,
+    **rest: int,
 ) -> None:
-    records = [Record(-1, 1000 + at, key, value) for at, (key, value) in enumerate(pairs)]
+    records = [Record(-1, first_ms + at, key, value) for at, (key, value) in enumerate(pairs)]
     data = encode_batch(records, base_offset=log.log_end_offset, compression=compression, **rest)
     log.append(data, read_header(data), 0)
 
@@ -288,3 +292,40 @@ def test_readers_keep_what_they_hold(log: Log) -> None:
     clean(log)
     assert read_header(fetched.read()) == first[0]
     assert len(list(batches)) == 39
+
+
+def test_the_largest_timestamp_is_one_that_a_record_still_has(log: Log) -> None:
+    put(log, (b"a", b"old"), first_ms=9000)
+    put(log, (b"b", b"v"), (b"c", b"v"), first_ms=5000)
+    log.roll(0)
+    put(log, (b"d", b"v"), first_ms=7000)
+    log.roll(0)
+    put(log, (b"a", b"new"), first_ms=1000)
+    log.roll(0)
+    clean(log)
+    assert log.max_timestamp() == (7000, 3)
+    put(log, (b"d", b"gone"), first_ms=1000)
+    log.roll(0)
+    clean(log)
+    # Batches that end a segment stay, empty, with the timestamp that they had.
+    assert log.max_timestamp() == (5001, 2)
+
+
+def test_the_largest_timestamp_is_not_one_below_the_log_start(log: Log) -> None:
+    put(log, (b"a", b"v"), (b"b", b"v"), (b"c", b"v"), first_ms=1000)
+    put(log, (b"d", b"v"), first_ms=500)
+    assert log.max_timestamp() == (1002, 2)
+    put(log, (b"e", b"v"), (b"f", b"v"), first_ms=900)
+    log.advance_log_start(3)
+    assert log.max_timestamp() == (901, 5)
+    log.advance_log_start(6)
+    assert log.max_timestamp() == (-1, -1)
+
+
+def test_a_batch_across_the_log_start_counts_by_what_is_left_of_it(log: Log) -> None:
+    records = [Record(-1, timestamp_ms, b"k", b"v") for timestamp_ms in (900, 300, 600)]
+    data = encode_batch(records, base_offset=0)
+    log.append(data, read_header(data), 0)
+    put(log, (b"a", b"v"), first_ms=400)
+    log.advance_log_start(1)
+    assert log.max_timestamp() == (600, 2)
