@@ -116,7 +116,7 @@ ELSEWHERE = {
     "transaction.max.timeout.ms": "broker/transactions/test_configs.py::test_the_longest_timeout",
     "transactional.id.expiration.ms": "broker/transactions/test_configs.py::test_when_ids_are_forgotten",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_when_ids_are_forgotten",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_how_often_timeouts_are_looked_for",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_timeouts",
     "transaction.state.log.num.partitions": "broker/transactions/test_configs.py::test_the_shape_of_the_topic",
     "transaction.state.log.segment.bytes": "broker/transactions/test_configs.py::test_the_shape_of_the_topic",
     "log.cleanup.policy": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
@@ -126,7 +126,7 @@ ELSEWHERE = {
     "log.cleaner.delete.retention.ms": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
     "log.cleaner.enable": "broker/test_cleaning.py::test_without_a_cleaner_nothing_is_cleaned",
     "log.cleaner.threads": "broker/test_cleaning.py::test_without_a_cleaner_nothing_is_cleaned",
-    "log.cleaner.backoff.ms": "broker/test_cleaning.py::test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not",
+    "log.cleaner.backoff.ms": ("broker/test_cleaning.py::test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not"),
     "log.cleaner.dedupe.buffer.size": (
         "storage/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning"
     ),

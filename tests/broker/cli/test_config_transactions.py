@@ -124,7 +124,7 @@ def test_confluents_admin_client(broker: str) -> None:
         next(iter(admin.create_partitions([NewPartitions("conf", 5)]).values())).result(WAIT_S)
 
 
-@pytest.mark.filterwarnings("ignore:read_text is deprecated")
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated")
 def test_kafka_pythons_admin_client(broker: str) -> None:
     from kafka.admin import KafkaAdminClient, NewPartitions
     from kafka.admin import NewTopic as New

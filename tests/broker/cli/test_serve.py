@@ -98,7 +98,7 @@ def test_usage_errors_have_status_2() -> None:
 
 def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text(
-        "num.partitions=0\nlisteners=PLAINTEXT://:1\nlog.retention.hours=5\nprocess.roles=broker\n"
+        "num.partitions=0\nlisteners=PLAINTEXT://:1\nlog.retention.hours=5\nlog.preallocate=true\nprocess.roles=broker\n"
     )
     process = BrokerProcess(tmp_path, num_partitions=3)
     process.address = "127.0.0.1:0"
@@ -113,7 +113,7 @@ def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(
     events = [json.loads(line) for line in errors.splitlines()]
     assert {"time", "level", "logger", "message"} <= events[0].keys()
     assert [event["message"] for event in events if event["level"] == "warning"] == [
-        "config log.retention.hours: known to Kafka, not acted on by Odradek yet",
+        "config log.preallocate: known to Kafka, not acted on by Odradek yet",
         "config process.roles: not needed by Odradek",
     ]
 

@@ -68,7 +68,7 @@ def test_a_topic_from_birth_to_death(broker: str) -> None:
 
 
 def test_what_the_broker_refuses_is_said_in_its_words(broker: str) -> None:
-    assert "retention.ms=5" in refused(broker, "topics", "create", "x", "--config", "retention.ms=5")
+    assert "preallocate=true" in refused(broker, "topics", "create", "x", "--config", "preallocate=true")
     assert "INVALID_TOPIC" in refused(broker, "topics", "create", "a/b")
     assert "INVALID_REPLICATION_FACTOR" in refused(broker, "topics", "create", "x", "--replication-factor", "3")
     assert "'nothing'" in refused(broker, "topics", "describe", "nothing")
