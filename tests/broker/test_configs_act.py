@@ -113,12 +113,6 @@ def shows(name: str, **given: Any) -> Callable[[Show], Show]:
 
 # name -> the test that shows it
 ELSEWHERE = {
-    "transaction.max.timeout.ms": "broker/transactions/test_configs.py::test_the_longest_timeout",
-    "transactional.id.expiration.ms": "broker/transactions/test_configs.py::test_when_ids_are_forgotten",
-    "transaction.remove.expired.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_when_ids_are_forgotten",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "broker/transactions/test_configs.py::test_timeouts",
-    "transaction.state.log.num.partitions": "broker/transactions/test_configs.py::test_the_shape_of_the_topic",
-    "transaction.state.log.segment.bytes": "broker/transactions/test_configs.py::test_the_shape_of_the_topic",
     "log.cleanup.policy": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
     "log.cleaner.min.cleanable.ratio": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
     "log.cleaner.min.compaction.lag.ms": "broker/test_cleaning.py::test_the_brokers_configs_reach_a_topics_rules",
