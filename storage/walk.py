@@ -47,19 +47,29 @@ def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int,
     while position < end:
         at = position - held_from
         if at + HEADER_SIZE > held:
-            held_from, at = position, 0
-            held = disk.read_into(file, buffer[: min(len(buffer), end - position)], position)
+            held, held_from, at = _refill(disk, file, buffer, at, held, position, end), position, 0
         header = _header(buffer[:held], at, file, position, end)
         size = header.size_bytes
         if at + size > held:
             if size > len(buffer):
-                buffer = memoryview(bytearray(size))
-            held_from, at = position, 0
-            held = disk.read_into(file, buffer[: min(len(buffer), end - position)], position)
+                larger = memoryview(bytearray(size))
+                larger[: held - at] = buffer[at:held]
+                held, at, buffer = held - at, 0, larger
+            held, held_from, at = _refill(disk, file, buffer, at, held, position, end), position, 0
             if held < size:
                 raise CorruptBatch(file.path, position, f"torn: {size} bytes announced, {held} there")
         yield position, header, buffer[at : at + size]
         position += size
+
+
+def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, position: int, end: int) -> int:
+    """Fill `buffer` with what lies from `position` on; return how much there is. What it holds of that, from `at` up to
+    `held`, is moved and not read a second time.
+    """
+    kept = max(held - at, 0)
+    buffer[:kept] = buffer[at : at + kept]
+    wanted = min(len(buffer), end - position)
+    return kept + disk.read_into(file, buffer[kept:wanted], position + kept)
 
 
 def _header(held: bytes | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:
