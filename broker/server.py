@@ -40,7 +40,7 @@ from .processor import Processor
 from .purgatory import Purgatory
 from .settings import ConfigError
 from .timers import Timers
-from .topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
+from .topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 from .transactions.coordinator import TransactionCoordinator
 from .txn_markers import write_marker
 
@@ -136,12 +136,27 @@ class Broker:
         coming = self.topics.coming(name)
         if coming is not None:
             return coming
+        return self.topics.begin(name, *self._shape_of(name))
+
+    def _shape_of(self, name: str) -> tuple[int, dict[str, str]]:
+        """How many partitions and which configs one of the broker's own topics has."""
         config = self.config
         if name == TRANSACTIONS_TOPIC:
-            count, segment_bytes = config.transaction_state_log_num_partitions, config.transaction_state_log_segment_bytes
+            count = config.transaction_state_log_num_partitions
+            segment_bytes = config.transaction_state_log_segment_bytes
         else:
-            count, segment_bytes = config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes
-        return self.topics.begin(name, count, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)})
+            count = config.offsets_topic_num_partitions
+            segment_bytes = config.offsets_topic_segment_bytes
+        return count, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
+
+    def _mend_internal_topics(self) -> None:
+        """Compacted they are, whoever made them: by anything else they would grow for ever, or lose what they hold."""
+        for name in INTERNAL_TOPICS & self.metadata.topics.keys():
+            record, (_, shape) = self.metadata.topics[name], self._shape_of(name)
+            policy = shape["cleanup.policy"]
+            if record.configs.get("cleanup.policy") != policy:
+                _log.warning("%s has cleanup.policy=%s from now on", name, policy)
+                self.metadata.put_topic(replace(record, configs={**record.configs, "cleanup.policy": policy}))
 
     def delete_topic(self, topic: Topic) -> None:
         """Gone at once; its files are removed in a thread, after their delay."""
@@ -221,6 +236,7 @@ class Broker:
         try:
             self.metadata = self._open_metadata(data_dir)
             self.config.alter(*self._altered())
+            self._mend_internal_topics()
             self.topics = Topics(
                 self.config, data_dir, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
             )

@@ -194,6 +194,21 @@ async def test_the_offsets_topic_is_compacted(broker: Broker) -> None:
     assert topic.config.is_compacted
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+@pytest.mark.parametrize("configs", [{"segment.bytes": "2000000"}, {"segment.bytes": "2000000", "cleanup.policy": "delete"}])
+async def test_an_internal_topic_that_was_not_compacted_is_from_the_next_start_on(
+    config: BrokerConfig, name: str, configs: dict[str, str]
+) -> None:
+    async with Broker(config) as broker:
+        broker.topics.create(name, 1, configs)
+    for _ in range(2):
+        async with Broker(config) as broker:
+            topic = broker.topics.get(name)
+            assert topic is not None
+            assert topic.config.is_compacted
+            assert topic.record.configs == {"segment.bytes": "2000000", "cleanup.policy": "compact"}
+
+
 def test_a_job_is_the_same_after_its_way_to_the_process() -> None:
     job = Job(Path("/a/b-0"), (Source(0, 5, 100),), 3, 4, 5, 6, 7, 8, 9, ((0, 34),), ((1, 2),), ((3, 0),))
     assert job_from_json(job_to_json(job, 1.5)) == (job, 1.5)
