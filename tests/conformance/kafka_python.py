@@ -1,7 +1,7 @@
 """Runs kafka-python 3's own integration tests against a broker: python tests/conformance/kafka_python.py HOST:PORT
 
-They come from its source distribution on PyPI, fetched once into `.cache/kafka-python`, and are no part of this project.
-They expect topics of four partitions to be created by themselves, and `group.min.session.timeout.ms` of 1 s or less.
+They come from its source distribution on PyPI, fetched once into `.cache/kafka-python`; they are not part of this
+project. They expect topics of four partitions to be created by themselves, and `group.min.session.timeout.ms` of 1 s or less.
 Exit status 1 where one does not pass that should.
 """
 

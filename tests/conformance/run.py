@@ -2,9 +2,9 @@
 
     python tests/conformance/run.py [--only PART]
 
-Starts a broker of its own, and notes what every client asks: a whole run writes docs/conformance.md (table.py).
-librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools
-need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot run is in the table as skipped, with
+Starts a broker of its own, and notes what every client asks: with the part `clients` it writes docs/conformance.md
+(table.py). librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools need Java and
+KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot run is in the table as skipped, with
 the reason. Exit status 1 where something fails.
 """
 
@@ -26,12 +26,14 @@ sys.path.insert(0, str(ROOT))
 
 from odradek.broker.dispatch import ROUTES  # noqa: E402
 
-from tests.conformance import group_rows, librdkafka, table  # noqa: E402 -- a script: the path comes first
+from tests.conformance import group_rows, kafka_python, librdkafka, table  # noqa: E402 -- a script: the path comes first
 from tests.support.clients import CODECS, Record, consume, create_topic, jars, produce  # noqa: E402
 from tests.support.process import BrokerProcess, broker_process, java  # noqa: E402
 
 # Each API of the table must be usable by Kafka's own client.
 PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]
+# What the suites expect of a broker.
+SETTINGS = {"num_partitions": 4, "group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1000}
 JAVA_WITHIN_S = 60
 CLIENTS_WITHIN_S = 900
 # It reads what this run writes.
@@ -47,6 +49,8 @@ def main() -> None:
         "console": console,
         "dump": dump_log_segments,
         "clients": real_clients,
+        "compatibility": client_compatibility,
+        "kafka-python": kafka_python_tests,
         "groups": group_rows.rows,
         "librdkafka": librdkafka_tests,
     }
@@ -58,7 +62,7 @@ def main() -> None:
         trace = Path(folder) / "trace"
         trace.touch()
         os.environ["ODRADEK_TEST_TRACE"] = str(trace)
-        process = broker_process(Path(folder), num_partitions=4, group_initial_rebalance_delay_ms=0).start()
+        process = broker_process(Path(folder), **SETTINGS).start()
         try:
             for name in chosen:
                 for row in run_part(parts[name], name, process):
@@ -66,7 +70,7 @@ def main() -> None:
                     print(f"{row[0]:<44} {row[1]}", file=sys.stderr, flush=True)
         finally:
             process.close()
-        if chosen == list(parts):
+        if "clients" in chosen:
             rows.append(write_page(Path(folder), trace))
     print_table(rows)
     sys.exit(any(not result.startswith(("passed", "skipped")) for _, result in rows))
@@ -226,6 +230,24 @@ def judge_dump(said: str, path: Path) -> str:
         records = len(re.findall(r"^\| offset: ", said, re.MULTILINE))
         return f"passed: {records} records" if records == 1000 else f"failed: {records} records of 1000"
     return f"passed: {len(said.splitlines()) - 1} lines"
+
+
+def client_compatibility(process: BrokerProcess) -> Iterator[Row]:
+    """Kafka's check of its own client against brokers of other versions."""
+    if not jars():
+        yield "ClientCompatibilityTest", "skipped: no KAFKA_LIB"
+        return
+    features = ("offsets-for-times", "cluster-id", "create-topics", "describe-configs", "idempotent-producer")
+    options = [word for feature in features for word in (f"--{feature}-supported", "true")]
+    options += ["--describe-acls-supported", "false", "--expect-record-too-large-exception", "false"]
+    options += ["--num-cluster-nodes", "1", "--topic", "compatibility", "--bootstrap-server", process.address]
+    said = kafka_tool("org.apache.kafka.tools.ClientCompatibilityTest", *options)
+    yield "ClientCompatibilityTest", "passed" if "SUCCESS" in said else f"failed: {said[-300:]}"
+
+
+def kafka_python_tests(process: BrokerProcess) -> Iterator[Row]:
+    for name, result in kafka_python.run(process.address).items():
+        yield f"kafka-python: {name}", result
 
 
 def librdkafka_tests(process: BrokerProcess) -> Iterator[Row]:

@@ -181,7 +181,7 @@ def main() -> None:
     client, address, source, target, partition, end, seed = sys.argv[1:]
     try:
         CLIENTS[client](Job(address, source, target, int(partition), int(end), random.Random(seed)))
-    except Exception:
+    except Exception:  # noqa: BLE001 - told, and the end of the process
         traceback.print_exc()
         # At once: librdkafka may wait for ever for a broker that was down when its handle is taken apart.
         sys.stderr.flush()

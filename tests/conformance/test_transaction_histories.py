@@ -1,0 +1,34 @@
+"""Random transactions with kills on both sides write a history that must be sound; with a bug planted it must not be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import planted_broker, txn_history
+from tests.support.history import check
+from tests.support.process import broker_process
+
+SETTINGS = {"transaction_state_log_num_partitions": 5, "offsets_topic_num_partitions": 5}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_transactions_are_all_or_nothing_however_often_clients_and_broker_are_killed(tmp_path: Path, seed: int) -> None:
+    broker = broker_process(tmp_path, **SETTINGS).start()
+    try:
+        history = txn_history.record(broker, tmp_path, seed)
+    finally:
+        broker.close()
+    assert check(history) == []
+
+
+@pytest.mark.parametrize("bug", planted_broker.BUGS)
+def test_a_planted_bug_is_found(tmp_path: Path, bug: str) -> None:
+    broker = planted_broker.PlantedBroker(bug, tmp_path, **SETTINGS).start()
+    try:
+        history = txn_history.record(broker, tmp_path, seed=3, broker_kills=0, writer_kills=0)
+    finally:
+        broker.close()
+    kind = "dirty" if bug == "early" else bug
+    assert kind in {fault.kind for fault in check(history)}

@@ -1,0 +1,108 @@
+"""`odradek serve` with a bug planted, to see that the checker of histories finds it: python planted_broker.py BUG serve ...
+
+None of this is in the broker: what it does right is replaced here, in this process alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from odradek.broker.cli import main
+from odradek.broker.partition import Partition
+from odradek.protocol.records import batch
+from odradek.protocol.records.control import ControlType
+from odradek.storage.aborted import AbortedTransaction
+
+from tests.support.process import BrokerProcess
+
+
+def lost() -> None:
+    """The first producer's records are said to be aborted, whatever became of them."""
+    true = Partition.aborted_transactions
+
+    def wrong(self: Any, offset: int, fetched: Any) -> Any:
+        return [AbortedTransaction(0, offset, offset, offset), *true(self, offset, fetched)]
+
+    Partition.aborted_transactions = wrong  # type: ignore[method-assign]
+
+
+def dirty() -> None:
+    """Readers are not told what was aborted."""
+    Partition.aborted_transactions = lambda *_: []  # type: ignore[method-assign,assignment]
+
+
+def early() -> None:
+    """Readers are let past the last stable offset."""
+    Partition.last_stable_offset = property(lambda self: self.high_watermark)  # type: ignore[assignment,method-assign]
+
+
+def duplicated() -> None:
+    """A batch of a transaction is written twice."""
+    true = Partition._write
+
+    def wrong(self: Any, records: memoryview, header: Any, now_ms: int, marker: Any = None) -> Any:
+        if self.topic == "history" and marker is None:
+            true(self, records, header, now_ms)
+        return true(self, records, header, now_ms, marker)
+
+    Partition._write = wrong  # type: ignore[method-assign]
+
+
+def reordered() -> None:
+    """The records of a batch are turned round."""
+    true = Partition._write
+
+    def wrong(self: Any, records: memoryview, header: Any, now_ms: int, marker: Any = None) -> Any:
+        if self.topic != "history" or marker is not None:
+            return true(self, records, header, now_ms, marker)
+        turned = batch.encode_batch(
+            [record._replace(offset=-1) for record in batch.decode_batch(records, 0)[::-1]],
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=True,
+        )
+        return true(self, memoryview(bytearray(turned)), batch.read_header(turned), now_ms)
+
+    Partition._write = wrong  # type: ignore[method-assign]
+
+
+def half_visible() -> None:
+    """Odd partitions are told that a transaction was aborted when it was committed."""
+    true = Partition.append_marker
+
+    def wrong(self: Any, producer_id: int, producer_epoch: int, marker: Any, transaction_version: int) -> Any:
+        if self.index % 2:
+            marker = marker._replace(type=ControlType.ABORT)
+        return true(self, producer_id, producer_epoch, marker, transaction_version)
+
+    Partition.append_marker = wrong  # type: ignore[method-assign]
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "lost": lost,
+    "dirty": dirty,
+    "early": early,
+    "duplicated": duplicated,
+    "reordered": reordered,
+    "half-visible": half_visible,
+}
+
+
+class PlantedBroker(BrokerProcess):
+    """A broker with one of `BUGS`."""
+
+    def __init__(self, bug: str, folder: Path, **settings: object) -> None:
+        super().__init__(folder, **settings)
+        self.bug = bug
+
+    def program(self) -> list[str]:
+        return ["-m", "tests.support.planted_broker", self.bug]
+
+
+if __name__ == "__main__":
+    BUGS[sys.argv.pop(1)]()
+    main()
