@@ -1,7 +1,8 @@
 """Runs kafka-python 3's own integration tests against a broker: python tests/conformance/kafka_python.py HOST:PORT
 
 They come from its source distribution on PyPI, fetched once into `.cache/kafka-python`; they are not part of this
-project. They expect topics of four partitions to be created by themselves, and `group.min.session.timeout.ms` of 1 s or less.
+project. They expect a broker with `node.id=0`, with `advertised.listeners`, with topics of four partitions that are
+created by themselves, and with `group.min.session.timeout.ms` of 1 s or less.
 Exit status 1 where one does not pass that should.
 """
 
@@ -24,7 +25,8 @@ SOURCE = (
 )
 SHA256 = "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65"
 CACHE = Path(os.environ.get("KAFKA_PYTHON_DIR") or Path(__file__).parents[2] / ".cache" / "kafka-python")
-PRETENDED_KAFKA = "4.2.0"
+# The release whose set of APIs is like ours, to kafka-python.
+PRETENDED_KAFKA = "4.3.0"
 WITHIN_S = 300
 
 # What these ask for is not served: why.

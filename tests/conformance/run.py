@@ -28,7 +28,7 @@ from odradek.broker.dispatch import ROUTES  # noqa: E402
 
 from tests.conformance import group_rows, kafka_python, librdkafka, table  # noqa: E402 -- a script: the path comes first
 from tests.support.clients import CODECS, Record, consume, create_topic, jars, produce  # noqa: E402
-from tests.support.process import BrokerProcess, broker_process, java  # noqa: E402
+from tests.support.process import BrokerProcess, broker_process, free_port, java  # noqa: E402
 
 # Each API of the table must be usable by Kafka's own client.
 PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]
@@ -245,9 +245,19 @@ def client_compatibility(process: BrokerProcess) -> Iterator[Row]:
     yield "ClientCompatibilityTest", "passed" if "SUCCESS" in said else f"failed: {said[-300:]}"
 
 
-def kafka_python_tests(process: BrokerProcess) -> Iterator[Row]:
-    for name, result in kafka_python.run(process.address).items():
-        yield f"kafka-python: {name}", result
+def kafka_python_tests(_: BrokerProcess) -> Iterator[Row]:
+    """A broker as kafka-python's tests set theirs up."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"127.0.0.1:{free_port()}"
+        settings = SETTINGS | {"node_id": 0, "advertised_listeners": f"PLAINTEXT://{address}"}
+        process = broker_process(Path(folder), **settings)
+        process.address = address
+        process.start()
+        try:
+            for name, result in kafka_python.run(process.address).items():
+                yield f"kafka-python: {name}", result
+        finally:
+            process.close()
 
 
 def librdkafka_tests(process: BrokerProcess) -> Iterator[Row]:
