@@ -1,0 +1,146 @@
+"""What the documents say is so: commands parse, links lead somewhere, pictures and maps show what is in the code."""
+
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from odradek.broker.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
+_INLINE = re.compile(r"`(odradek [^`\n]+)`")
+_COMMAND = re.compile(r"(?:^|\| |\$ |&& )(odradek [a-z].*)$")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+def commands(path: Path) -> Iterator[str]:
+    """The command lines of our own in a document's blocks of code: alone, behind a `$`, or in a pipe."""
+    text = path.read_text(encoding="utf-8")
+    blocks = [match[2] for match in _FENCE.finditer(text) if match[1] in ("", "sh", "shell", "bash", "console")]
+    blocks += [match[0] for match in _INDENTED.finditer(_FENCE.sub("", text))]
+    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+        if found := _COMMAND.search(line.strip()):
+            yield found[1]
+
+
+def mentions(path: Path) -> Iterator[str]:
+    """Within a sentence, where an argument may be left out."""
+    yield from _INLINE.findall(_FENCE.sub("", path.read_text(encoding="utf-8")))
+
+
+def examples(command: click.Command) -> Iterator[str]:
+    """Of a command's help, and of all commands below it."""
+    for line in (command.help or "").splitlines():
+        if found := _COMMAND.search(line.strip()):
+            # What explains an example stands behind it, two blanks away.
+            yield found[1].split("  ")[0]
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below
+            yield from examples(below)
+
+
+def words_of(line: str) -> list[str]:
+    """Up to where the shell takes over: a comment, a pipe, a redirection, another command."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>;&")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for word in lexer:
+        if set(word) <= set("|<>;&"):
+            break
+        words.append(word)
+    return words
+
+
+def find(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that is meant, and what follows its name."""
+    command: click.Command = main
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0])
+        assert found, f"there is no command {words[0]!r}"
+        command, words = found, words[1:]
+    return command, words
+
+
+def parse(line: str) -> None:
+    """As the command line would read it; nothing is run."""
+    command, words = find(words_of(line)[1:])
+    if isinstance(command, click.Group):
+        assert set(words) <= {"--help", "--version"}, words
+    elif "--help" not in words:
+        command.make_context(command.name, words)
+
+
+COMMANDS = [(name_of(path), line) for path in DOCS for line in dict.fromkeys(commands(path))]
+MENTIONS = [(name_of(path), line) for path in DOCS for line in dict.fromkeys(mentions(path))]
+
+
+def test_there_are_commands_in_the_documents() -> None:
+    assert len(COMMANDS) > 30
+
+
+@pytest.mark.parametrize(("where", "line"), [*COMMANDS, *(("--help", line) for line in dict.fromkeys(examples(main)))])
+def test_commands_in_documents_and_helps_parse(where: str, line: str) -> None:
+    try:
+        parse(line)
+    except click.UsageError as error:
+        pytest.fail(f"{where}: {line}: {error.format_message()}")
+
+
+@pytest.mark.parametrize(("where", "line"), MENTIONS)
+def test_commands_within_sentences_exist(where: str, line: str) -> None:
+    command, words = find(words_of(line)[1:])
+    known = {name for parameter in command.params for name in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known | {"--help", "--version"}, where
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in _LINK.findall(path.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        other = (path.parent / target).resolve() if target else path
+        assert other.exists(), link
+        if anchor:
+            assert anchor in anchors(other), link
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """Of the headings, as they are made on the page: small letters, blanks to hyphens, other signs dropped."""
+    text = _FENCE.sub("", path.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_pictures_of_states_are_what_the_tool_draws() -> None:
+    states = tool("state_pictures")
+    for picture in states.PICTURES:
+        drawn = (ROOT / "docs" / f"{picture.name}.svg").read_text(encoding="utf-8")
+        assert drawn == states.svg(picture), "run: python tools/state_pictures.py"
