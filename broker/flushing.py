@@ -41,7 +41,7 @@ class Flusher:
         end = partition.log.log_end_offset
         while partition.log.recovery_point < end:
             running = self._running.get(partition)
-            # One that is done, but whose callbacks have not had their turn, would be awaited without a turn for anybody:
+            # One that is done, but whose callbacks have not had their turn, would be awaited with no turn for anybody:
             # for ever.
             if running is None or running.done():
                 running = self._start(partition)

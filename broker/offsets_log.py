@@ -1,7 +1,7 @@
 """An internal topic as its coordinator sees it: append records, read them all back.
 
-Implements `groups.actor.OffsetsLog` and `transactions.actor.TransactionsLog`. A record is committed once the partition has it and, where the topic asks
-for an fsync, once that is done.
+Implements `groups.actor.OffsetsLog` and `transactions.actor.TransactionsLog`. A record is committed once the partition
+has it and, where the topic asks for an fsync, once that is done.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ def write_marker(
     coordinator_epoch: int,
     commit: bool,
     transaction_version: int,
-) -> None | asyncio.Future[None]:
+) -> asyncio.Future[None] | None:
     """Ends the producer's transaction in a partition. A future where the topic asks for an fsync.
 
     Again is fine. Raises (now, or from the future) KafkaError: UNKNOWN_TOPIC_OR_PARTITION where there is none by now,

@@ -1,4 +1,4 @@
-"""What a pass over a log knows of its transactions: which batches were aborted, and which markers nothing needs any more.
+"""What a pass over a log knows of its transactions: batches that were aborted, markers that nothing needs any more.
 
 A log is gone through from its start, batch by batch in order of offset; the aborted transactions are known beforehand.
 The data of an aborted transaction goes. A marker stays as long as a batch of its transaction is seen before it, be it

@@ -76,7 +76,7 @@ def _is_sound(disk: Disk, file: File, window: bytes, at: int, position: int, end
 def _may_be(header: BatchHeader, position: int, end: int, base_offset: int) -> bool:
     return (
         position + header.size_bytes <= end
-        and 0 <= header.last_offset_delta
+        and header.last_offset_delta >= 0
         and base_offset <= header.base_offset
         and header.last_offset <= base_offset + _MAX_INT32
     )

@@ -88,7 +88,7 @@ class Segment:
         self, directory: Path, base_offset: int, size: int, now_ms: int, disk: Disk = DISK, extension: str = ""
     ) -> None:
         self.directory = directory
-        self._extension = extension  # of each file's name, after the usual one: .cleaned before its life, .deleted after
+        self._extension = extension  # behind each file's name: .cleaned before its life, .deleted after
         self.base_offset = base_offset
         self.size = size  # Invariant: where the last whole batch ends
         self.created_ms = now_ms
@@ -112,9 +112,7 @@ class Segment:
         self.damages: tuple[Damage, ...] = ()
 
     @classmethod
-    def create(
-        cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK, extension: str = ""
-    ) -> Segment:
+    def create(cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK, extension: str = "") -> Segment:
         """Start an empty segment, over whatever a crash may have left of one."""
         segment = cls(directory, base_offset, 0, now_ms, disk, extension)
         try:

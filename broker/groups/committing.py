@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: from a request to records, and back to a response that says of each partition how it fared."""
+"""OffsetCommit and TxnOffsetCommit: from a request to records, and back to what is said of each partition."""
 
 from __future__ import annotations
 

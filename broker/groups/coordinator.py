@@ -116,7 +116,7 @@ class GroupCoordinator:
         """The group cache. Invariant: only groups of `owned` partitions."""
         self.owned: set[int] = set()
         self.loading: set[int] = set()
-        # The groups that a producer's undecided transaction may have offsets of, by partition of the log and producer id.
+        # The groups that a producer's undecided transaction may have offsets of, by log partition and producer id.
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
         self._expiry: TimerHandle | None = None
 

@@ -1,10 +1,10 @@
 """What happens to a group, and what comes of it: the vocabulary of the group machine. Plain values, no behaviour.
 
 An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets), of a producer on behalf of one
-(CommitInTransaction) or of an administrator (Delete,
-DeleteOffsets), a timer that went off, or word from the log (AppendFailed, EndTransaction). A timer is known by the event that it will
-bring: `SetTimer(SessionExpired("m-1"), 10_000)` replaces an earlier timer of the same event. Tokens stand for parked
-requests; the machine only hands them back.
+(CommitInTransaction) or of an administrator (Delete, DeleteOffsets), a timer that went off, or word from the log
+(AppendFailed, EndTransaction). A timer is known by the event that it will bring: `SetTimer(SessionExpired("m-1"),
+10_000)` replaces an earlier timer of the same event. Tokens stand for parked requests; the machine only hands them
+back.
 """
 
 from __future__ import annotations

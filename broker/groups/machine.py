@@ -10,7 +10,8 @@ stepped.
 
 The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log),
 sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), transactional.py (CommitInTransaction, EndTransaction),
-deleting.py (Delete, DeleteOffsets), expiring.py (offsets that go), rebalance.py (how a rebalance begins, waits and ends). States and legal moves: states.py.
+deleting.py (Delete, DeleteOffsets), expiring.py (offsets that go), rebalance.py (how a rebalance begins, waits and
+ends). States and legal moves: states.py.
 """
 
 from __future__ import annotations

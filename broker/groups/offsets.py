@@ -43,11 +43,11 @@ class Offsets:
 
     def topics(self) -> list[str]:
         """Every topic with a partition that has an offset, or will have one if a transaction commits."""
-        return list(dict.fromkeys((*self._topics, *(name for name, _ in self.pending.keys()))))
+        return list(dict.fromkeys((*self._topics, *(name for name, _ in self.pending.undecided()))))
 
     def with_pending(self, topic: str) -> list[int]:
         """The partitions of a topic that have an offset, or will have one if a transaction commits."""
-        pending = (index for name, index in self.pending.keys() if name == topic) if self.pending else ()
+        pending = (index for name, index in self.pending.undecided() if name == topic) if self.pending else ()
         return list(dict.fromkeys((*self.partitions(topic), *pending)))
 
     def end(self, producer_id: int, commit: bool) -> None:

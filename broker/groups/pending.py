@@ -44,7 +44,7 @@ class Pending(Generic[Key, Value]):
         """The producers whose transactions are undecided."""
         return list(self._producers)
 
-    def keys(self) -> set[Key]:
+    def undecided(self) -> set[Key]:
         """Every key that an undecided transaction has written."""
         return {key for keys in self._producers.values() for key in keys}
 

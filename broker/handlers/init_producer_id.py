@@ -1,4 +1,4 @@
-"""InitProducerId, API key 22: an id under which a producer's batches are told apart from their repetitions. Versions 0-5.
+"""InitProducerId, API key 22: an id that tells a producer's batches from their repetitions. Versions 0-5.
 
 Version 3 lets a producer that lost its way ask for more with its old id and epoch (KIP-360): an idempotent producer
 gets a new id. With a transactional id the transaction coordinator says which epoch it gets.

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers, API key 27: ends transactions in the partitions that are named, as another broker's coordinator asks.
+"""WriteTxnMarkers, API key 27: ends transactions in the partitions named, as another broker's coordinator asks.
 
 Version 2 says which version of transactions a marker is of. One partition's error is no other's.
 """

@@ -195,7 +195,9 @@ async def test_the_offsets_topic_is_compacted(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-@pytest.mark.parametrize("configs", [{"segment.bytes": "2000000"}, {"segment.bytes": "2000000", "cleanup.policy": "delete"}])
+@pytest.mark.parametrize(
+    "configs", [{"segment.bytes": "2000000"}, {"segment.bytes": "2000000", "cleanup.policy": "delete"}]
+)
 async def test_an_internal_topic_that_was_not_compacted_is_from_the_next_start_on(
     config: BrokerConfig, name: str, configs: dict[str, str]
 ) -> None:

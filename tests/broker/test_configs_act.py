@@ -124,7 +124,9 @@ ELSEWHERE = {
     "log.cleaner.dedupe.buffer.size": (
         "storage/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning"
     ),
-    "log.cleaner.io.max.bytes.per.second": "broker/test_cleaning.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing",
+    "log.cleaner.io.max.bytes.per.second": (
+        "broker/test_cleaning.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing"
+    ),
     "node.id": "broker/test_data_dir.py::test_another_nodes_is_refused_and_left_as_it_was",
     "broker.id": "broker/test_config.py::test_broker_id_is_node_id_under_its_older_name",
     "listeners": "broker/test_server.py::test_several_listeners_each_with_its_name_and_port",

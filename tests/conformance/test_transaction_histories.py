@@ -1,4 +1,4 @@
-"""Random transactions with kills on both sides write a history that must be sound; with a bug planted it must not be."""
+"""Random transactions with kills on both sides write a history that is sound; with a bug planted it must not be."""
 
 from __future__ import annotations
 

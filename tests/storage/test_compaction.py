@@ -88,16 +88,22 @@ def state_from(seen: list[Seen], offset: int) -> dict[bytes | None, bytes]:
     return {key: value for key, value in state.items() if value is not None}
 
 
+def pairs(largest_bytes: int, most: int) -> st.SearchStrategy[list[tuple[bytes | None, bytes | None]]]:
+    """Keys with their values: a tombstone where there is none."""
+    value = st.one_of(st.none(), st.binary(max_size=largest_bytes))
+    return st.lists(st.tuples(st.sampled_from(KEYS), value), min_size=1, max_size=most)
+
+
 ACTIONS = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.binary(max_size=40))), min_size=1, max_size=6), st.sampled_from(Compression)),
-        st.tuples(st.just("txn"), st.integers(1, 3), st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.binary(max_size=20))), min_size=1, max_size=4)),
+        st.tuples(st.just("put"), pairs(40, 6), st.sampled_from(Compression)),
+        st.tuples(st.just("txn"), st.integers(1, 3), pairs(20, 4)),
         st.tuples(st.just("end"), st.integers(1, 3), st.booleans()),
         st.tuples(st.just("clean"), st.integers(0, 3)),
         st.tuples(st.just("reopen"), st.booleans()),
     ),
     max_size=40,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

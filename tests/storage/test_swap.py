@@ -1,4 +1,4 @@
-"""A cleaning cut off at every step: the next start finds the old segments or the new ones, and the same state by both."""
+"""A cleaning cut off at every step: the next start finds the old segments or the new, the same state by both."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_no_flipped_bit_of_any_file_goes_unseen(whole: Path, at: float, bit: int
             return
         flip(directory / name, position, bit)
         found = list(verify(directory, COUNT))
-        assert name in {each.path.name for each in found} or name.endswith(".log") and found
+        assert name in {each.path.name for each in found} or (name.endswith(".log") and found)
 
 
 def test_damage_below_the_recovery_point_stays_and_past_it_is_cut(directory: Path) -> None:

@@ -1,4 +1,6 @@
-"""`odradek serve` with a bug planted, to see that the checker of histories finds it: python planted_broker.py BUG serve ...
+"""`odradek serve` with a bug planted, to see that the checker of histories finds it.
+
+    python planted_broker.py BUG serve ...
 
 None of this is in the broker: what it does right is replaced here, in this process alone.
 """

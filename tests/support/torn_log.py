@@ -110,10 +110,8 @@ class TornLog:
 
     def fail_fsync(self) -> None:
         self.disk.fsync_fails = True
-        try:
+        with suppress(DiskError):
             self.flush()
-        except DiskError:
-            pass
         self.disk.fsync_fails = False
 
     # -- its end -----------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_values_and_what_is_undecided_are_those_of_the_model(log: list[Written |
     assert values == {key: value for key, value in counted.items() if value is not None}
     written = [*pending.in_order(overtaken=True), *pending.in_order(overtaken=False)]
     assert {(producer_id, key) for producer_id, key, _ in written} == undecided
-    assert pending.keys() == {key for _, key in undecided}
+    assert pending.undecided() == {key for _, key in undecided}
     assert bool(pending) == bool(undecided)
     assert all((key in pending) == any(key == each for _, each in undecided) for key in (b"a", b"b"))
 
