@@ -54,8 +54,8 @@ class OffsetMap:
 
     def _find(self, key: bytes) -> tuple[int, int, int]:
         """Return the place of a key, or the free one where it belongs, and both halves of its hash."""
-        first, second = _HASH.unpack(blake2b(key, digest_size=16).digest())
-        first = first or 1
+        halves: tuple[int, int] = _HASH.unpack(blake2b(key, digest_size=16).digest())
+        first, second = halves[0] or 1, halves[1]
         slots, table = self._slots, self._first
         slot = first % slots
         there = table[slot]

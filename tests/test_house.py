@@ -147,6 +147,7 @@ RESOLVED_IN_THE_TABLE = {
     "log_dirs",
     "segment_bytes",
     "internal_segment_bytes",
+    "segment_ms",  # segment_age_ms in topic_config.py
 }
 
 

@@ -56,7 +56,9 @@ def partitions(wire: Wire) -> None:
     ask("none")
 
 
-def alter(wire: Wire, case: str, kind: int, name: str, *changes: tuple[Any, ...], version: int = 1, **fields: Any) -> None:
+def alter(
+    wire: Wire, case: str, kind: int, name: str, *changes: tuple[Any, ...], version: int = 1, **fields: Any
+) -> None:
     configs = [{"Name": key, "ConfigOperation": how, "Value": value} for key, how, value in changes]
     resource = {"ResourceType": kind, "ResourceName": name, "Configs": configs}
     wire.ask(case, "IncrementalAlterConfigs", version, {"Resources": [resource], **fields})
@@ -145,7 +147,9 @@ def brokers(wire: Wire) -> None:
         alter(wire, case, BROKER, name, *changes, **fields)
         describe(wire, f"after {case}: broker", BROKER, "1", shown)
         describe(wire, f"after {case}: default", BROKER, "", shown)
-        describe(wire, f"after {case}: topic", TOPIC, f"{wire.prefix}-inherits", ("max.message.bytes", "flush.messages"))
+        describe(
+            wire, f"after {case}: topic", TOPIC, f"{wire.prefix}-inherits", ("max.message.bytes", "flush.messages")
+        )
 
     ask("default set", "", ("message.max.bytes", SET, "2000000"))
     ask("broker set", "1", ("message.max.bytes", SET, "3000000"))
@@ -167,8 +171,13 @@ def brokers(wire: Wire) -> None:
 
 
 def others(wire: Wire) -> None:
-    for kind, word, key in ((GROUP, "group", "consumer.session.timeout.ms"), (METRICS, "metrics", "interval.ms"),
-                            (LOGGER, "logger", "kafka"), (3, "group type of before", "x"), (0, "unknown", "x")):
+    for kind, word, key in (
+        (GROUP, "group", "consumer.session.timeout.ms"),
+        (METRICS, "metrics", "interval.ms"),
+        (LOGGER, "logger", "kafka"),
+        (3, "group type of before", "x"),
+        (0, "unknown", "x"),
+    ):
         name = "1" if kind == LOGGER else f"{wire.prefix}-g"
         alter(wire, f"{word} unknown config", kind, name, ("no.such.config", SET, "1"))
         if kind != LOGGER:
