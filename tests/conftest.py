@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import uvloop
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# How long an example takes says more of the machine than of the code.
-settings.register_profile("odradek", deadline=None)
+# How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
+settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("odradek")
 
 

@@ -151,11 +151,14 @@ class FaultyDisk(Disk):
 
     def rename(self, source: Path, target: Path) -> None:
         self._step()
+        is_directory = source.is_dir()
         super().rename(source, target)
-        moved = {name: node for name, node in self._live.items() if name == source or source in name.parents}
-        for name, node in moved.items():
-            del self._live[name]
-            self._live[target / name.relative_to(source)] = node
+        if not is_directory:
+            if source in self._live:
+                self._live[target] = self._live.pop(source)
+            return
+        for name in [name for name in self._live if source in name.parents]:
+            self._live[target / name.relative_to(source)] = self._live.pop(name)
         # A directory takes what it holds along, also what a power cut would leave in it.
         for name in [name for name in self._stable if source in name.parents]:
             self._stable[target / name.relative_to(source)] = self._stable.pop(name)
