@@ -154,7 +154,7 @@ class Partition:
         header = self._checked(records)
         if version < 7 and not prepared:
             check_compression(header, version)
-        if header.is_transactional:
+        if header.attributes & batch.TRANSACTIONAL:
             self._admit(header, version, admit)
         now_ms = self._clock.now_ms()
         try:
@@ -232,12 +232,12 @@ class Partition:
             log_append_time_ms = now_ms
             batch.set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, now_ms)
             header = batch.read_header(records)
-        elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        elif header.attributes & batch.LOG_APPEND_TIME:
             # A producer cannot say that the broker set the time: Kafka takes such a bit back too.
             batch.set_max_timestamp(records, 0, TimestampType.CREATE_TIME, header.max_timestamp)
             header = batch.read_header(records)
         else:
-            header = header._replace(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)
+            header = batch.assigned(header, base_offset, self.leader_epoch)
         try:
             log.append(records, header, now_ms, marker)
         except StorageError as error:

@@ -27,7 +27,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.records.batch import BatchHeader
+from ..protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from ..protocol.records.crc import crc32c
 from .aborted import AbortedTransaction
 from .errors import DamagedFile
@@ -99,6 +99,12 @@ class WrittenBatch(NamedTuple):
         return (self.last_sequence - self.offset_delta) & MAX_INT32
 
 
+# A written batch as it is kept: (base offset, last offset delta, largest timestamp, base sequence). One that came
+# without a sequence has -1 as its last one, whatever its size, so that 0 follows.
+_Kept = tuple[int, int, int, int]
+_NOTHING: _Kept = (NONE, 0, NONE, NONE)
+
+
 @dataclass(slots=True)
 class Producer:
     """The state of one producer id."""
@@ -107,12 +113,43 @@ class Producer:
     last_timestamp_ms: int = NONE
     coordinator_epoch: int = NONE
     current_txn_first_offset: int = NONE
+    # Invariant: the newest of `window`, _NOTHING where that is empty.
+    last: _Kept = _NOTHING
     # Invariant: all of the current epoch, oldest first, none missing in between.
-    batches: deque[WrittenBatch] = field(default_factory=lambda: deque[WrittenBatch](maxlen=WINDOW_BATCHES))
+    window: deque[_Kept] = field(default_factory=lambda: deque[_Kept](maxlen=WINDOW_BATCHES))
 
     @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NONE
+        """NONE without a batch."""
+        return _last_sequence(self.last)
+
+    @property
+    def batches(self) -> list[WrittenBatch]:
+        """The batches that are remembered: at most five, all of the current epoch, oldest first."""
+        return [WrittenBatch(_last_sequence(each), each[0] + each[1], each[1], each[2]) for each in self.window]
+
+    def find(self, sequence: int, delta: int) -> Duplicate | None:
+        """A remembered batch of exactly these sequences."""
+        for base_offset, its_delta, timestamp_ms, its_sequence in self.window:
+            if its_sequence == sequence and its_delta == delta:
+                return Duplicate(base_offset, base_offset + delta, timestamp_ms)
+        return None
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A new incarnation: it counts from 0."""
+        self.epoch = epoch
+        self.last = _NOTHING
+        self.window.clear()
+
+    def add(self, kept: _Kept) -> None:
+        """Take note of a batch of the current epoch; the sixth last is forgotten."""
+        self.last = kept
+        self.window.append(kept)
+
+
+def _last_sequence(kept: _Kept) -> int:
+    _, delta, _, sequence = kept
+    return NONE if sequence < 0 else (sequence + delta) & MAX_INT32
 
 
 class ProducerStates:
@@ -138,31 +175,31 @@ class ProducerStates:
 
         Raises OutOfOrderSequence, InvalidProducerEpoch. Rules: Kafka's ProducerStateManager and ProducerAppendInfo.
         """
-        producer = self._producers.get(header.producer_id)
+        _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, sequence, _ = header
+        producer = self._producers.get(producer_id)
         if producer is None:
             return None
-        epoch, sequence = header.producer_epoch, header.base_sequence
         if epoch == producer.epoch:
-            expected = (producer.last_sequence + 1) & MAX_INT32
-            if sequence == expected and sequence >= 0:
-                if producer.current_txn_first_offset != NONE and not header.is_transactional:
-                    why = f"producer {header.producer_id} writes outside of the transaction that it has open here"
+            _, last_delta, _, last_sequence = producer.last
+            expected = (last_sequence + last_delta + 1) & MAX_INT32
+            if sequence == expected:
+                if producer.current_txn_first_offset != NONE and not attributes & TRANSACTIONAL:
+                    why = f"producer {producer_id} writes outside of the transaction that it has open here"
                     raise KafkaError(ErrorCode.INVALID_TXN_STATE, why)
                 return None
-            last_sequence = header.last_sequence
-            for batch in producer.batches:
-                if batch.last_sequence == last_sequence and batch.first_sequence == sequence:
-                    return Duplicate(batch.last_offset - batch.offset_delta, batch.last_offset, batch.timestamp_ms)
+            duplicate = producer.find(sequence, delta)
+            if duplicate is not None:
+                return duplicate
         elif epoch < producer.epoch:
-            raise InvalidProducerEpoch(header.producer_id, epoch, producer.epoch)
+            raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
         elif sequence == 0:
             return None
         else:
             expected = 0
-        raise OutOfOrderSequence(header.producer_id, epoch, sequence, expected)
+        raise OutOfOrderSequence(producer_id, epoch, sequence, expected)
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
-        """Judge a transactional batch that the broker writes itself: it has no sequence. Raises InvalidProducerEpoch."""
+        """Judge a transactional batch of the broker's own: it has no sequence. Raises InvalidProducerEpoch."""
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
@@ -173,7 +210,7 @@ class ProducerStates:
         Raises OutOfOrderSequence.
         """
         producer = self._producers.get(header.producer_id)
-        if header.base_sequence != 0 and (producer is None or not producer.batches):
+        if header.base_sequence != 0 and (producer is None or not producer.window):
             raise OutOfOrderSequence(header.producer_id, header.producer_epoch, header.base_sequence, 0)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
@@ -200,7 +237,8 @@ class ProducerStates:
         first = self._open_transactions.get(header.producer_id)
         if first is None:
             return None
-        others = (offset for producer_id, offset in self._open_transactions.items() if producer_id != header.producer_id)
+        own = header.producer_id
+        others = (offset for producer_id, offset in self._open_transactions.items() if producer_id != own)
         stable = next(others, header.last_offset + 1)
         return AbortedTransaction(header.producer_id, first, header.last_offset, stable)
 
@@ -209,27 +247,24 @@ class ProducerStates:
 
         The producer was heard at `now_ms`; left out, at the time of its records, which may be of another year.
         """
-        producer_id = header.producer_id
+        base_offset, _, _, _, _, attributes, delta, _, timestamp_ms, producer_id, epoch, sequence, _ = header
         if producer_id < 0:
             return
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._add(producer_id, Producer(header.producer_epoch))
-        elif producer.epoch != header.producer_epoch:
-            producer.epoch = header.producer_epoch
-            producer.batches.clear()
-        producer.last_timestamp_ms = header.max_timestamp if now_ms == NONE else now_ms
-        if header.is_control:
+            producer = self._add(producer_id, Producer(epoch))
+        elif producer.epoch != epoch:
+            producer.begin_epoch(epoch)
+        producer.last_timestamp_ms = timestamp_ms if now_ms == NONE else now_ms
+        if attributes & CONTROL:
             producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
             producer.current_txn_first_offset = NONE
             self._open_transactions.pop(producer_id, None)
             return
-        delta = header.last_offset_delta
-        written = WrittenBatch(header.last_sequence, header.base_offset + delta, delta, header.max_timestamp)
-        producer.batches.append(written)
-        if header.is_transactional and producer.current_txn_first_offset == NONE:
-            producer.current_txn_first_offset = header.base_offset
-            self._open_transactions[producer_id] = header.base_offset
+        producer.add((base_offset, delta, timestamp_ms, sequence if sequence >= 0 else NONE - delta))
+        if attributes & TRANSACTIONAL and producer.current_txn_first_offset == NONE:
+            producer.current_txn_first_offset = base_offset
+            self._open_transactions[producer_id] = base_offset
 
     def first_undecided_offset(self) -> int | None:
         """The first offset of the oldest open transaction: the last stable offset cannot pass it."""
@@ -262,20 +297,13 @@ class ProducerStates:
 
     def encode(self) -> bytes:
         """Return the bytes of a snapshot."""
-        entries = [
-            _ENTRY.pack(
-                producer_id, p.epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
-                p.last_timestamp_ms if batch is p.batches[-1] else batch.timestamp_ms,
-                p.coordinator_epoch, p.current_txn_first_offset,
-            )
-            for producer_id, p in self._producers.items()
-            for batch in p.batches
-        ]  # fmt: skip
-        entries += [
-            _ENTRY.pack(i, p.epoch, NONE, NONE, 0, p.last_timestamp_ms, p.coordinator_epoch, p.current_txn_first_offset)
-            for i, p in self._producers.items()
-            if not p.batches
-        ]
+        entries: list[bytes] = []
+        for producer_id, p in self._producers.items():
+            tail = p.coordinator_epoch, p.current_txn_first_offset
+            batches = p.batches or [WrittenBatch(NONE, NONE, 0, NONE)]
+            # Kafka keeps with the last batch when the producer was heard last.
+            for each in (*batches[:-1], batches[-1]._replace(timestamp_ms=p.last_timestamp_ms)):
+                entries.append(_ENTRY.pack(producer_id, p.epoch, *each, *tail))
         body = _COUNT.pack(len(entries)) + b"".join(entries)
         return _HEAD.pack(_VERSION, crc32c(body)) + body
 
@@ -319,7 +347,8 @@ class ProducerStates:
         if txn != NONE:
             self._open_transactions[producer_id] = txn
         if offset >= 0:
-            producer.batches.append(WrittenBatch(sequence, offset, delta, timestamp_ms))
+            first = (sequence - delta) & MAX_INT32 if sequence >= 0 else NONE - delta
+            producer.add((offset - delta, delta, timestamp_ms, first))
 
 
 def snapshot_path(directory: Path, offset: int) -> Path:

@@ -55,10 +55,11 @@ _CRC_AT = 17
 _CRC_FROM = 21
 _MAX_TIMESTAMP_AT = 35
 
+# Bits of the attributes.
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 _CODEC_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -120,17 +121,17 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> TimestampType:
         """Whose clock `max_timestamp` is."""
-        return TimestampType.LOG_APPEND_TIME if self.attributes & _LOG_APPEND_TIME else TimestampType.CREATE_TIME
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
         """Part of a transaction."""
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
         """Holds control records (see control.py), which no consumer is handed."""
-        return self.attributes & _CONTROL != 0
+        return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -229,20 +230,20 @@ def check_shape(header: BatchHeader) -> None:
 
     Raises InvalidRecord (INVALID_RECORD) or UnsupportedCodec (UNSUPPORTED_COMPRESSION_TYPE).
     """
-    count, delta = header.record_count, header.last_offset_delta
-    if header.base_offset != 0:
-        raise InvalidRecord(f"the base offset of a produced batch is 0, not {header.base_offset}")
+    base_offset, _, _, _, _, attributes, delta, _, _, producer_id, _, base_sequence, count = header
+    if base_offset != 0:
+        raise InvalidRecord(f"the base offset of a produced batch is 0, not {base_offset}")
     if delta < 0:
         raise InvalidRecord(f"the batch's last offset delta is {delta}")
     if count <= 0:
         raise InvalidRecord(f"the batch says that it has {count} records")
     if count != delta + 1:
         raise InvalidRecord(f"the batch says that it has {count} records, but its last offset delta is {delta}")
-    if header.attributes & _CONTROL:
+    if attributes & CONTROL:
         raise InvalidRecord("clients write no control batches")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord(f"producer {header.producer_id} gives no sequence ({header.base_sequence})")
-    if header.attributes & _CODEC_MASK:
+    if producer_id >= 0 and base_sequence < 0:
+        raise InvalidRecord(f"producer {producer_id} gives no sequence ({base_sequence})")
+    if attributes & _CODEC_MASK:
         _ = header.compression
 
 
@@ -263,6 +264,11 @@ def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
 # -- changing in place -----------------------------------------------------------------------------
 
 
+def assigned(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Return the header that `assign` leaves: what reading it again would give, without the reading."""
+    return _new_header(BatchHeader, (base_offset, header[1], leader_epoch, *header[3:]))
+
+
 def assign(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
     """Give the batch at `position` its offset and leader epoch, in place. The CRC covers neither."""
     _ASSIGN_OFFSET.pack_into(buffer, position, base_offset)
@@ -279,7 +285,7 @@ def set_max_timestamp(buffer: Buffer, position: int, timestamp_type: TimestampTy
     view = memoryview(buffer)
     if end > len(view):
         raise TruncatedBatch(f"batch at {position} ends at {end}, the buffer at {len(view)}")
-    attributes = header.attributes & ~_LOG_APPEND_TIME | timestamp_type << 3
+    attributes = header.attributes & ~LOG_APPEND_TIME | timestamp_type << 3
     _INT16.pack_into(view, position + _CRC_FROM, attributes)
     _INT64.pack_into(view, position + _MAX_TIMESTAMP_AT, timestamp_ms)
     _UINT32.pack_into(view, position + _CRC_AT, crc32c(view[position + _CRC_FROM : end]))
@@ -370,5 +376,5 @@ def iter_records(
         raise TruncatedBatch(f"batch at {position} ends at {end}, the buffer at {len(view)}")
     body = view[position + HEADER_SIZE : end]
     data = decompress(header.compression, body, limit)
-    append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     return decode_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)

@@ -218,6 +218,19 @@ def test_every_flipped_bit_and_every_cut_of_a_snapshot_is_damage() -> None:
             ProducerStates.decode(good[:position], Path("x"))
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_after_a_batch_without_a_sequence_comes_zero_also_from_a_snapshot(count: int) -> None:
+    states = ProducerStates()
+    states.apply(header(-1, count, offset=7, attributes=TRANSACTIONAL))
+    for each in states, ProducerStates.decode(states.encode(), Path("x")):
+        known = each.get(9)
+        assert known is not None and known.last_sequence == -1
+        assert known.batches == [(-1, 7 + count - 1, count - 1, 0)]
+        assert each.check(header(0, attributes=TRANSACTIONAL)) is None
+        with pytest.raises(OutOfOrderSequence, match="came where 0 was due"):
+            each.check(header(count, attributes=TRANSACTIONAL))
+
+
 def test_the_newest_sound_snapshot_at_or_below_the_offset_is_taken(tmp_path: Path) -> None:
     for offset in (10, 20, 30):
         write_snapshot(written(header(offset)), tmp_path, offset, durable=True)

@@ -202,8 +202,10 @@ def test_errors_carry_the_code_for_the_wire() -> None:
 
 def test_assigning_an_offset_leaves_the_crc_right() -> None:
     data = bytearray(b"before" + batch.encode_batch(RECORDS) + b"after")
+    known = batch.assigned(batch.read_header(data, 6), 2**40, 12)
     batch.assign(data, 6, 2**40, 12)
     seen = batch.read_header(data, 6)
+    assert known == seen and type(known) is BatchHeader
     assert (seen.base_offset, seen.partition_leader_epoch) == (2**40, 12)
     assert [r.offset for r in batch.decode_batch(data, 6)] == [2**40 + i for i in range(5)]
     assert data.startswith(b"before") and data.endswith(b"after")
