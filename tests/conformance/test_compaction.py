@@ -1,0 +1,127 @@
+"""Compacted topics by other people's clients: a real process cleans while they write, and each of them reads the same.
+
+What is waited for is what a reader sees: the cleaner has its own time. With ODRADEK_TEST_REAL_KAFKA=1 the same holds of
+a real Kafka.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.clients import WITHIN_S
+from tests.support.keyed import KEYED_CLIENTS, Kept, Pair, Round, read_to_end, write
+from tests.support.process import broker_process
+
+SEGMENT_BYTES = 2000
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": str(SEGMENT_BYTES),
+    "min.cleanable.dirty.ratio": "0.01",
+}
+FILLER = b"filler"
+# More than a segment of them: whatever was written before lies in closed segments then.
+ROLL = Round("plain", [(FILLER, b"x" * 500)] * 6)
+INVALID_RECORD = 87
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker whose cleaner looks around all the time."""
+    process = broker_process(tmp_path_factory.mktemp("broker"), log_cleaner_backoff_ms=50).start()
+    yield process.address
+    process.close()
+
+
+def compacted(address: str, topic: str, **more: str) -> str:
+    admin = AdminClient({"bootstrap.servers": address})
+    config = COMPACTED | {name.replace("_", "."): value for name, value in more.items()}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(WITHIN_S)
+    return topic
+
+
+def last_of(pairs: list[Pair], offsets: list[int]) -> list[Kept]:
+    """The last pair of each key, at its offset."""
+    last = {key: Kept(offset, key, value) for (key, value), offset in zip(pairs, offsets, strict=True)}
+    return sorted(last.values())
+
+
+def seen(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
+    """All but what was written to close a segment."""
+    return [each for each in read_to_end(client, address, topic, isolation) if each.key != FILLER]
+
+
+def until_cleaned(address: str, topic: str, expected: list[Kept], meanwhile: Callable[[], object] = int) -> None:
+    """Looks as often as it takes, and does `meanwhile` in between."""
+    deadline = time.monotonic() + WITHIN_S
+    while (found := seen("confluent-kafka", address, topic)) != expected:
+        assert time.monotonic() < deadline, f"{found} and not {expected}"
+        meanwhile()
+
+
+@pytest.mark.parametrize("client", KEYED_CLIENTS)
+def test_the_last_value_of_each_key_stays_at_its_offset(address: str, client: str) -> None:
+    topic = compacted(address, f"last-{client}")
+    pairs: list[Pair] = [(b"k%d" % (number % 7), b"%d" % number * 20) for number in range(40)]
+    pairs += [(b"k1", None), (b"k2", None), (b"k2", b"again")]
+    offsets = write(client, address, topic, [Round("plain", pairs)])
+    assert offsets == list(range(len(pairs)))
+    write(client, address, topic, [ROLL])
+    expected = last_of(pairs, offsets)
+    assert [each.value for each in expected if each.key == b"k1"] == [None]
+    until_cleaned(address, topic, expected)
+    for reader in KEYED_CLIENTS:
+        assert seen(reader, address, topic) == expected, reader
+    # What goes on gets the offset that it would have had without a cleaner.
+    assert write(client, address, topic, [Round("plain", [(b"k1", b"later")])]) == [len(pairs) + len(ROLL.pairs)]
+
+
+@pytest.mark.parametrize("client", KEYED_CLIENTS)
+def test_tombstones_go_once_their_time_is_over(address: str, client: str) -> None:
+    topic = compacted(address, f"tombstones-{client}", delete_retention_ms="0")
+    pairs: list[Pair] = [(b"a", b"1"), (b"b", b"1"), (b"a", None)]
+    write(client, address, topic, [Round("plain", pairs)])
+    # The first cleaning sets their time, a later one takes them: there must be something to be cleaned.
+    until_cleaned(address, topic, [Kept(1, b"b", b"1")], lambda: write(client, address, topic, [ROLL]))
+    for reader in KEYED_CLIENTS:
+        assert seen(reader, address, topic) == [Kept(1, b"b", b"1")], reader
+
+
+@pytest.mark.parametrize("client", KEYED_CLIENTS)
+def test_a_record_without_a_key_is_refused(address: str, client: str) -> None:
+    topic = compacted(address, f"keyless-{client}")
+    with pytest.raises(Exception) as refused:
+        write(client, address, topic, [Round("plain", [(None, b"value")])])
+    # aiokafka has no name for it.
+    assert code_of(refused.value) == (-1 if client == "aiokafka" else INVALID_RECORD), refused.value
+    assert read_to_end(client, address, topic) == []
+
+
+def code_of(error: Exception) -> int | None:
+    """Kafka's number of an error, as each client keeps it."""
+    inner = error.args[0] if error.args else None
+    return inner.code() if hasattr(inner, "code") else getattr(error, "errno", None)
+
+
+@pytest.mark.parametrize("client", KEYED_CLIENTS)
+def test_what_was_committed_stays_and_what_was_aborted_goes(address: str, client: str) -> None:
+    topic = compacted(address, f"transactions-{client}")
+    rounds = [
+        Round("commit", [(b"a", b"1"), (b"b", b"1")]),
+        Round("abort", [(b"a", b"2"), (b"c", b"2")]),
+        Round("commit", [(b"b", b"3"), (b"d", b"3")]),
+        Round("abort", [(b"d", None), (b"a", None)]),
+    ]
+    offsets = write(client, address, topic, rounds)
+    kept = last_of([(b"a", b"1"), (b"b", b"3"), (b"d", b"3")], [offsets[0], offsets[4], offsets[5]])
+    write(client, address, topic, [ROLL])
+    # Before and after: who reads what is committed never sees anything else of a key in the end.
+    for reader in KEYED_CLIENTS:
+        assert {each.key: each for each in seen(reader, address, topic, "read_committed")} == {k.key: k for k in kept}
+    until_cleaned(address, topic, kept)
+    for reader in KEYED_CLIENTS:
+        assert seen(reader, address, topic, "read_committed") == kept, reader
