@@ -8,7 +8,6 @@ its segment; `write_atomically` leaves the old content or the new one, whatever 
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,10 @@ from .errors import DiskError, LockedError, ShortRead
 Buffer = bytes | bytearray | memoryview
 
 TEMPORARY_SUFFIX = ".tmp"
+
+
+class NotCached(Exception):
+    """What was asked for lies on the disk alone: who may not wait asks in a thread. No failure, so no StorageError."""
 
 
 @contextmanager
@@ -95,6 +98,13 @@ class Disk:
             return None
         return data if count == size else None
 
+    def read_cached(self, file: File, size: int, position: int) -> bytearray:
+        """Return `size` bytes, NotCached unless all of them are in the page cache."""
+        data = self.read_nowait(file, size, position)
+        if data is None:
+            raise NotCached
+        return data
+
     def write(self, file: File, data: Buffer, position: int) -> None:
         """Store all of `data` at `position`, or raise; a part may then be on disk."""
         try:
@@ -139,14 +149,6 @@ class Disk:
         with _translated("stat", path):
             volume = os.statvfs(path)
         return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
-
-    def map(self, file: File, size: int) -> mmap.mmap:
-        """Map the first `size` bytes for reading.
-
-        Touching a page past the file's end kills the process: check first.
-        """
-        with _translated("map", file.path):
-            return mmap.mmap(file.fd, size, access=mmap.ACCESS_READ)
 
     def sizes(self, directory: Path) -> dict[str, int]:
         """Return name -> size of every entry of a directory. What vanishes meanwhile was a thread's temporary file."""

@@ -12,10 +12,8 @@ no more writes (LogClosed): what the kernel dropped cannot be brought back by tr
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 
@@ -31,7 +29,6 @@ from .damage import Damage
 from .epochs import LeaderEpochs
 from .errors import (
     BatchTooLarge,
-    CorruptBatch,
     DiskError,
     LogClosed,
     OffsetOutOfRange,
@@ -40,7 +37,7 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk, FileRange
-from .latest import latest
+from .lookup import Location, LogView, latest_starts, locate, slot_of
 from .producers import NONE, ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
 from .segment import LOG_SUFFIX, MAX_INT32, Segment
@@ -48,8 +45,6 @@ from .segment import LOG_SUFFIX, MAX_INT32, Segment
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
 # partition.
 OPEN_OLD_SEGMENTS = 8
-
-_BASE_OFFSET = attrgetter("base_offset")
 
 
 class Log:
@@ -285,32 +280,44 @@ class Log:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, up_to: int, minimum_one: bool = True) -> FileRange:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        up_to: int,
+        minimum_one: bool = True,
+        *,
+        cached: bool = False,
+        located: Location | None = None,
+    ) -> FileRange:
         """Return the batches from the one that holds `offset` on: at most `max_bytes` of them, and of one segment.
 
         None of them reaches `up_to`. `minimum_one`: the first comes whole even where it is larger than `max_bytes`
         (KIP-74). The range may end inside a later batch, as Kafka's does. Where no batch holds `offset` (compaction,
-        a gap), it begins with the next one. Raises OffsetOutOfRange, CorruptBatch, DiskError.
+        a gap), it begins with the next one. `cached`: NotCached rather than a wait for the disk; then ask a view() in a
+        thread, learn() from it, and come again with what it has `located`. Raises OffsetOutOfRange, CorruptBatch,
+        DiskError.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         segments = self._segments
-        for slot in range(self._slot(segments, offset), len(segments)):
-            segment = segments[slot]
-            if segment.base_offset >= up_to:
-                break
-            found = segment.find(offset)
-            if found is None:
-                continue
-            position, header = found
-            end = self._end_position(segments, slot, up_to)
-            if segment.damages:
-                end = min(end, segment.sound_end(position))
-            wanted = max(max_bytes, header.size_bytes) if minimum_one else max_bytes
-            if segment is not self._active:
+        if located is None:
+            located = locate(segments, self.log_end_offset, offset, up_to, cached=cached)
+        if located is None:
+            return FileRange(self._active.file, self._active.size, 0, self._disk)
+        if located.base_offset != self._active.base_offset:
+            self._keep_warm(segments[slot_of(segments, located.base_offset)])
+        return located.range(max_bytes, minimum_one, self._disk)
+
+    def view(self) -> LogView:
+        """Return the log as it is, for look-ups in another thread."""
+        return LogView(self._segments, self.log_start_offset, self.log_end_offset, self._disk)
+
+    def learn(self, view: LogView) -> None:
+        """Take over what somebody found out with a view, which is of no use to anybody from now on."""
+        for segment, twin in zip(view.originals, view.segments, strict=True):
+            if segment.learn(twin) and segment is not self._active:
                 self._keep_warm(segment)
-            return FileRange(segment.file, position, max(min(end - position, wanted), 0), self._disk)
-        return FileRange(self._active.file, self._active.size, 0, self._disk)
 
     def mark_damage(self, path: Path, position: int, size: int, why: str) -> None:
         """Take note of what somebody who read the file found: these bytes of it are refused from now on."""
@@ -324,18 +331,6 @@ class Log:
             segment.load_indexes()
             segment.release()
 
-    def _end_position(self, segments: tuple[Segment, ...], slot: int, up_to: int) -> int:
-        """Return where the first batch of segment `slot` begins that reaches `up_to`, or the segment's end."""
-        segment = segments[slot]
-        following = segments[slot + 1].base_offset if slot + 1 < len(segments) else self.log_end_offset
-        if up_to >= following:
-            return segment.size
-        try:
-            found = segment.find(up_to)
-        except CorruptBatch as error:
-            return error.position
-        return segment.size if found is None else found[0]
-
     def aborted_transactions(self, offset: int, fetched: FileRange, up_to: int) -> list[AbortedTransaction]:
         """Return what was aborted of the batches that `read(offset, ..., up_to)` gave, by first offset."""
         return self._aborted.reaching_into(self._segments, self.log_end_offset, offset, fetched, up_to)
@@ -345,33 +340,23 @@ class Log:
 
         None if there is none.
         """
-        segments = self._segments
-        for segment in segments[self._slot(segments, self.log_start_offset) :]:
-            if segment.base_offset >= up_to:
-                return None
-            if segment.max_timestamp[0] >= timestamp_ms:
-                found = segment.find_time(timestamp_ms, self.log_start_offset, up_to)
-                if segment is not self._active:
-                    self._keep_warm(segment)
-                if found is not None:
-                    return found
-        return None
-
-    def starts_before(self, timestamp_ms: int | None, count: int) -> list[int]:
-        """Return where segments begin, newest first, at most `count`; with a time, those last written to by then.
-
-        That is all that clients before Kafka 0.10.1 can ask of time (ListOffsets 0).
-        """
-        segments = self._segments
-        while timestamp_ms is not None and segments:
-            if self._disk.modified_ms(segments[-1].path(LOG_SUFFIX)) <= timestamp_ms:
-                break
-            segments = segments[:-1]
-        return [max(each.base_offset, self.log_start_offset) for each in segments[::-1][:count]]
+        view = self.view()
+        try:
+            return view.find_time(timestamp_ms, up_to)
+        finally:
+            self.learn(view)
 
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
-        return latest(self._segments, self.log_start_offset, self.log_end_offset)
+        view = self.view()
+        try:
+            return view.max_timestamp()
+        finally:
+            self.learn(view)
+
+    def latest_starts(self, count: int) -> list[int]:
+        """Return where segments begin, newest first, at most `count`."""
+        return latest_starts(self._segments, self.log_start_offset, count)
 
     def iter_batches(
         self, from_offset: int, passed: Callable[[Damage], object] | None = None
@@ -383,18 +368,12 @@ class Log:
         """
         segments, up_to = self._segments, self.log_end_offset
         told = passed if passed is not None else _refuse
-        for segment in segments[self._slot(segments, from_offset) :]:
+        for segment in segments[slot_of(segments, from_offset) :]:
             for _, header, batch in segment.sound_batches(segment.offsets.lookup(from_offset)[1], told):
                 if header.base_offset >= up_to:
                     return
                 if header.last_offset >= from_offset:
                     yield header, bytes(batch)
-
-    @staticmethod
-    def _slot(segments: tuple[Segment, ...], offset: int) -> int:
-        if offset >= segments[-1].base_offset:
-            return len(segments) - 1
-        return max(bisect_right(segments, offset, key=_BASE_OFFSET) - 1, 0)
 
     def _keep_warm(self, segment: Segment) -> None:
         """Let the least recently read of the old segments go when there are too many open ones."""
@@ -436,7 +415,7 @@ class Log:
     def _rebuild_producers(self) -> None:
         self.producers, offset = load_snapshot(self.directory, self.log_end_offset, self._disk)
         start = self.log_start_offset if offset is None else offset
-        for segment in self._segments[self._slot(self._segments, start) :]:
+        for segment in self._segments[slot_of(self._segments, start) :]:
             for position, header in segment.sound_headers(start):
                 if header.base_offset >= start:
                     marker = marker_of(self._disk, segment.file, position, header) if header.is_control else None

@@ -25,9 +25,12 @@ class OffsetIndex(SparseIndex):
         """Note that the batch at `position` ends with `offset`. The caller appends in ascending order."""
         self._add(offset - self.base_offset, position)
 
-    def lookup(self, offset: int) -> tuple[int, int]:
-        """Return (offset, position) of the last entry at or below `offset`, or the segment's start."""
-        slot = self._floor(offset - self.base_offset)
+    def lookup(self, offset: int, *, cached: bool = False) -> tuple[int, int]:
+        """Return (offset, position) of the last entry at or below `offset`, or the segment's start.
+
+        `cached`: NotCached rather than a wait for the disk.
+        """
+        slot = self._floor(offset - self.base_offset, cached=cached)
         return self.entry(slot) if slot >= 0 else (self.base_offset, 0)
 
     def entry(self, slot: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from . import walk
 from .aborted import ABORTED_SUFFIX, AbortedIndex
 from .damage import Damage, next_sound
 from .errors import CorruptBatch, StorageError, TornWrite
-from .files import DISK, Buffer, Disk, File
+from .files import DISK, Buffer, Disk, File, NotCached
 from .offset_index import OffsetIndex
 from .time_index import NO_TIMESTAMP, TimeIndex
 
@@ -283,14 +283,17 @@ class Segment:
             self._max_timestamp, self._max_offset = self.times.last_entry()
         return self._max_timestamp, self._max_offset
 
-    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+    def find(self, offset: int, *, cached: bool = False) -> tuple[int, BatchHeader] | None:
         """Return position and header of the first batch that reaches `offset`, None if there is none.
 
-        Raises CorruptBatch where `offset` may lie in what is damaged.
+        `cached`: NotCached rather than a wait for the disk. Raises CorruptBatch where `offset` may lie in what is
+        damaged.
         """
         last = self._last
         if last is not None and offset >= last[1].base_offset:
             return last if offset < self.next_offset else self._nothing_more()
+        if cached:
+            return self._find_cached(offset)
         start = self.offsets.lookup(offset)[1]
         if self.damages:
             return self._find_around(offset, start)
@@ -301,6 +304,19 @@ class Segment:
         except CorruptBatch as error:
             self.mark(error.position, error.why)
             return self._find_around(offset, start)
+        return None
+
+    def _find_cached(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """As `find`, of what is open and in the page cache; what is damaged is for those who may wait."""
+        if self._file is None or self._offsets is None or self.damages:
+            raise NotCached
+        start = self._offsets.lookup(offset, cached=True)[1]
+        try:
+            for position, header in walk.cached_headers(self._disk, self._file, start, self.size):
+                if header.base_offset + header.last_offset_delta >= offset:
+                    return position, header
+        except CorruptBatch:
+            raise NotCached from None
         return None
 
     def _find_around(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
@@ -474,6 +490,37 @@ class Segment:
             self._first_timestamp = None
         self.aborted.truncate_to(offset)
         self.scan_tail(index_interval_bytes)
+
+    # -- copies ------------------------------------------------------------------------------------
+
+    def twin(self) -> Segment:
+        """Return a copy for look-ups in another thread, which sees nothing of what is appended from now on."""
+        twin = Segment(self.directory, self.base_offset, self.size, self.created_ms, self._disk, self._extension)
+        twin.next_offset, twin._last, twin._sealed = self.next_offset, self._last, self._sealed
+        twin._max_timestamp, twin._max_offset = self._max_timestamp, self._max_offset
+        twin._first_timestamp, twin._file, twin.damages = self._first_timestamp, self._file, self.damages
+        twin.aborted = AbortedIndex(twin.path(ABORTED_SUFFIX), self.aborted.size_bytes, self._disk)
+        offsets, times = self._offsets, self._times
+        if offsets is not None and times is not None:
+            twin._offsets, twin._times = offsets.twin(), times.twin()
+        return twin
+
+    def learn(self, twin: Segment) -> bool:
+        """Take over what a copy found out; True if there are files open now that were not."""
+        if self.is_retired:
+            return False
+        for damage in twin.damages:
+            self.mark(damage.position, damage.why, damage.end)
+        if self._max_timestamp == UNKNOWN:
+            self._max_timestamp, self._max_offset = twin._max_timestamp, twin._max_offset
+        has_opened = self._file is None and twin._file is not None
+        self._file = self._file or twin._file
+        if self._offsets is None or self._times is None:
+            self._offsets, self._times = twin._offsets, twin._times
+        elif twin._offsets is not None and twin._times is not None:
+            self._offsets.learn(twin._offsets)
+            self._times.learn(twin._times)
+        return has_opened
 
     # -- letting go --------------------------------------------------------------------------------
 

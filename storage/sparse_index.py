@@ -1,5 +1,8 @@
-"""A sparse index: fixed-size entries in ascending order, searched over a memory map. Parent of offset_index and
-time_index.
+"""A sparse index: fixed-size entries in ascending order, searched by blocks. Parent of offset_index and time_index.
+
+A search reads: first keys of blocks, which are remembered, then one block, which is kept for the next search. A memory
+map would be as quick, but whether touching it waits for the disk nobody can tell beforehand, and a bad sector under it
+kills the process.
 
 New entries gather in memory and reach the file in chunks (at 4 KiB, at roll, flush and close): an entry a few KiB of
 log would cost a system call each, and a preallocated writable map, as Kafka's, kills the process when the disk is
@@ -12,16 +15,17 @@ that was checked.
 
 from __future__ import annotations
 
-from mmap import mmap
 from pathlib import Path
 from struct import Struct
 from typing import Self
 
 from .errors import DamagedFile
-from .files import DISK, Disk, File
+from .files import DISK, Disk, File, NotCached
 
 # Bound of what waits in memory for each index; 512 offset entries are at least 2 MiB of log.
 PENDING_BYTES = 4096
+# Entries of a block: one page of an offset index, and what some 2 MiB of log need at least.
+BLOCK_ENTRIES = 512
 
 
 class SparseIndex:
@@ -29,7 +33,19 @@ class SparseIndex:
 
     ENTRY: Struct
 
-    __slots__ = ("_disk", "_file_dirty", "_last", "_map", "_mapped", "_pending", "_written", "base_offset", "path")
+    __slots__ = (
+        "_block",
+        "_block_number",
+        "_disk",
+        "_file",
+        "_file_dirty",
+        "_first_keys",
+        "_last",
+        "_pending",
+        "_written",
+        "base_offset",
+        "path",
+    )  # fmt: skip
 
     def __init__(self, path: Path, base_offset: int, written: int = 0, disk: Disk = DISK) -> None:
         self.path = path
@@ -38,8 +54,10 @@ class SparseIndex:
         self._written = written  # entries in the file
         self._pending = bytearray()  # entries after those, not yet in the file
         self._last: tuple[int, int] | None = None  # the last entry, once somebody has asked for it
-        self._map: mmap | None = None
-        self._mapped = 0  # Invariant: <= _written
+        self._file: File | None = None  # for reading, while look-ups come
+        # The block that was searched last, and the first keys of all that were looked at: some 25 KiB a MiB of index.
+        self._block, self._block_number = b"", -1
+        self._first_keys: dict[int, int] = {}
         self._file_dirty = False  # written to since the last fsync
 
     @classmethod
@@ -81,35 +99,66 @@ class SparseIndex:
         """Return entry number `slot`, 0 <= slot < len(self)."""
         if slot >= self._written:
             key, value = self.ENTRY.unpack_from(self._pending, (slot - self._written) * self.ENTRY.size)
-        elif slot < self._mapped:
-            key, value = self.ENTRY.unpack_from(self._mapping(slot), slot * self.ENTRY.size)
+        elif 0 <= (at := (slot - self._block_number * BLOCK_ENTRIES) * self.ENTRY.size) < len(self._block):
+            key, value = self.ENTRY.unpack_from(self._block, at)
         else:
-            # One entry is not worth a map: a broker that starts asks each of its indexes for the last one.
-            key, value = self.ENTRY.unpack(self._read(slot))
+            # A broker that starts asks each of its indexes for the last entry: that keeps no file open.
+            file = self._file if self._file is not None else self._disk.open(self.path, writable=False)
+            key, value = self.ENTRY.unpack(self._read(file, slot, 1, cached=False))
         return key, value
 
-    def _read(self, slot: int) -> bytes:
-        file = self._disk.open(self.path, writable=False)
-        data = self._disk.read(file, self.ENTRY.size, slot * self.ENTRY.size)
-        if len(data) != self.ENTRY.size:
+    def _read(self, file: File, slot: int, count: int, *, cached: bool) -> bytes | bytearray:
+        """Return the bytes of `count` entries. `cached`: NotCached rather than a wait."""
+        read = self._disk.read_cached if cached else self._disk.read
+        data = read(file, count * self.ENTRY.size, slot * self.ENTRY.size)
+        if len(data) != count * self.ENTRY.size:
             raise DamagedFile(self.path, slot * self.ENTRY.size, f"shorter than its {self._written} entries")
         return data
 
-    def _floor(self, key: int) -> int:
-        """Return the number of the last entry whose key is at most `key`, or -1."""
+    def _floor(self, key: int, *, cached: bool = False) -> int:
+        """Return the number of the last entry whose key is at most `key`, or -1. `cached`: NotCached, not a wait."""
         pending = len(self._pending)
         if pending and self.ENTRY.unpack_from(self._pending, 0)[0] <= key:
-            return self._written + self._search(self._pending, pending // self.ENTRY.size, key)
+            return self._written + self._search(self._pending, key)
         if not self._written:
             return -1
-        # A map that is too short serves as long as its last key lies above what is looked for.
-        if self._mapped and self.ENTRY.unpack_from(self._mapping(0), (self._mapped - 1) * self.ENTRY.size)[0] > key:
-            return self._search(self._mapping(0), self._mapped, key)
-        return self._search(self._mapping(self._written - 1), self._written, key)
+        number = self._block_of(key, cached)
+        if number < 0:
+            return -1
+        return number * BLOCK_ENTRIES + self._search(self._load(number, cached), key)
 
-    def _search(self, entries: bytearray | mmap, count: int, key: int) -> int:
+    def _block_of(self, key: int, cached: bool) -> int:
+        """Return the number of the block that holds the last entry at or below `key`, or -1."""
+        held, unpack_from = self._block, self.ENTRY.unpack_from
+        if held and unpack_from(held, 0)[0] <= key < unpack_from(held, len(held) - self.ENTRY.size)[0]:
+            return self._block_number
+        low, high = 0, (self._written - 1) // BLOCK_ENTRIES + 1
+        while low < high:
+            middle = (low + high) >> 1
+            if self._first_key(middle, cached) <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def _first_key(self, number: int, cached: bool) -> int:
+        key = self._first_keys.get(number)
+        if key is None:
+            entry = self._read(self._reading(cached), number * BLOCK_ENTRIES, 1, cached=cached)
+            key = self._first_keys[number] = self.ENTRY.unpack(entry)[0]
+        return key
+
+    def _load(self, number: int, cached: bool) -> bytes | bytearray:
+        """Return the entries of a block that are in the file."""
+        count = min(BLOCK_ENTRIES, self._written - number * BLOCK_ENTRIES)
+        if number != self._block_number or len(self._block) != count * self.ENTRY.size:
+            self._block = self._read(self._reading(cached), number * BLOCK_ENTRIES, count, cached=cached)
+            self._block_number = number
+        return self._block
+
+    def _search(self, entries: bytes | bytearray, key: int) -> int:
         unpack_from, size = self.ENTRY.unpack_from, self.ENTRY.size
-        low, high = 0, count
+        low, high = 0, len(entries) // size
         while low < high:
             middle = (low + high) >> 1
             if unpack_from(entries, middle * size)[0] <= key:
@@ -165,27 +214,35 @@ class SparseIndex:
         return self._file_dirty
 
     def release(self) -> None:
-        """Give the map back; the next look-up makes a new one."""
-        if self._map is not None:
-            self._map.close()
-            self._map = None
-            self._mapped = 0
+        """Give back what look-ups hold; the next one opens the file again."""
+        self._file = None
+        self._block, self._block_number = b"", -1
+        self._first_keys = {}
+
+    def twin(self) -> Self:
+        """Return a copy for somebody else's look-ups: what is appended here is not seen there."""
+        twin = type(self)(self.path, self.base_offset, self._written, self._disk)
+        twin._pending = bytearray(self._pending)
+        twin._last = self._last
+        return twin
+
+    def learn(self, twin: Self) -> None:
+        """Take over what a copy has opened and read of a file that has not changed since."""
+        if self._file is None and twin._file is not None and twin._written <= self._written:
+            self._file, self._first_keys = twin._file, twin._first_keys
+            self._block, self._block_number = twin._block, twin._block_number
+
+    def _reading(self, cached: bool) -> File:
+        if self._file is None:
+            if cached:
+                # The name may have to be looked up on disk.
+                raise NotCached
+            self._file = self._disk.open(self.path, writable=False)
+        return self._file
 
     def _open(self) -> File:
         # Opened for each chunk: 1,000 partitions would otherwise hold 2,000 descriptors for a write every 2 MiB.
         return self._disk.open(self.path, create=True)
-
-    def _mapping(self, slot: int) -> mmap:
-        """Return a map that covers entry `slot` of the file."""
-        if self._map is None or slot >= self._mapped:
-            self.release()
-            size = self._written * self.ENTRY.size
-            file = self._disk.open(self.path, writable=False)
-            if self._disk.size(file) < size:
-                raise DamagedFile(self.path, self._disk.size(file), f"shorter than its {self._written} entries")
-            self._map = self._disk.map(file, size)
-            self._mapped = self._written
-        return self._map
 
     def _skip_zero_tail(self) -> None:
         """A crashed Kafka leaves its preallocated file: entries, then zeros.

@@ -23,6 +23,19 @@ HEADER_WINDOW_BYTES = 16 * 1024
 BATCH_WINDOW_BYTES = 1024 * 1024
 
 
+def cached_headers(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """As `headers`, of what is in the page cache: NotCached where it is not."""
+    position, held_from, held = start, start, bytearray()
+    while position < end:
+        at = position - held_from
+        if at + HEADER_SIZE > len(held):
+            held = disk.read_cached(file, min(LOOKUP_WINDOW_BYTES, end - position), position)
+            held_from, at = position, 0
+        header = _header(held, at, file, position, end)
+        yield position, header
+        position += header.size_bytes
+
+
 def headers(
     disk: Disk, file: File, start: int, end: int, window: int = HEADER_WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
@@ -72,7 +85,7 @@ def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, posi
     return kept + disk.read_into(file, buffer[kept:wanted], position + kept)
 
 
-def _header(held: bytes | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:
+def _header(held: bytes | bytearray | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:
     """Read one header and see that its batch ends by `end`."""
     try:
         header = read_header(held, at)
@@ -85,7 +98,7 @@ def _header(held: bytes | memoryview, at: int, file: File, position: int, end: i
     return header
 
 
-def _why(held: bytes | memoryview, at: int, error: RecordError) -> str:
+def _why(held: bytes | bytearray | memoryview, at: int, error: RecordError) -> str:
     if len(held) - at < HEADER_SIZE:
         return f"torn: {len(held) - at} bytes where a header should be"
     if not any(held[at : at + HEADER_SIZE]):

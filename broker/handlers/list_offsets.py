@@ -5,10 +5,14 @@ the end of the log; Kafka dropped it with 4.0. Version 1 brought the offset of a
 Version 2 brought isolation levels, 4 leader epochs, 7 the record with the largest timestamp (-3), 8 the earliest on
 local disk (-4), 9 the latest in tiered storage (-5), 10 a time-out, 11 the earliest that waits for upload (-6). There
 is no tiered storage here: local is all, -5 and -6 find nothing.
+
+What goes by time is looked up in a thread: it may have to wait for the disk, and to walk through a segment.
 """
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.list_offsets import (
@@ -18,7 +22,9 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ...storage.lookup import LogView
 from ..dispatch import RequestContext
+from ..lookups import look_up
 from ..partition import Partition
 
 if TYPE_CHECKING:
@@ -38,17 +44,68 @@ _NO_EPOCH = -1
 
 # (timestamp, offset, leader epoch)
 Found = tuple[int, int, int]
+# Topic, partition.
+_Key = tuple[str, int]
+_Search = tuple[Partition, Callable[[LogView], object]]
+_NOT_LOOKED_UP = object()
 
 
-def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    broker: "Broker", context: RequestContext, request: ListOffsetsRequest
+) -> "ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]":
     """Answers partition by partition; one named twice is refused, once, as Kafka does."""
+    searches = _searches(broker, context, request)
+    if not searches:
+        return _response(broker, context, request, {})
+
+    async def search() -> ListOffsetsResponse:
+        found = await asyncio.gather(*(look_up(*each) for each in searches.values()), return_exceptions=True)
+        return _response(broker, context, request, dict(zip(searches, found, strict=True)))
+
+    return asyncio.ensure_future(search())
+
+
+def _searches(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> dict[_Key, _Search]:
+    """What memory does not tell: the offsets by time, each to be looked up once."""
+    searches: dict[_Key, _Search] = {}
+    for topic in request.topics:
+        found = broker.topics.get(topic.name)
+        for each in topic.partitions:
+            partition = found.partition(each.partition_index) if found is not None else None
+            look = _search(partition, each, request, context.api_version) if partition is not None else None
+            if partition is not None and look is not None:
+                searches[topic.name, each.partition_index] = partition, look
+    return searches
+
+
+def _search(
+    partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+) -> "Callable[[LogView], object] | None":
+    timestamp = asked.timestamp
+    if version == 0:
+        count = asked.max_num_offsets
+        return (lambda view: view.starts_before(timestamp, count)) if timestamp >= 0 and count >= 0 else None
+    if timestamp == MAX_TIMESTAMP:
+        return lambda view: view.max_timestamp()
+    if timestamp >= 0:
+        up_to = partition.end_for(request.isolation_level)
+        return lambda view: view.find_time(timestamp, up_to)
+    return None
+
+
+def _response(
+    broker: "Broker", context: RequestContext, request: ListOffsetsRequest, found: dict[_Key, object]
+) -> ListOffsetsResponse:
     times = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics: dict[str, dict[int, ListOffsetsPartition]] = {}
     for topic in request.topics:
         topics.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
     response = ListOffsetsResponse()
     for name, asked in topics.items():
-        answers = [_answer(broker, context, request, name, each, times[name, at] > 1) for at, each in asked.items()]
+        answers = [
+            _answer(broker, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
+            for at, each in asked.items()
+        ]
         response.topics.append(ListOffsetsTopicResponse(name, answers))
     return response
 
@@ -60,6 +117,7 @@ def _answer(
     name: str,
     asked: ListOffsetsPartition,
     twice: bool,
+    found: object,
 ) -> ListOffsetsPartitionResponse:
     try:
         if twice:
@@ -69,10 +127,12 @@ def _answer(
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if context.api_version == 0:
-            offsets = _offsets_before(partition, asked.timestamp, asked.max_num_offsets, broker.clock.now_ms())
+            now_ms = broker.clock.now_ms()
+            offsets = _offsets_before(partition, asked.timestamp, asked.max_num_offsets, now_ms, found)
             return ListOffsetsPartitionResponse(asked.partition_index, old_style_offsets=offsets)
         partition.check_epoch(asked.current_leader_epoch)
-        timestamp, offset, epoch = _find(partition, asked.timestamp, request.isolation_level, context.api_version)
+        end = partition.end_for(request.isolation_level)
+        timestamp, offset, epoch = _find(partition, asked.timestamp, end, context.api_version, found)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(asked.partition_index, int(error.code))
     response = ListOffsetsPartitionResponse(asked.partition_index, timestamp=timestamp, offset=offset)
@@ -81,41 +141,50 @@ def _answer(
     return response
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int, version: int) -> Found:
+def _find(partition: Partition, timestamp: int, end: int, version: int, found: object) -> Found:
+    """`found` is what was looked up, or why it could not be."""
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} cannot be asked for in this version")
     log = partition.log
     match timestamp:
         case -1:
-            end = partition.end_for(isolation_level)
             return _NO_TIMESTAMP, end, partition.leader_epoch
         case -2 | -4:
             return _NO_TIMESTAMP, log.log_start_offset, log.epochs.epoch_for(log.log_start_offset)
         case -3:
-            return _largest_timestamp(partition, partition.end_for(isolation_level))
+            return _largest_timestamp(partition, end, cast(tuple[int, int], _looked_up(found)))
         case -5 | -6:
             return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
         case _:
-            found = log.find_time(timestamp, partition.end_for(isolation_level))
-            return found if found is not None else (_NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
+            return cast("Found | None", _looked_up(found)) or (_NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
 
 
-def _offsets_before(partition: Partition, timestamp: int, count: int, now_ms: int) -> list[int]:
+def _looked_up(found: object) -> object:
+    """What a look-up found; raises what it raised."""
+    if found is _NOT_LOOKED_UP:
+        # It came only after the look-ups had begun.
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def _offsets_before(partition: Partition, timestamp: int, count: int, now_ms: int, found: object) -> list[int]:
     """The end of the log counts as a segment that is written to just now, unless the newest one is empty."""
     if timestamp < EARLIEST or count < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} or {count} offsets cannot be asked for")
     log, end = partition.log, partition.high_watermark
     if timestamp == EARLIEST:
         return [log.log_start_offset][:count]
-    found = log.starts_before(None if timestamp == LATEST else timestamp, count)
-    if (timestamp == LATEST or timestamp >= now_ms) and found[:1] != [end]:
-        found = [end, *found]
-    return found[:count]
+    starts = log.latest_starts(count) if timestamp == LATEST else cast("list[int]", _looked_up(found))
+    if (timestamp == LATEST or timestamp >= now_ms) and starts[:1] != [end]:
+        starts = [end, *starts]
+    return starts[:count]
 
 
-def _largest_timestamp(partition: Partition, end: int) -> Found:
+def _largest_timestamp(partition: Partition, end: int, found: tuple[int, int]) -> Found:
     """As Kafka: nothing, rather than another record, where that record may not be seen yet."""
-    timestamp, offset = partition.log.max_timestamp()
+    timestamp, offset = found
     if not 0 <= offset < end:
         return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
     return timestamp, offset, partition.log.epochs.epoch_for(offset)
