@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .flushing import Flusher
 
 READ_COMMITTED = 1
+# A client that does not say which leader it knows.
+NO_LEADER_EPOCH = -1
 # From this Produce version on a batch takes its partition into the transaction by being there (KIP-890).
 FIRST_IMPLICIT = 12
 # flush.ms where nobody asked for it.
@@ -294,7 +296,7 @@ class Partition:
         know. KAFKA_STORAGE_ERROR to everyone where the partition is offline.
         """
         self.check_online()
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} by now")

@@ -145,18 +145,28 @@ class _Fetch:
 
     def _find(self, each: Wanted) -> Partition | ErrorCode:
         topics = self._broker.topics
-        # A topic made anew under the same name has another id: a fetch by the old one must not get its records.
-        by_id = each.topic_id != ZERO_UUID
-        topic = topics.by_id(each.topic_id) if by_id else topics.get(each.topic)
-        if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return topic.partition(each.partition) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if each.topic_id == ZERO_UUID:
+            topic = topics.get(each.topic)
+        elif (topic := topics.by_id(each.topic_id)) is None:
+            return self._gone(each)
+        found = topic.partition(each.partition) if topic is not None else None
+        return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _gone(self, each: Wanted) -> ErrorCode:
+        """What a client is told who fetches by an id that nobody has (any more): whoever began while its topic was
+        there hears what became of the name. A topic made anew has another id, and its records are not for the old one.
+        """
+        if not each.topic:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic = self._broker.topics.get(each.topic)
+        made_anew = topic is not None and topic.partition(each.partition) is not None
+        return ErrorCode.INCONSISTENT_TOPIC_ID if made_anew else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _read(self, each: Wanted, room: int, minimum_one: bool) -> PartitionData:
         partition = self._find(each)
         if isinstance(partition, ErrorCode):
             # As Kafka: an empty list of aborted transactions here, null where the partition itself refuses.
-            return _failed(each, partition, aborted_transactions=[])
+            return _failed(each, partition, aborted_transactions=[] if partition in _PATIENT else None)
         if self._is_follower:
             # No other broker has a replica of ours.
             return _failed(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -103,7 +103,8 @@ def test_an_epoch_of_another_leader_is_refused(room: Room) -> None:
     partition = room.partition
     partition.check_epoch(-1)
     partition.check_epoch(EPOCH)
-    for epoch, code in ((EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH), (EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+    fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+    for epoch, code in ((EPOCH - 1, fenced), (-2, fenced), (EPOCH + 1, unknown)):
         with pytest.raises(KafkaError) as caught:
             partition.check_epoch(epoch)
         assert caught.value.code is code

@@ -128,6 +128,28 @@ async def test_a_topic_made_anew_is_not_fetched_by_its_old_id(broker: Broker, ra
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_a_session_by_id_is_told_that_its_topic_is_gone_or_another(
+    broker: Broker, raw: Raw, partition: int
+) -> None:
+    old = broker.topics.get("t")
+    assert old is not None
+    wanted = FetchPartition(partition, fetch_offset=0, partition_max_bytes=1000)
+    begin = FetchRequest(session_epoch=0, topics=[FetchTopic(topic_id=old.id, partitions=[wanted])])
+    session_id = (await raw.ask(ApiKey.FETCH, 13, begin)).session_id
+
+    async def go_on(epoch: int) -> int:
+        request = FetchRequest(session_id=session_id, session_epoch=epoch)
+        return (await raw.ask(ApiKey.FETCH, 13, request)).responses[0].partitions[0].error_code
+
+    broker.delete_topic(old)
+    assert await go_on(1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await raw.create_topic("t", 1)
+    await raw.produce("t", batch_of(b"new"))
+    gone, other = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID
+    assert await go_on(2) == (other if partition == 0 else gone)
+
+
 async def test_a_deleted_topic_ends_the_wait_of_its_readers_with_an_error(broker: Broker, raw: Raw) -> None:
     waiting = asyncio.ensure_future(raw.fetch("t", 0, max_wait_ms=300))
     while not len(broker.purgatory):
