@@ -360,7 +360,7 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = setting(
         Kind.INT, 50, "Partitions of __consumer_offsets; fixed once the topic exists.", low=1
     )
-    offsets_topic_segment_bytes: int = setting(Kind.INT, 100 << 20, "Segment size of __consumer_offsets.", low=1)
+    offsets_topic_segment_bytes: int = setting(Kind.INT, 100 << 20, "Segment size of __consumer_offsets.", low=1 << 20)
     offsets_retention_minutes: int = setting(
         Kind.INT, 10_080, "Offsets of a group without members are dropped after this long.", low=1
     )
@@ -383,7 +383,7 @@ class BrokerConfig:
         Kind.INT, 50, "Partitions of __transaction_state; fixed once the topic exists.", low=1
     )
     transaction_state_log_segment_bytes: int = setting(
-        Kind.INT, 100 << 20, "Segment size of __transaction_state.", low=1
+        Kind.INT, 100 << 20, "Segment size of __transaction_state.", low=1 << 20
     )
     producer_id_expiration_ms: int = setting(
         Kind.INT,

@@ -19,22 +19,20 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import confluent_kafka
-
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from odradek.broker.dispatch import ROUTES  # noqa: E402
 
-from tests.conformance import group_rows, kafka_python, librdkafka, table  # noqa: E402 -- a script: the path comes first
-from tests.support.clients import CODECS, Record, consume, create_topic, jars, produce  # noqa: E402
-from tests.support.process import BrokerProcess, broker_process, free_port, java  # noqa: E402
+from tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, table  # noqa: E402 -- a script: the path comes first
+from tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
+from tests.support.kafka_tools import kafka_tool  # noqa: E402
+from tests.support.process import BrokerProcess, broker_process, free_port  # noqa: E402
 
 # Each API of the table must be usable by Kafka's own client.
 PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]
 # What the suites expect of a broker.
 SETTINGS = {"num_partitions": 4, "group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1000}
-JAVA_WITHIN_S = 60
 CLIENTS_WITHIN_S = 900
 # It reads what this run writes.
 TABLE_TEST = "tests/conformance/test_table.py"
@@ -47,7 +45,7 @@ def main() -> None:
     parts: dict[str, Callable[[BrokerProcess], Iterator[Row]]] = {
         "api-versions": api_versions,
         "console": console,
-        "dump": dump_log_segments,
+        "dump": dump_rows.rows,
         "clients": real_clients,
         "compatibility": client_compatibility,
         "kafka-python": kafka_python_tests,
@@ -114,14 +112,6 @@ def print_table(rows: list[Row]) -> None:
         print(f"| {name:<{width}} | {result} |")
 
 
-def kafka_tool(name: str, *arguments: str, sent: str | None = None) -> str:
-    """What one of Kafka's command-line tools prints. AssertionError with its last words where it fails."""
-    command = [*java(), name, *arguments]
-    done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=JAVA_WITHIN_S, check=False)
-    assert done.returncode == 0, f"{name.rpartition('.')[2]}: {done.stdout[-200:]} {done.stderr[-300:]}"
-    return done.stdout
-
-
 def api_versions(process: BrokerProcess) -> Iterator[Row]:
     if not jars():
         yield "BrokerApiVersionsCommand", "skipped: no KAFKA_LIB"
@@ -151,85 +141,6 @@ def console(process: BrokerProcess) -> Iterator[Row]:
         ]
         same = read.splitlines() == LINES and by_librdkafka == LINES
         yield name, "passed" if same else "failed: other records come back"
-
-
-def dump_log_segments(process: BrokerProcess) -> Iterator[Row]:
-    """Kafka's own reader of segments and indexes, on the files of a stopped broker."""
-    if not jars():
-        yield "DumpLogSegments", "skipped: no KAFKA_LIB"
-        return
-    topics = {create_topic(process.address, f"dump-{codec}"): codec for codec in CODECS}
-    for topic, codec in topics.items():
-        for _ in range(20):
-            records: list[Record] = [(b"key", b"%d" % number * 50, [("h", b"1")]) for number in range(50)]
-            # kafka-python is idempotent by itself, so that there is a producer in the snapshot.
-            client = "kafka-python" if codec == "none" else "confluent-kafka"
-            produce(client, process.address, topic, records, codec)
-    commit_in_a_group(process.address, next(iter(topics)))
-    abort_and_commit(process.address, create_topic(process.address, "dump-transactions"))
-    process.stop()
-    try:
-        for topic in topics:
-            for path in sorted((process.data_dir / f"{topic}-0").glob("0*.*")):
-                said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", str(path))
-                yield f"DumpLogSegments: {topic}/{path.name}", judge_dump(said, path)
-        for path in sorted(process.data_dir.glob("dump-transactions-0/0*.*")):
-            said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", str(path))
-            yield f"DumpLogSegments: {path.parent.name}/{path.name}", judge_transactions(said, path)
-        for path in sorted(process.data_dir.glob("__consumer_offsets-*/0*.log")):
-            if path.stat().st_size:
-                said = kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(path))
-                # The console tools' groups lie in partitions of their own.
-                good = '"group":"' in said and "failed" not in said.lower()
-                yield f"DumpLogSegments: {path.parent.name}", "passed" if good else f"failed: {said[-200:]}"
-    finally:
-        process.start()
-
-
-def commit_in_a_group(address: str, topic: str) -> None:
-    settings = {"bootstrap.servers": address, "group.id": "dumped", "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer(settings)
-    consumer.subscribe([topic])
-    assert len(consumer.consume(10, JAVA_WITHIN_S)) == 10
-    consumer.commit(asynchronous=False)
-    consumer.close()
-
-
-def abort_and_commit(address: str, topic: str) -> None:
-    """Three transactions, the middle one committed; a fourth stays open."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": address, "transactional.id": "dumped"})
-    producer.init_transactions(JAVA_WITHIN_S)
-    for commit in (False, True, False, None):
-        producer.begin_transaction()
-        producer.produce(topic, b"value", partition=0)
-        producer.flush(JAVA_WITHIN_S)
-        if commit is not None:
-            (producer.commit_transaction if commit else producer.abort_transaction)(JAVA_WITHIN_S)
-
-
-def judge_transactions(said: str, path: Path) -> str:
-    """What `abort_and_commit` has left in one of the files of its partition."""
-    expected = {
-        ".log": [r"endTxnMarker: ABORT", r"endTxnMarker: COMMIT", r"endTxnMarker: ABORT"],
-        ".txnindex": [r"firstOffset: 0 lastOffset: 1 lastStableOffset: 2", r"firstOffset: 4 lastOffset: 5 lastStable"],
-        ".snapshot": [r"currentTxnFirstOffset: OptionalLong\[6\]"],
-    }.get(path.suffix, [])
-    found = re.findall("|".join(dict.fromkeys(expected)), said) if expected else []
-    if len(found) < len(expected) or "isvalid: false" in said:
-        return f"failed: {said[-300:]}"
-    return "passed"
-
-
-def judge_dump(said: str, path: Path) -> str:
-    complaints = [
-        line for line in said.splitlines() if re.search(r"isvalid: false|mismatch|corrupt|Could not", line, re.I)
-    ]
-    if complaints:
-        return f"failed: {complaints[0]}"
-    if path.suffix == ".log":
-        records = len(re.findall(r"^\| offset: ", said, re.MULTILINE))
-        return f"passed: {records} records" if records == 1000 else f"failed: {records} records of 1000"
-    return f"passed: {len(said.splitlines()) - 1} lines"
 
 
 def client_compatibility(process: BrokerProcess) -> Iterator[Row]:

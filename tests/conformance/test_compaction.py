@@ -6,26 +6,25 @@ a real Kafka.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from tests.support.clients import WITHIN_S
-from tests.support.keyed import KEYED_CLIENTS, Kept, Pair, Round, read_to_end, write
+from tests.support.keyed import (
+    KEYED_CLIENTS,
+    ROLL,
+    Kept,
+    Pair,
+    Round,
+    compacted,
+    last_of,
+    read_to_end,
+    seen,
+    until_cleaned,
+    write,
+)
 from tests.support.process import broker_process
 
-SEGMENT_BYTES = 2000
-COMPACTED = {
-    "cleanup.policy": "compact",
-    "internal.segment.bytes": str(SEGMENT_BYTES),
-    "min.cleanable.dirty.ratio": "0.01",
-}
-FILLER = b"filler"
-# More than a segment of them: whatever was written before lies in closed segments then.
-ROLL = Round("plain", [(FILLER, b"x" * 500)] * 6)
 INVALID_RECORD = 87
 
 
@@ -35,32 +34,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process = broker_process(tmp_path_factory.mktemp("broker"), log_cleaner_backoff_ms=50).start()
     yield process.address
     process.close()
-
-
-def compacted(address: str, topic: str, **more: str) -> str:
-    admin = AdminClient({"bootstrap.servers": address})
-    config = COMPACTED | {name.replace("_", "."): value for name, value in more.items()}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(WITHIN_S)
-    return topic
-
-
-def last_of(pairs: list[Pair], offsets: list[int]) -> list[Kept]:
-    """The last pair of each key, at its offset."""
-    last = {key: Kept(offset, key, value) for (key, value), offset in zip(pairs, offsets, strict=True)}
-    return sorted(last.values())
-
-
-def seen(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
-    """All but what was written to close a segment."""
-    return [each for each in read_to_end(client, address, topic, isolation) if each.key != FILLER]
-
-
-def until_cleaned(address: str, topic: str, expected: list[Kept], meanwhile: Callable[[], object] = int) -> None:
-    """Looks as often as it takes, and does `meanwhile` in between."""
-    deadline = time.monotonic() + WITHIN_S
-    while (found := seen("confluent-kafka", address, topic)) != expected:
-        assert time.monotonic() < deadline, f"{found} and not {expected}"
-        meanwhile()
 
 
 @pytest.mark.parametrize("client", KEYED_CLIENTS)

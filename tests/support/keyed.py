@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.support.clients import WITHIN_S
 
@@ -43,6 +45,17 @@ class Kept(NamedTuple):
     value: bytes | None
 
 
+SEGMENT_BYTES = 2000
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": str(SEGMENT_BYTES),
+    "min.cleanable.dirty.ratio": "0.01",
+}
+FILLER = b"filler"
+# More than a segment of them: whatever was written before lies in closed segments then.
+ROLL = Round("plain", [(FILLER, b"x" * 500)] * 6)
+
+
 def write(client: str, address: str, topic: str, rounds: list[Round]) -> list[int]:
     """Returns when every record is acknowledged. Raises what the client raises."""
     kinds = {each.end == "plain" for each in rounds}
@@ -53,6 +66,32 @@ def write(client: str, address: str, topic: str, rounds: list[Round]) -> list[in
 def read_to_end(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
     """What lies in partition 0 between its first offset and the last that this isolation level may see."""
     return _READ[client](address, topic, isolation)
+
+
+def compacted(address: str, topic: str, **more: str) -> str:
+    admin = AdminClient({"bootstrap.servers": address})
+    config = COMPACTED | {name.replace("_", "."): value for name, value in more.items()}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(WITHIN_S)
+    return topic
+
+
+def last_of(pairs: list[Pair], offsets: list[int]) -> list[Kept]:
+    """The last pair of each key, at its offset."""
+    last = {key: Kept(offset, key, value) for (key, value), offset in zip(pairs, offsets, strict=True)}
+    return sorted(last.values())
+
+
+def seen(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
+    """All but what was written to close a segment."""
+    return [each for each in read_to_end(client, address, topic, isolation) if each.key != FILLER]
+
+
+def until_cleaned(address: str, topic: str, expected: list[Kept], meanwhile: Callable[[], object] = int) -> None:
+    """Looks as often as it takes, and does `meanwhile` in between."""
+    deadline = time.monotonic() + WITHIN_S
+    while (found := seen("confluent-kafka", address, topic)) != expected:
+        assert time.monotonic() < deadline, f"{found} and not {expected}"
+        meanwhile()
 
 
 # Writers.
