@@ -18,7 +18,6 @@ that a client may still send again.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -34,8 +33,8 @@ from .errors import DamagedFile
 from .files import DISK, Disk
 
 WINDOW_BATCHES = 5
-# About 1 KiB each: one partition's producers cannot take more than some 64 MiB. Past it those silent for longest are
-# forgotten.
+# Half a KiB each with one batch, 1.2 KiB with five: one partition's producers cannot take more than some 80 MiB. Past
+# it those silent for longest are forgotten.
 PRODUCERS_MAX = 65_536
 SNAPSHOT_SUFFIX = ".snapshot"
 # One at the last roll and one at a clean close would do; a third survives a damaged one.
@@ -115,8 +114,9 @@ class Producer:
     current_txn_first_offset: int = NONE
     # Invariant: the newest of `window`, _NOTHING where that is empty.
     last: _Kept = _NOTHING
-    # Invariant: all of the current epoch, oldest first, none missing in between.
-    window: deque[_Kept] = field(default_factory=lambda: deque[_Kept](maxlen=WINDOW_BATCHES))
+    # Invariant: all of the current epoch, oldest first, none missing in between, at most five. A deque would be
+    # half a KiB more for each producer.
+    window: list[_Kept] = field(default_factory=list[_Kept])
 
     @property
     def last_sequence(self) -> int:
@@ -144,7 +144,10 @@ class Producer:
     def add(self, kept: _Kept) -> None:
         """Take note of a batch of the current epoch; the sixth last is forgotten."""
         self.last = kept
-        self.window.append(kept)
+        window = self.window
+        window.append(kept)
+        if len(window) > WINDOW_BATCHES:
+            del window[0]
 
 
 def _last_sequence(kept: _Kept) -> int:
@@ -261,7 +264,12 @@ class ProducerStates:
             producer.current_txn_first_offset = NONE
             self._open_transactions.pop(producer_id, None)
             return
-        producer.add((base_offset, delta, timestamp_ms, sequence if sequence >= 0 else NONE - delta))
+        # As `add`, whose call would be a tenth of the time.
+        producer.last = base_offset, delta, timestamp_ms, sequence if sequence >= 0 else NONE - delta
+        window = producer.window
+        window.append(producer.last)
+        if len(window) > WINDOW_BATCHES:
+            del window[0]
         if attributes & TRANSACTIONAL and producer.current_txn_first_offset == NONE:
             producer.current_txn_first_offset = base_offset
             self._open_transactions[producer_id] = base_offset
