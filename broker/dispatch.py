@@ -55,8 +55,9 @@ ROUTES = (
     Route(ApiKey.FETCH, 0, 18),
     Route(ApiKey.LIST_OFFSETS, 0, 11),
     Route(ApiKey.METADATA, 0, 13),
-    Route(ApiKey.OFFSET_COMMIT, 2, 10),
-    Route(ApiKey.OFFSET_FETCH, 1, 10),
+    # The same clients' OffsetCommit 0 and 1 and OffsetFetch 0, which once went to ZooKeeper, go to the group's offsets.
+    Route(ApiKey.OFFSET_COMMIT, 0, 10),
+    Route(ApiKey.OFFSET_FETCH, 0, 10),
     Route(ApiKey.FIND_COORDINATOR, 0, 6),
     Route(ApiKey.JOIN_GROUP, 0, 9),
     Route(ApiKey.HEARTBEAT, 0, 4),

@@ -83,6 +83,9 @@ class Commit:
         return self.response
 
     def _take(self, topic: OffsetCommitRequestTopic, found: Topic | None, version: int) -> None:
+        if not topic.partitions:
+            # As Kafka: nothing was asked of it, nothing is said.
+            return
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         self.response.topics.append(answered)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_ID_VERSION else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -206,7 +206,7 @@ class GroupCoordinator:
             request.protocol_name,
         ):
             return requests.sync_response(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        actor = self.groups.get(request.group_id)
+        actor = self._joined(request.group_id)
         if actor is None:
             return requests.sync_response(Synced(self._absent(request.group_id)))
         call = Call(requests.sync_response)
@@ -217,7 +217,7 @@ class GroupCoordinator:
         self, context: Context, request: HeartbeatRequest
     ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
         """Heartbeat. While the group is being read nobody can say that the member is unknown, so it is let be."""
-        actor = self.groups.get(request.group_id)
+        actor = self._joined(request.group_id)
         if actor is None:
             error = self._absent(request.group_id)
             return HeartbeatResponse(
@@ -233,7 +233,7 @@ class GroupCoordinator:
         """LeaveGroup."""
         version = context.api_version
         respond = requests.leave_response(request, version)
-        actor = self.groups.get(request.group_id)
+        actor = self._joined(request.group_id)
         if actor is not None:
             call = Call(respond)
             actor.feed(requests.leave_event(call, request, version))
@@ -400,6 +400,10 @@ class GroupCoordinator:
         if partition in self.loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
+
+    def _joined(self, group_id: str) -> GroupActor | None:
+        """The group that a member speaks of. The empty name can hold offsets, as Kafka's, but no members."""
+        return self.groups.get(group_id) if group_id else None
 
     def _absent(self, group_id: str) -> ErrorCode:
         """What a member is told whose group is not in the cache."""

@@ -5,9 +5,10 @@ Version 0 is the only one. An operator finds a hanging transaction by it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -15,11 +16,15 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from ..topics import check_name
 
 if TYPE_CHECKING:
     from ...storage.producers import ProducerStates
     from ..dispatch import RequestContext
     from ..server import Broker
+    from ..topics import Topic
+
+Answer = Callable[[int], PartitionResponse]
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -27,17 +32,29 @@ def handle(broker: Broker, context: RequestContext, request: DescribeProducersRe
     response = DescribeProducersResponse()
     for asked in request.topics:
         topic = broker.topics.get(asked.name)
-        answers: list[PartitionResponse] = []
-        for index in asked.partition_indexes:
-            partition = topic.partition(index) if topic is not None else None
-            if partition is None:
-                # As Kafka: a sentence where the topic is not there, none where the partition is not.
-                why = None if topic is not None else f"there is no topic {asked.name}"
-                answers.append(PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), why))
-            else:
-                answers.append(PartitionResponse(index, active_producers=_states(partition.log.producers)))
-        response.topics.append(TopicResponse(asked.name, answers))
+        answer = _absent(asked.name) if topic is None else _producers(topic)
+        response.topics.append(TopicResponse(asked.name, [answer(index) for index in asked.partition_indexes]))
     return response
+
+
+def _absent(name: str) -> Answer:
+    """As Kafka: a sentence where the topic is not there, none where the partition is not."""
+    error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    try:
+        check_name(name)
+    except KafkaError as wrong:
+        error = wrong
+    return lambda index: PartitionResponse(index, int(error.code), error.message)
+
+
+def _producers(topic: Topic) -> Answer:
+    def answer(index: int) -> PartitionResponse:
+        partition = topic.partition(index)
+        if partition is None:
+            return PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return PartitionResponse(index, active_producers=_states(partition.log.producers))
+
+    return answer
 
 
 def _states(producers: ProducerStates) -> list[ProducerState]:

@@ -317,9 +317,9 @@ class TransactionCoordinator:
     def _add(
         self, asked: requests.Asked, version: int
     ) -> AddPartitionsToTxnResult | asyncio.Future[AddPartitionsToTxnResult]:
-        missing = requests.missing(asked, self._topics)
-        if missing:
-            return requests.none_added(asked, missing)
+        refused = requests.refused(asked, self._topics, version)
+        if refused:
+            return requests.none_added(asked, refused)
         respond = requests.added(asked, version)
         error = self._absent(asked.transactional_id)
         if error is not ErrorCode.NONE:

@@ -42,7 +42,7 @@ def list_ids(
     matches: Callable[[str], bool],
 ) -> ListTransactionsResponse:
     """ListTransactions. States that nobody knows filter like others: nothing is in them."""
-    unknown = [name for name in request.state_filters if name not in _BY_NAME]
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]
     found = [each for each in transactions if _is_wanted(each, request, now_ms) and matches(each.transactional_id)]
     return ListTransactionsResponse(
         unknown_state_filters=unknown,

@@ -26,6 +26,7 @@ FENCED_VERSION = 2
 INIT_FENCED_VERSION = 4
 BATCH_VERSION = 4
 """AddPartitionsToTxn: several transactions at once."""
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 END_RAISES_EPOCH_VERSION = 5
 """EndTxn: the client takes the next epoch from the answer (KIP-890)."""
 
@@ -117,17 +118,22 @@ def asked_of(request: AddPartitionsToTxnRequest, version: int) -> list[Asked]:
     ]
 
 
-def missing(asked: Asked, topics: Topics) -> frozenset[TopicPartition]:
-    """The partitions that do not exist."""
-    return frozenset(place for place in asked.partitions if not _exists(topics, *place))
+def refused(asked: Asked, topics: Topics, version: int) -> dict[TopicPartition, ErrorCode]:
+    """The partitions that cannot be in a transaction: they do not exist, or a client asks for the broker's own."""
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for name, index in asked.partitions:
+        topic = topics.get(name)
+        # Brokers bring the groups' partitions in, clients by AddOffsetsToTxn.
+        if version < BATCH_VERSION and name in INTERNAL_TOPICS:
+            errors[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is None or topic.partition(index) is None:
+            errors[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return errors
 
 
-def none_added(asked: Asked, missing: frozenset[TopicPartition]) -> AddPartitionsToTxnResult:
-    """All or none: where partitions are missing the others are not even tried."""
-    return _result(
-        asked,
-        lambda place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if place in missing else ErrorCode.OPERATION_NOT_ATTEMPTED,
-    )
+def none_added(asked: Asked, errors: dict[TopicPartition, ErrorCode]) -> AddPartitionsToTxnResult:
+    """All or none: where partitions are refused the others are not even tried."""
+    return _result(asked, lambda place: errors.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED))
 
 
 def added(asked: Asked, version: int) -> Callable[[Answer], AddPartitionsToTxnResult]:
@@ -180,8 +186,3 @@ def _result(asked: Asked, error_of: Callable[[TopicPartition], ErrorCode]) -> Ad
         for topic in asked.topics
     ]
     return AddPartitionsToTxnResult(asked.transactional_id, topics)
-
-
-def _exists(topics: Topics, name: str, index: int) -> bool:
-    topic = topics.get(name)
-    return topic is not None and topic.partition(index) is not None

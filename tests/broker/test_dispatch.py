@@ -25,7 +25,7 @@ SERVED = [
 
 
 # Clients before 0.11, which speak in message sets, are served here; Kafka 4 left them behind.
-LOWER_THAN_KAFKAS = {ApiKey.FETCH: 0, ApiKey.LIST_OFFSETS: 0}
+LOWER_THAN_KAFKAS = dict.fromkeys((ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH), 0)
 
 
 def kafkas_ranges() -> dict[int, tuple[int, int]]:

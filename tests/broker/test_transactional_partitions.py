@@ -221,7 +221,7 @@ async def test_a_marker_waits_for_the_fsync_that_its_topic_asks_for(raw: Raw, pr
 async def test_describe_producers_shows_the_open_transaction(raw: Raw, producer: Transactional) -> None:
     await raw.produce("t", batch_of(b"plain"))
     await producer.send("t", b"a", b"b")
-    request = DescribeProducersRequest([TopicRequest("t", [0, 9]), TopicRequest("none", [0])])
+    request = DescribeProducersRequest([TopicRequest("t", [0, 9]), TopicRequest("none", [0]), TopicRequest("", [0])])
     response = await raw.ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
     found, missing = response.topics[0].partitions
     (state,) = found.active_producers
@@ -229,6 +229,7 @@ async def test_describe_producers_shows_the_open_transaction(raw: Raw, producer:
     assert (state.last_sequence, state.coordinator_epoch, state.current_txn_start_offset) == (1, -1, 1)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert missing.error_code == response.topics[1].partitions[0].error_code == unknown
+    assert response.topics[2].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 # Offsets in transactions.

@@ -425,6 +425,13 @@ async def test_checks_before_a_group_is_asked(world: World) -> None:
     assert not world.log.exists
 
 
+async def test_the_empty_name_has_no_members_even_where_it_has_offsets(world: World) -> None:
+    assert code_of(world.commit(1, group="")) == 0
+    assert world.sync("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.heartbeat("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID
+
+
 async def test_ids_that_nobody_uses_are_bounded_and_run_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "MAX_PENDING_MEMBERS", 3)
     for _ in range(3):

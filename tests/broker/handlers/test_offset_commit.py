@@ -2,11 +2,17 @@
 
 import pytest
 from odradek.broker import Broker
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.tests.broker.groups.asking import commit, fetch, lead
 from odradek.tests.support.raw import Raw
 
-VERSIONS = range(2, 11)
+VERSIONS = range(11)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +35,7 @@ async def test_from_outside_of_any_group(raw: Raw, topic: bytes, version: int) -
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", VERSIONS[1:])
 async def test_by_a_member(raw: Raw, topic: bytes, version: int) -> None:
     name = topic if version >= 10 else "t"
     member = {"member_id": await lead(raw), "generation_id_or_member_epoch": 1}
@@ -70,6 +76,20 @@ async def test_a_retention_time_goes_into_the_record(broker: Broker, raw: Raw) -
     value = broker.groups.groups["g"].group.offsets.get("t", 0)
     assert value is not None
     assert value.expire_timestamp - value.commit_timestamp == 60_000
+
+
+async def test_version_1_dates_its_commits(broker: Broker, raw: Raw) -> None:
+    partition = OffsetCommitRequestPartition(0, 5, commit_timestamp=1_700_000_000_000, committed_metadata="")
+    request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[partition])])
+    assert (await raw.ask(ApiKey.OFFSET_COMMIT, 1, request)).topics[0].partitions[0].error_code == 0
+    value = broker.groups.groups["g"].group.offsets.get("t", 0)
+    assert value is not None
+    assert (value.offset, value.commit_timestamp) == (5, 1_700_000_000_000)
+
+
+async def test_a_topic_without_partitions_is_left_out_of_the_answer(raw: Raw) -> None:
+    topics = [OffsetCommitRequestTopic("t", partitions=[]), OffsetCommitRequestTopic("nothing", partitions=[])]
+    assert (await raw.ask(ApiKey.OFFSET_COMMIT, 9, OffsetCommitRequest("g", topics=topics))).topics == []
 
 
 async def test_the_empty_group_id_is_a_name_like_any_other(raw: Raw) -> None:

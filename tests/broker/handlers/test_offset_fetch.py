@@ -31,6 +31,14 @@ def topics_of(response: Any, version: int) -> Any:
     return group.topics
 
 
+async def test_version_0_calls_a_partition_without_an_offset_unknown(raw: Raw) -> None:
+    (found,) = (await fetch(raw, 0)).topics
+    assert [(p.committed_offset, p.metadata, p.error_code) for p in found.partitions] == [
+        (7, "note", 0),
+        (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_what_was_committed_and_what_was_not(raw: Raw, topic: bytes, version: int) -> None:
     response = await fetch(raw, version, topic if version >= 10 else "t")

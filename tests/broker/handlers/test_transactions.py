@@ -111,6 +111,21 @@ async def test_others_tell_of_a_fence_as_their_version_can(raw: Raw, version: in
     assert (await raw.ask(ApiKey.ADD_OFFSETS_TO_TXN, version, request)).error_code == error
 
 
+async def test_the_brokers_own_topics_are_nobodys_to_add(raw: Raw) -> None:
+    await raw.create_topic("t")
+    who = await init(raw)
+    refused = {("__transaction_state", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    assert await add(raw, who, 0, topic="__transaction_state") == refused
+    topics = [AddPartitionsToTxnTopic("t", [0]), AddPartitionsToTxnTopic("__transaction_state", [0])]
+    request = AddPartitionsToTxnRequest([], "x", who.producer_id, who.producer_epoch, topics)
+    response = await raw.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, request)
+    not_tried = {("t", 0): ErrorCode.OPERATION_NOT_ATTEMPTED}
+    assert codes(response.results_by_topic_v3_and_below) == not_tried | refused
+    # Brokers may: a group's partition is brought in so.
+    among_brokers = AddPartitionsToTxnTransaction("x", who.producer_id, who.producer_epoch, False, topics[1:])
+    assert await add_batch(raw, among_brokers) == [{("__transaction_state", 0): 0}]
+
+
 async def test_an_id_that_nobody_knows(raw: Raw) -> None:
     await raw.create_topic("t")
     who = await init(raw, name="another")
@@ -168,7 +183,7 @@ async def test_lists_by_state_producer_duration_and_pattern(raw: Raw) -> None:
     assert await listed(raw, producer_id_filters=[who.producer_id]) == ["x"]
     assert await listed(raw, state_filters=["Ongoing"], duration_filter=10**9) == []
     assert await listed(raw, transactional_id_pattern="app-[0-9]") == ["app-1"]
-    response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest(["Wrong"]))
+    response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest(["Wrong", "Wrong"]))
     assert (response.unknown_state_filters, response.transaction_states) == (["Wrong"], [])
     response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 2, ListTransactionsRequest(transactional_id_pattern="("))
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
