@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.process import BrokerProcess, broker_process
 
-SETTINGS = {"group_initial_rebalance_delay_ms": 0, "num_partitions": 3}
+SETTINGS = {"group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1_000, "num_partitions": 3}
 
 
 @pytest.fixture(scope="module")

@@ -61,11 +61,11 @@ def main() -> None:
     results = run(parser.parse_args().address)
     for name, result in results.items():
         print(f"{name:<70} | {result}")
-    sys.exit(any(not result.startswith(("passed", "skipped")) for result in results.values()))
+    sys.exit(any(not result.startswith(("passed", "skipped", "given up")) for result in results.values()))
 
 
 def run(address: str) -> dict[str, str]:
-    """Test -> passed, skipped and why, or failed."""
+    """Test -> passed, failed, or skipped or given up with the reason."""
     folder = fetched()
     environment = os.environ | {
         "KAFKA_URI": f"kafka://{address}",
@@ -87,7 +87,7 @@ def run(address: str) -> dict[str, str]:
 def verdict(result: str, name: str, why: str) -> str:
     reason = NOT_SERVED.get(name.partition("::")[2].partition("[")[0])
     if reason is not None and result == "FAILED":
-        return f"skipped: {reason}"
+        return f"given up: {reason}"
     return {"PASSED": "passed", "SKIPPED": f"skipped:{why}"}.get(result, f"failed{why[:120]}")
 
 

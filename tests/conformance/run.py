@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,6 +41,9 @@ CLIENTS_WITHIN_S = 900
 TABLE_TEST = "tests/conformance/test_table.py"
 LINES = [f"key{number}\tvalue {number} {'x' * number}" for number in range(50)]
 
+# How the result of a row begins that is no failure. Only "passed" counts as passed.
+FINE = ("passed", "skipped", "given up")
+
 Row = tuple[str, str]
 
 
@@ -56,6 +62,7 @@ def main() -> None:
     parser.add_argument("--only", choices=parts, action="append")
     chosen = parser.parse_args().only or list(parts)
     rows: list[Row] = []
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
         trace.touch()
@@ -65,13 +72,13 @@ def main() -> None:
             for name in chosen:
                 for row in run_part(parts[name], name, process):
                     rows.append(row)
-                    print(f"{row[0]:<44} {row[1]}", file=sys.stderr, flush=True)
+                    print(f"{time.monotonic() - began:5.0f} s  {row[0]:<44} {row[1]}", file=sys.stderr, flush=True)
         finally:
             process.close()
         if "clients" in chosen:
             rows.append(write_page(Path(folder), trace))
     print_table(rows)
-    sys.exit(any(not result.startswith(("passed", "skipped")) for _, result in rows))
+    sys.exit(any(not result.startswith(FINE) for _, result in rows))
 
 
 def run_part(part: Callable[[BrokerProcess], Iterator[Row]], name: str, process: BrokerProcess) -> Iterator[Row]:
@@ -110,6 +117,8 @@ def print_table(rows: list[Row]) -> None:
     print(f"|{'-' * (width + 2)}|--------|")
     for name, result in rows:
         print(f"| {name:<{width}} | {result} |")
+    kinds = Counter(next((kind for kind in FINE if result.startswith(kind)), "failed") for _, result in rows)
+    print(f"\n{', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}")
 
 
 def api_versions(process: BrokerProcess) -> Iterator[Row]:
@@ -173,24 +182,32 @@ def kafka_python_tests(_: BrokerProcess) -> Iterator[Row]:
 
 def librdkafka_tests(process: BrokerProcess) -> Iterator[Row]:
     """Test by test; a test that needs no broker is left out."""
-    for test in librdkafka.TESTS:
-        for name, result in librdkafka.run(process.address, test).items():
-            if result != "SKIPPED":
-                yield f"librdkafka: {name}", "passed" if result == "PASSED" else f"failed: {result}"
-    yield from librdkafka_without_auto_creation()
-
-
-def librdkafka_without_auto_creation() -> Iterator[Row]:
+    yield from librdkafka_rows(process, librdkafka.TESTS)
+    yield from librdkafka_rows(process, librdkafka.ONE_REPLICA, replicas=" with one replica")
     with tempfile.TemporaryDirectory() as folder:
         settings = {"auto_create_topics_enable": "false", "group_initial_rebalance_delay_ms": 0}
-        process = broker_process(Path(folder), **settings).start()
+        strict = broker_process(Path(folder), **settings).start()
         try:
-            for test in librdkafka.NO_AUTO_CREATE:
-                for name, result in librdkafka.run(process.address, test, "noautocreate").items():
-                    if result != "SKIPPED":
-                        yield f"librdkafka: {name}", "passed" if result == "PASSED" else f"failed: {result}"
+            yield from librdkafka_rows(strict, librdkafka.NO_AUTO_CREATE)
+            yield from librdkafka_rows(strict, librdkafka.NO_AUTO_CREATE_ONE_REPLICA, replicas=" with one replica")
         finally:
-            process.close()
+            strict.close()
+    for name, why in librdkafka.GIVEN_UP.items():
+        yield f"librdkafka: {name}", f"given up: {why}"
+
+
+def librdkafka_rows(process: BrokerProcess, tests: tuple[str, ...], replicas: str = "") -> Iterator[Row]:
+    scenario = "noautocreate" if process.settings.get("auto_create_topics_enable") == "false" else "default"
+    for test in tests:
+        if test in librdkafka.NEEDS_JAVA and not (jars() and shutil.which("javac")):
+            yield f"librdkafka: {test}", "skipped: no KAFKA_LIB, or no javac"
+            continue
+        found = librdkafka.run(process.address, test, scenario)
+        for name, result in found.items():
+            if result != "SKIPPED":
+                yield f"librdkafka: {name}{replicas}", "passed" if result == "PASSED" else f"failed: {result}"
+        if set(found.values()) == {"SKIPPED"}:
+            yield f"librdkafka: {test}", "skipped: it says so itself"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ RECORDS = 300
 BROKER_KILLS = 3
 WORKER_KILLS = 4
 WITHIN_S = 60.0
-STALLED_S = 5.0
+STALLED_S = 3.0
 # A worker may stumble over each kill of the broker and over its own; more often than that something is wrong.
 MAX_STARTS = 20
 
@@ -176,6 +176,8 @@ def read_committed(address: str, topic: str, partition: int) -> list[tuple[int, 
             "group.id": "reader",
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            # The end of the partition is told when a fetch found nothing.
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])

@@ -15,7 +15,7 @@ import sys
 import warnings
 from typing import Any
 
-SESSION_TIMEOUT_MS = 6_000
+SESSION_TIMEOUT_MS = 3_000
 HEARTBEAT_MS = 500
 METADATA_MAX_AGE_MS = 1_000
 # kafka-python 3.0 forgets a join that its own change of subscription began where a poll ends before the join does.

@@ -154,15 +154,22 @@ def _disturb(
 
 def end_open_transactions(address: str, writers: list[Writer]) -> None:
     """A writer that was killed last may have left one open: its id is taken over, which ends it."""
-    for writer in writers:
-        done = subprocess.run(
+    started = [
+        subprocess.Popen(
             [sys.executable, txn_writer.__file__, address, writer.name, "0", "0", "0"],
-            capture_output=True,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=WITHIN_S,
-            check=False,
         )
-        assert done.returncode == 0, done.stderr[-500:]
+        for writer in writers
+    ]
+    try:
+        for process in started:
+            _, errors = process.communicate(timeout=WITHIN_S)
+            assert process.returncode == 0, errors[-500:]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
 
 
 def scan(address: str) -> list[Stored]:
