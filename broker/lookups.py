@@ -26,15 +26,19 @@ async def look_up(partition: Partition, look: Callable[[LogView], Found]) -> Fou
         partition.check_online()
         log = partition.log
         view = log.view()
+        # Who is cancelled learns nothing: the thread is still at it.
         try:
-            return await loop.run_in_executor(None, look, view)
+            found = await loop.run_in_executor(None, look, view)
         except CorruptBatch as error:
+            log.learn(view)
             partition.damage.tell(error)
             raise
         except StorageError as error:
+            log.learn(view)
             if log.segments is view.originals or attempt + 1 == MAX_ATTEMPTS:
                 partition.note_failure(error)
                 raise
-        finally:
+        else:
             log.learn(view)
+            return found
     raise AssertionError("the last attempt raises")

@@ -20,6 +20,7 @@ from ..storage.aborted import AbortedTransaction
 from ..storage.errors import CorruptBatch, StorageError, is_lasting
 from ..storage.files import FileRange
 from ..storage.log import Log
+from ..storage.lookup import Location
 from .clock import Clock
 from .config import LONG_MAX
 from .damage import DamageReports
@@ -41,7 +42,7 @@ NEVER_MS = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)  # frozen ones take twice the time to make, and one is made a batch
 class Appended:
     """Where a batch went.
 
@@ -302,16 +303,25 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} by now")
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is only {self.leader_epoch} here")
 
-    def read(self, offset: int, max_bytes: int, isolation_level: int, minimum_one: bool) -> FileRange | None:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation_level: int,
+        minimum_one: bool,
+        *,
+        cached: bool = False,
+        located: Location | None = None,
+    ) -> FileRange | None:
         """The file's bytes from the batch that holds `offset`; None where there is nothing yet.
 
-        OFFSET_OUT_OF_RANGE as Kafka's.
+        OFFSET_OUT_OF_RANGE as Kafka's. `cached`: NotCached rather than a wait; lookups.py finds what is then `located`.
         """
         end = self.end_for(isolation_level)
         if offset == end:
             return None
         try:
-            return self.log.read(offset, max_bytes, end, minimum_one)
+            return self.log.read(offset, max_bytes, end, minimum_one, cached=cached, located=located)
         except CorruptBatch as error:
             self.damage.tell(error)
             raise
@@ -319,9 +329,11 @@ class Partition:
             self.note_failure(error)
             raise
 
-    def aborted_transactions(self, offset: int, fetched: FileRange) -> list[AbortedTransaction]:
+    def aborted_transactions(
+        self, offset: int, fetched: FileRange, *, cached: bool = False
+    ) -> list[AbortedTransaction]:
         """What a read_committed reader must leave out of what `read` gave it at `offset`, by first offset."""
-        return self.log.aborted_transactions(offset, fetched, self.last_stable_offset)
+        return self.log.aborted_transactions(offset, fetched, self.last_stable_offset, cached=cached)
 
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Every record with a key, oldest first: how the internal topics are read at start."""

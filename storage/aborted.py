@@ -139,17 +139,17 @@ class AbortedIndex:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def collect(self, offset: int, up_to: int) -> tuple[list[AbortedTransaction], bool]:
+    def collect(self, offset: int, up_to: int, *, cached: bool = False) -> tuple[list[AbortedTransaction], bool]:
         """Return the transactions that reach into [offset, up_to), and whether later segments can have no more.
 
-        Raises DamagedFile, DiskError.
+        `cached`: NotCached rather than a wait for the disk. Raises DamagedFile, DiskError.
         """
         found: list[AbortedTransaction] = []
-        if not self._count or self._newest().last_offset < offset:
+        if not self._count or self._newest(cached).last_offset < offset:
             return found, False
-        slot = self._first_ending_at(offset)
+        slot = self._first_ending_at(offset, cached)
         while slot < self._count:
-            chunk = self._read(slot, min(_CHUNK_ENTRIES, self._count - slot))
+            chunk = self._read(slot, min(_CHUNK_ENTRIES, self._count - slot), cached)
             for entry in chunk:
                 if entry.first_offset < up_to:
                     found.append(entry)
@@ -162,25 +162,26 @@ class AbortedIndex:
         """Return all of them, oldest first."""
         return self._read(0, self._count) if self._count else []
 
-    def _newest(self) -> AbortedTransaction:
+    def _newest(self, cached: bool) -> AbortedTransaction:
         if self._last is None:
-            self._last = self._read(self._count - 1, 1)[0]
+            self._last = self._read(self._count - 1, 1, cached)[0]
         return self._last
 
-    def _first_ending_at(self, offset: int) -> int:
+    def _first_ending_at(self, offset: int, cached: bool = False) -> int:
         """Return the number of the first entry whose marker lies at `offset` or later."""
         low, high = 0, self._count
         while low < high:
             middle = (low + high) >> 1
-            if self._read(middle, 1)[0].last_offset < offset:
+            if self._read(middle, 1, cached)[0].last_offset < offset:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    def _read(self, slot: int, count: int) -> list[AbortedTransaction]:
+    def _read(self, slot: int, count: int, cached: bool = False) -> list[AbortedTransaction]:
         size, position = count * ENTRY_BYTES, slot * ENTRY_BYTES
-        data = self._disk.read(self._disk.open(self.path, writable=False), size, position)
+        file = self._disk.open(self.path, writable=False)
+        data = (self._disk.read_cached if cached else self._disk.read)(file, size, position)
         if len(data) != size:
             raise DamagedFile(self.path, position + len(data), f"shorter than its {self._count} entries")
         entries: list[AbortedTransaction] = []

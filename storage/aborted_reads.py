@@ -33,11 +33,19 @@ class AbortedReads:
         self._of = None
 
     def reaching_into(
-        self, segments: tuple[Segment, ...], end_offset: int, offset: int, fetched: FileRange, up_to: int
+        self,
+        segments: tuple[Segment, ...],
+        end_offset: int,
+        offset: int,
+        fetched: FileRange,
+        up_to: int,
+        *,
+        cached: bool = False,
     ) -> list[AbortedTransaction]:
         """Return those of `fetched`, which was read for `offset` and does not reach `up_to`, by first offset.
 
-        There may be some that begin a little behind it. `end_offset` is the log's. Raises DamagedFile, DiskError.
+        There may be some that begin a little behind it. `end_offset` is the log's. `cached`: NotCached rather than a
+        wait for the disk. Raises DamagedFile, DiskError.
         """
         if self._of is not segments:
             self._of = segments
@@ -45,9 +53,9 @@ class AbortedReads:
         found: list[AbortedTransaction] = []
         if not self._with_entries or not fetched.size:
             return found
-        end = _end_of(segments, end_offset, offset, fetched, up_to)
+        end = _end_of(segments, end_offset, offset, fetched, up_to, cached)
         for segment in self._with_entries[_slot(self._with_entries, offset) :]:
-            entries, is_all = segment.aborted.collect(offset, end)
+            entries, is_all = segment.aborted.collect(offset, end, cached=cached)
             found += entries
             if is_all:
                 break
@@ -55,12 +63,15 @@ class AbortedReads:
         return found
 
 
-def _end_of(segments: tuple[Segment, ...], end_offset: int, offset: int, fetched: FileRange, up_to: int) -> int:
+def _end_of(
+    segments: tuple[Segment, ...], end_offset: int, offset: int, fetched: FileRange, up_to: int, cached: bool
+) -> int:
     """Return an offset at or behind the last one in `fetched`; at most `up_to`."""
     for slot in range(_slot(segments, offset), len(segments)):
         if segments[slot].path(LOG_SUFFIX) == fetched.file.path:
             following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end_offset
-            return min(up_to, segments[slot].upper_bound(fetched.position + fetched.size, following))
+            position = fetched.position + fetched.size
+            return min(up_to, segments[slot].upper_bound(position, following, cached=cached))
     return up_to
 
 

@@ -315,6 +315,8 @@ class Log:
 
     def learn(self, view: LogView) -> None:
         """Take over what somebody found out with a view, which is of no use to anybody from now on."""
+        if self._closed or self._failure is not None:
+            return
         for segment, twin in zip(view.originals, view.segments, strict=True):
             if segment.learn(twin) and segment is not self._active:
                 self._keep_warm(segment)
@@ -331,9 +333,14 @@ class Log:
             segment.load_indexes()
             segment.release()
 
-    def aborted_transactions(self, offset: int, fetched: FileRange, up_to: int) -> list[AbortedTransaction]:
-        """Return what was aborted of the batches that `read(offset, ..., up_to)` gave, by first offset."""
-        return self._aborted.reaching_into(self._segments, self.log_end_offset, offset, fetched, up_to)
+    def aborted_transactions(
+        self, offset: int, fetched: FileRange, up_to: int, *, cached: bool = False
+    ) -> list[AbortedTransaction]:
+        """Return what was aborted of the batches that `read(offset, ..., up_to)` gave, by first offset.
+
+        `cached` as there.
+        """
+        return self._aborted.reaching_into(self._segments, self.log_end_offset, offset, fetched, up_to, cached=cached)
 
     def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier.

@@ -33,9 +33,9 @@ class OffsetIndex(SparseIndex):
         slot = self._floor(offset - self.base_offset, cached=cached)
         return self.entry(slot) if slot >= 0 else (self.base_offset, 0)
 
-    def entry(self, slot: int) -> tuple[int, int]:
-        """Return (offset, position) of entry number `slot`."""
-        relative, position = self._entry(slot)
+    def entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
+        """Return (offset, position) of entry number `slot`. `cached`: NotCached rather than a wait for the disk."""
+        relative, position = self._entry(slot, cached=cached)
         return self.base_offset + relative, position
 
     def last_entry(self) -> tuple[int, int]:

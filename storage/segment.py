@@ -240,16 +240,22 @@ class Segment:
             self.times.sync()
             self.aborted.sync()
 
-    def upper_bound(self, position: int, following: int) -> int:
-        """Return an offset that no batch before `position` reaches: close to it, `following` if the index has none."""
-        low, high = 0, len(self.offsets)
+    def upper_bound(self, position: int, following: int, *, cached: bool = False) -> int:
+        """Return an offset that no batch before `position` reaches: close to it, `following` if the index has none.
+
+        `cached`: NotCached rather than a wait for the disk.
+        """
+        if cached and self._offsets is None:
+            raise NotCached
+        offsets = self.offsets
+        low, high = 0, len(offsets)
         while low < high:
             middle = (low + high) >> 1
-            if self.offsets.entry(middle)[1] < position:
+            if offsets.entry(middle, cached=cached)[1] < position:
                 low = middle + 1
             else:
                 high = middle
-        return self.offsets.entry(low)[0] if low < len(self.offsets) else following
+        return offsets.entry(low, cached=cached)[0] if low < len(offsets) else following
 
     # -- looking up --------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class SparseIndex:
             self._last = self._entry(count - 1)
         return self._last
 
-    def _entry(self, slot: int) -> tuple[int, int]:
+    def _entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
         """Return entry number `slot`, 0 <= slot < len(self)."""
         if slot >= self._written:
             key, value = self.ENTRY.unpack_from(self._pending, (slot - self._written) * self.ENTRY.size)
@@ -103,8 +103,9 @@ class SparseIndex:
             key, value = self.ENTRY.unpack_from(self._block, at)
         else:
             # A broker that starts asks each of its indexes for the last entry: that keeps no file open.
-            file = self._file if self._file is not None else self._disk.open(self.path, writable=False)
-            key, value = self.ENTRY.unpack(self._read(file, slot, 1, cached=False))
+            is_brief = self._file is None and not cached
+            file = self._disk.open(self.path, writable=False) if is_brief else self._reading(cached)
+            key, value = self.ENTRY.unpack(self._read(file, slot, 1, cached=cached))
         return key, value
 
     def _read(self, file: File, slot: int, count: int, *, cached: bool) -> bytes | bytearray:

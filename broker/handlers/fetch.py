@@ -8,11 +8,14 @@ The answer comes at once if there are `min_bytes`, or an error that ends the wai
 its partitions until there are, or `max_wait_ms` have passed. The first batch of the first partition that has any is
 sent even where it is larger than every limit (KIP-74), and before version 3 that of every partition. No bytes of
 batches are copied here: what is sent are ranges of files.
+
+Where the disk must be asked what lies where, a thread asks it, and the request waits for that whatever `max_wait_ms`
+is. One that was parked already is answered at once with what there is: the client's next one is looked up.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import (
@@ -23,12 +26,15 @@ from ...protocol.messages.fetch import (
     PartitionData,
 )
 from ...protocol.primitives import ZERO_UUID
-from ...storage.files import FileRange
+from ...storage.files import FileRange, NotCached
+from ...storage.lookup import Location, LogView
 from ..dispatch import RequestContext
 from ..fetch_sessions import FetchSession, Key, Wanted
+from ..lookups import look_up
 from ..partition import READ_COMMITTED, Partition
 
 if TYPE_CHECKING:
+    from ...storage.aborted import AbortedTransaction as Aborted
     from ..server import Broker
 
 FIRST_WITH_MAX_BYTES = 3
@@ -51,8 +57,7 @@ def handle(
         # A partition that comes twice is read once, as asked for last (a session sees to that itself).
         wanted = list({each.key: each for each in wanted}.values())
     fetch = _Fetch(broker, request, session, wanted, _replica_id(request, version) >= 0, version)
-    answer = fetch.attempt(expired=not fetch.wanted or request.max_wait_ms <= 0)
-    response = answer or broker.purgatory.park(fetch.partitions(), request.max_wait_ms, fetch.attempt)
+    response = fetch.answer()
     if version < FIRST_WITH_BATCHES:
         return asyncio.ensure_future(fetch.message_sets(response, version))
     return response
@@ -94,6 +99,13 @@ def _read(broker: "Broker", context: RequestContext, request: FetchRequest) -> t
     return wanted, forgotten
 
 
+class _LookedUp(NamedTuple):
+    """Where a partition's answer begins, if there is one, and the aborted transactions that reach into it."""
+
+    location: Location | None
+    aborted: "list[Aborted]"
+
+
 class _Fetch:
     """One fetch request while it is being answered; asked again each time one of its partitions has news."""
 
@@ -113,6 +125,9 @@ class _Fetch:
         self._incremental = session is not None and request.session_epoch > 0
         self.wanted = list(session.wanted.values()) if session is not None else wanted
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        # What threads have looked up, and what they have yet to.
+        self._looked_up: dict[Partition, _LookedUp | KafkaError] = {}
+        self._cold: dict[Partition, Wanted] = {}
         # Clients that cannot say how much they take together ask in the same order for ever: none may starve.
         self._one_each = version < FIRST_WITH_MAX_BYTES
 
@@ -122,6 +137,48 @@ class _Fetch:
         """The response in the format of clients before Kafka 0.11."""
         return self._broker.conversions.message_sets(response, version, self.wanted, self._find, self._max_bytes)
 
+    def answer(self) -> "FetchResponse | asyncio.Future[FetchResponse]":
+        """The response, now or later."""
+        expired = not self.wanted or self._request.max_wait_ms <= 0
+        response = self._try(expired)
+        if self._cold:
+            return asyncio.ensure_future(self._look_up(expired))
+        return response or self._park(self._request.max_wait_ms)
+
+    async def _look_up(self, expired: bool) -> FetchResponse:
+        clock = self._broker.clock
+        deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        # Each round looks up what no other has: as many as there are partitions at the most.
+        while self._cold:
+            cold = list(self._cold.items())
+            found = await asyncio.gather(*(self._look_up_one(*each) for each in cold))
+            self._looked_up.update((partition, one) for (partition, _), one in zip(cold, found, strict=True))
+            response = self._try(expired or clock.monotonic_ms() >= deadline_ms)
+            if response is not None:
+                return response
+        return await self._park(deadline_ms - clock.monotonic_ms())
+
+    async def _look_up_one(self, partition: Partition, each: Wanted) -> "_LookedUp | KafkaError":
+        offset, isolation_level = each.fetch_offset, self._request.isolation_level
+        up_to = partition.end_for(isolation_level)
+
+        def look(view: LogView) -> _LookedUp:
+            location = view.locate(offset, up_to)
+            if location is None or isolation_level != READ_COMMITTED:
+                return _LookedUp(location, [])
+            records = location.range(each.max_bytes, minimum_one=True, disk=self._broker.disk)
+            return _LookedUp(location, view.aborted_transactions(offset, records, up_to))
+
+        try:
+            return await look_up(partition, look)
+        except KafkaError as error:
+            return error
+
+    def _park(self, time_ms: int) -> "asyncio.Future[FetchResponse]":
+        # By the time that it is asked again there may be more.
+        self._looked_up.clear()
+        return self._broker.purgatory.park(self.partitions(), time_ms, self.attempt)
+
     def partitions(self) -> list[Partition]:
         """Those that exist: under these the request waits."""
         found = (self._find(each) for each in self.wanted)
@@ -129,6 +186,12 @@ class _Fetch:
 
     def attempt(self, expired: bool) -> FetchResponse | None:
         """The response, or None while it is worth waiting. Asked with `expired` it always answers."""
+        response = self._try(expired)
+        return self._try(expired=True, with_cold=False) if self._cold else response
+
+    def _try(self, expired: bool, with_cold: bool = True) -> FetchResponse | None:
+        """As `attempt`; None, too, where something is cold that must be looked up first (`with_cold`)."""
+        self._cold.clear()
         answers: list[tuple[Wanted, PartitionData]] = []
         got_bytes, answered = 0, expired
         for each in self.wanted:
@@ -139,7 +202,7 @@ class _Fetch:
                 got_bytes += len(answer.records or b"")
             elif answer.error_code not in _PATIENT:
                 answered = True
-        if not answered and got_bytes < self._request.min_bytes:
+        if (self._cold and with_cold) or (not answered and got_bytes < self._request.min_bytes):
             return None
         return self._respond(answers)
 
@@ -177,10 +240,11 @@ class _Fetch:
             partition.check_epoch(each.current_leader_epoch)
             limit = min(each.max_bytes, room)
             if limit > 0 or minimum_one:
-                records = partition.read(each.fetch_offset, max(limit, 0), isolation_level, minimum_one)
-            if records is not None and aborted is not None:
-                found = partition.aborted_transactions(each.fetch_offset, records)
-                aborted = [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
+                records, found = self._records(partition, each, max(limit, 0), minimum_one)
+                if aborted is not None:
+                    aborted = [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
+        except NotCached:
+            self._cold[partition] = each
         except KafkaError as error:
             return _failed(each, error.code)
         return PartitionData(
@@ -191,6 +255,23 @@ class _Fetch:
             aborted_transactions=aborted,
             records=records if records is not None else _NO_RECORDS,
         )
+
+    def _records(
+        self, partition: Partition, each: Wanted, limit: int, minimum_one: bool
+    ) -> "tuple[FileRange | None, Sequence[Aborted]]":
+        """The bytes that a partition has for the request, and which transactions in them were aborted."""
+        offset, isolation_level = each.fetch_offset, self._request.isolation_level
+        known = self._looked_up.get(partition)
+        if isinstance(known, KafkaError):
+            raise known
+        if known is not None and known.location is None:
+            return None, ()
+        located = known.location if known is not None else None
+        records = partition.read(offset, limit, isolation_level, minimum_one, cached=True, located=located)
+        if records is None or isolation_level != READ_COMMITTED:
+            return records, ()
+        found = known.aborted if known is not None else partition.aborted_transactions(offset, records, cached=True)
+        return records, found
 
     def _respond(self, answers: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
         session = self._session
