@@ -152,7 +152,8 @@ class Topics:
     def begin_growth(self, topic: Topic, partitions: int) -> Creation:
         """Raises a topic's number of partitions: the record is written, the caller has the partitions made.
 
-        INVALID_PARTITIONS for a number that is not higher or cannot be, REASSIGNMENT_IN_PROGRESS while others are made.
+        INVALID_PARTITIONS for a number that is not higher, POLICY_VIOLATION for one that is too high,
+        REASSIGNMENT_IN_PROGRESS while others are made.
         """
         self.check_growth(topic, partitions)
         if self._dirs.may_name(topic.name):
@@ -172,21 +173,21 @@ class Topics:
             more = "that many" if partitions == have else "more"
             why = f"Topic '{topic.name}' has {more} already: {have} partitions, and {partitions} were asked for."
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
-        if partitions > MAX_PARTITIONS_PER_TOPIC:
-            why = f"Number of partitions must be at most {MAX_PARTITIONS_PER_TOPIC}, not {partitions}."
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+        _check_count(partitions)
 
     def check_new(self, name: str, partitions: int) -> None:
         """Refuses a name out of rule, a name taken, and a number of partitions that cannot be."""
+        self.check_free(name)
+        _check_count(partitions)
+
+    def check_free(self, name: str) -> None:
+        """Refuses a name out of rule, and one that is taken."""
         check_name(name)
         if name in self._by_name or name in self._coming:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         for other in self._colliding(name):
             why = f"Topic '{name}' collides with existing topic: {other}"
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-        if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:
-            why = f"Number of partitions must be from 1 to {MAX_PARTITIONS_PER_TOPIC}, not {partitions}."
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
 
     def check_config(self, configs: dict[str, str]) -> TopicConfig:
         """The configs that a topic would have; INVALID_CONFIG where one cannot be."""
@@ -462,6 +463,14 @@ def _log_config(config: TopicConfig, producer_id_expiration_ms: int) -> LogConfi
         flush_ms=config.flush_ms,
         producer_id_expiration_ms=producer_id_expiration_ms,
     )
+
+
+def _check_count(partitions: int) -> None:
+    if partitions < 1:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at least 1, not {partitions}.")
+    if partitions > MAX_PARTITIONS_PER_TOPIC:
+        why = f"Number of partitions must be at most {MAX_PARTITIONS_PER_TOPIC}, not {partitions}."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
 
 
 def check_name(name: str) -> None:

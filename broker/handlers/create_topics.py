@@ -18,7 +18,7 @@ from ...protocol.messages.create_topics import (
 )
 from ..dispatch import RequestContext
 from ..topic_config import describe_topic
-from ..topics import INTERNAL_TOPICS
+from ..topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -38,26 +38,42 @@ def handle(
 
 async def _create_all(broker: "Broker", request: CreateTopicsRequest) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
+    too_many = _too_many(broker, request)
     results: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
-        if times[topic.name] > 1:
-            results[topic.name] = _error(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            continue
         try:
+            if times[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if too_many:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
             results[topic.name] = await _create(broker, topic, request.validate_only)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
+def _too_many(broker: "Broker", request: CreateTopicsRequest) -> str:
+    """Why the request as a whole is refused, as Kafka does; empty where it is not."""
+    default = broker.config.num_partitions
+    numbers = (default if topic.num_partitions == _DEFAULT else topic.num_partitions for topic in request.topics)
+    wanted = sum(
+        len(topic.assignments) or max(number, 0) for topic, number in zip(request.topics, numbers, strict=True)
+    )
+    if wanted <= MAX_PARTITIONS_PER_TOPIC:
+        return ""
+    return f"{wanted} partitions are asked for in one request: at most {MAX_PARTITIONS_PER_TOPIC} may be."
+
+
 async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
-    partitions = _partitions(broker, topic)
-    if topic.name in INTERNAL_TOPICS and broker.topics.get(topic.name) is None:
+    """Checked in Kafka's order: the name, the configs, the numbers, the brokers."""
+    broker.topics.check_free(topic.name)
+    if topic.name in INTERNAL_TOPICS:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     configs = _configs(topic)
-    broker.topics.check_new(topic.name, partitions)
     broker.topics.check_config(configs)
+    partitions = _partitions(broker, topic)
+    broker.topics.check_new(topic.name, partitions)
     result = CreatableTopicResult(topic.name, error_message=None, num_partitions=partitions, replication_factor=1)
     result.configs = [
         CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
@@ -74,18 +90,16 @@ def _partitions(broker: "Broker", topic: CreatableTopic) -> int:
     """
     if topic.assignments:
         return _assigned_partitions(broker, topic)
-    if topic.replication_factor not in (_DEFAULT, 1):
-        code = ErrorCode.INVALID_REPLICATION_FACTOR
-        if topic.replication_factor < 1:
-            raise KafkaError(code, "Replication factor must be larger than 0, or -1 to use the default value.")
-        why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
-        raise KafkaError(code, why)
-    if topic.num_partitions == _DEFAULT:
-        return broker.config.num_partitions
-    if topic.num_partitions < 1:
-        why = "Number of partitions was set to an invalid non-positive value."
+    if topic.replication_factor < 1 and topic.replication_factor != _DEFAULT:
+        why = f"Replication factor must be larger than 0, or -1 for the default, not {topic.replication_factor}."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    if topic.num_partitions < 1 and topic.num_partitions != _DEFAULT:
+        why = f"Number of partitions must be larger than 0, or -1 for the default, not {topic.num_partitions}."
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
-    return topic.num_partitions
+    if topic.replication_factor > 1:
+        why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    return broker.config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
 
 
 def _assigned_partitions(broker: "Broker", topic: CreatableTopic) -> int:

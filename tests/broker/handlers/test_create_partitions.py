@@ -67,7 +67,7 @@ async def test_they_outlive_a_restart_with_what_is_in_them(config: BrokerConfig)
         (more(1), ErrorCode.INVALID_PARTITIONS),
         (more(0), ErrorCode.INVALID_PARTITIONS),
         (more(-1), ErrorCode.INVALID_PARTITIONS),
-        (more(10_001), ErrorCode.INVALID_PARTITIONS),
+        (more(10_001), ErrorCode.POLICY_VIOLATION),
         (more(3, name="nobody"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (more(3, name=""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (more(4, []), ErrorCode.INVALID_REPLICA_ASSIGNMENT),

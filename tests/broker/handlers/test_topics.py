@@ -10,6 +10,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -63,13 +64,19 @@ async def test_a_name_out_of_rule(raw: Raw, name: str) -> None:
     [
         (CreatableTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
         (CreatableTopic("t", -2, 1), ErrorCode.INVALID_PARTITIONS),
-        (CreatableTopic("t", 1_000_000, 1), ErrorCode.INVALID_PARTITIONS),
+        (CreatableTopic("t", 10_001, 1), ErrorCode.POLICY_VIOLATION),
+        (CreatableTopic("t", 0, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (CreatableTopic("t", 0, 2), ErrorCode.INVALID_PARTITIONS),
         (CreatableTopic("t", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
         (CreatableTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
         (CreatableTopic("t", 1, 1, [CreatableReplicaAssignment(0, [1])]), ErrorCode.INVALID_REQUEST),
         (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(1, [1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [9])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1, 1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1])] * 2), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1])]), 0),
+        (CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(at, [1]) for at in (2, 0, 1)]), 0),
     ],
 )
 async def test_partitions_replicas_and_assignments(raw: Raw, topic: CreatableTopic, code: int) -> None:
@@ -82,6 +89,25 @@ async def test_taken_twice_and_colliding_names(raw: Raw) -> None:
     assert await create(raw, CreatableTopic("a_b", 1, 1)) == [("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION)]
     twice = [CreatableTopic("c", 1, 1), CreatableTopic("d", 1, 1), CreatableTopic("c", 1, 1)]
     assert sorted(await create(raw, *twice)) == [("c", ErrorCode.INVALID_REQUEST), ("d", 0)]
+
+
+async def test_what_is_wrong_is_told_in_kafkas_order(raw: Raw) -> None:
+    await raw.create_topic("there")
+    bad = [CreatableTopicConfig("no.such", "1")]
+    asked = {
+        ErrorCode.INVALID_TOPIC_EXCEPTION: CreatableTopic("bad name", 0, 0, configs=bad),
+        ErrorCode.TOPIC_ALREADY_EXISTS: CreatableTopic("there", 0, 0, configs=bad),
+        ErrorCode.INVALID_CONFIG: CreatableTopic("t", 0, 0, configs=bad),
+    }
+    for code, topic in asked.items():
+        assert await create(raw, topic) == [(topic.name, code)]
+
+
+async def test_a_request_for_more_partitions_than_one_may_ask_for_makes_none(raw: Raw) -> None:
+    code = ErrorCode.POLICY_VIOLATION
+    asked = [CreatableTopic("a", 5_000, 1), CreatableTopic("b", 5_000, 1), CreatableTopic("c", -1, 1)]
+    assert await create(raw, *asked) == [("a", code), ("b", code), ("c", code)]
+    assert [each.error_code for each in await metadata(raw, "a", "c")] == [3, 3]  # type: ignore[attr-defined]
 
 
 async def test_validate_only_makes_nothing(raw: Raw) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 from ..batches import batch
 from ..connection import Wire
-from .fetch import UNKNOWN_ID, place
 from .fetch import ask as ask_fetch
-from .topics import create, topic_id, until_deadline
+from .fetch import place
+from .topics import ZERO, create, topic_id, until_deadline
 
 BY_NAME, BY_ID = 12, 13
 DELETED = "deleted"
+UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 def run(wire: Wire) -> None:
@@ -90,7 +91,7 @@ def produce(wire: Wire, case: str, topic: str, version: int, partition: int = 0,
 
 def delete(wire: Wire, topic: str) -> None:
     """Deletes it, and returns when nobody is told of it any more."""
-    wire.ask("goes", "DeleteTopics", 6, {"Topics": [{"Name": topic, "TopicId": UNKNOWN_ZERO}], "TimeoutMs": 10_000})
+    wire.ask("goes", "DeleteTopics", 6, {"Topics": [{"Name": topic, "TopicId": ZERO}], "TimeoutMs": 10_000})
     quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     for _ in until_deadline():
         body = {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False}
@@ -100,10 +101,6 @@ def delete(wire: Wire, topic: str) -> None:
         if gone and quiet.ask("", "Metadata", 12, body)["Topics"][0]["ErrorCode"] == UNKNOWN_TOPIC_OR_PARTITION:
             break
     quiet.close()
-
-
-UNKNOWN_ZERO = "00000000-0000-0000-0000-000000000000"
-UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 def by_name(wire: Wire, case: str, topic: str) -> None:

@@ -20,6 +20,8 @@ class RefusedError(Exception):
 def run(wire: Wire) -> None:
     create_versions(wire)
     create_refused(wire)
+    create_assigned(wire)
+    create_named(wire)
     delete(wire)
 
 
@@ -135,6 +137,96 @@ def create_refused(wire: Wire) -> None:
     refused("validate only, bad", new(f"{prefix}-r13", NumPartitions=0), validateOnly=True)
     refused("good and bad", new(f"{prefix}-good"), new(f"{prefix}-bad", NumPartitions=0))
     refused("an internal topic", new("__consumer_offsets", NumPartitions=50))
+
+
+def create_assigned(wire: Wire) -> None:
+    """Where the replicas are named: gaps, repetitions, brokers that do not exist, counts beside them."""
+
+    def ask(
+        case: str, replicas: list[tuple[int, list[int]]], *, version: int = 7, only: bool = True, **fields: Any
+    ) -> None:
+        name = f"{wire.prefix}-manual-{len(wire.exchanges)}"
+        assigned = [{"PartitionIndex": index, "BrokerIds": ids} for index, ids in replicas]
+        counts = {"NumPartitions": -1, "ReplicationFactor": -1, **fields}
+        ask_create(wire, f"assigned: {case}", version, new(name, **counts, Assignments=assigned), validateOnly=only)
+
+    for version in (2, 4, 5, 7):
+        ask("two partitions", [(0, [1]), (1, [1])], version=version)
+    ask("in another order", [(2, [1]), (0, [1]), (1, [1])], only=False)
+    ask("a partition twice", [(0, [1]), (0, [1])])
+    ask("a partition twice, a gap", [(0, [1]), (2, [1]), (2, [1])])
+    ask("a gap", [(0, [1]), (2, [1])])
+    ask("not from 0", [(1, [1]), (2, [1])])
+    ask("a negative partition", [(-1, [1]), (0, [1])])
+    ask("a broker that does not exist", [(0, [1]), (1, [99])])
+    ask("a negative broker", [(0, [-1])])
+    ask("a broker twice", [(0, [1, 1])])
+    ask("one broker too many", [(0, [1, 2])])
+    ask("nobody", [(0, [])])
+    ask("one with nobody", [(0, [1]), (1, [])])
+    ask("different numbers of replicas", [(0, [1]), (1, [1, 2])])
+    ask("none", [])
+    for count in (0, 1, 2, -2):
+        ask(f"and {count} partitions", [(0, [1])], NumPartitions=count)
+        ask(f"and replication factor {count}", [(0, [1])], ReplicationFactor=count)
+    ask("and both counts", [(0, [1])], NumPartitions=1, ReplicationFactor=1)
+    for partitions in (-1, 0, -2, 1, -(2**31)):
+        for replicas in (-1, 0, -2, 2, -(2**15)):
+            ask(
+                f"not, {partitions} partitions, {replicas} replicas",
+                [],
+                NumPartitions=partitions,
+                ReplicationFactor=replicas,
+            )
+
+
+def create_named(wire: Wire) -> None:
+    """Names that are taken, collide, or are as long as can be; several topics in one request."""
+    prefix = wire.prefix
+
+    def ask(case: str, *topics: dict[str, Any], **fields: Any) -> None:
+        ask_create(wire, f"named: {case}", 7, *topics, **fields)
+
+    ask("as long as can be", new(f"{prefix}-{'x' * (248 - len(prefix))}"))
+    ask("one longer", new(f"{prefix}-{'x' * (249 - len(prefix))}"))
+    create(wire, "under_score")
+    create(wire, "both.and_more")
+    ask("a dot for an underscore", new(f"{prefix}-under.score"))
+    ask("a dot for an underscore, validated", new(f"{prefix}-under.score"), validateOnly=True)
+    ask("both exchanged", new(f"{prefix}-both_and.more"))
+    ask("collide with each other", new(f"{prefix}-new.one"), new(f"{prefix}-new_one"))
+    ask("collide with each other, validated", new(f"{prefix}-newer.one"), new(f"{prefix}-newer_one"), validateOnly=True)
+    ask("exists, validated", new(f"{prefix}-under_score"), validateOnly=True)
+    ask("exists, and no partitions", new(f"{prefix}-under_score", NumPartitions=0))
+    ask("exists, and a bad config", new(f"{prefix}-under_score", Configs=[{"Name": "no.such", "Value": "1"}]))
+    ask("bad name, and no partitions", new("bad name!", NumPartitions=0))
+    ask(
+        "no partitions, no replicas, a bad config",
+        new(f"{prefix}-bad", NumPartitions=0, ReplicationFactor=0, Configs=[{"Name": "no.such", "Value": "1"}]),
+    )
+    ask(
+        "no replicas, a bad config",
+        new(f"{prefix}-bad", ReplicationFactor=0, Configs=[{"Name": "no.such", "Value": "1"}]),
+    )
+    ask("three times the same", *[new(f"{prefix}-thrice")] * 3)
+    ask("twice the same, both bad", new("bad name!"), new("bad name!", NumPartitions=0))
+    ask("twice the same that exists", *[new(f"{prefix}-under_score")] * 2)
+    ask("case matters", new(f"{prefix}-UNDER_SCORE"))
+    ask("empty among others", new(""), new(f"{prefix}-beside"))
+    ask("no time", new(f"{prefix}-hurried"), timeoutMs=0)
+    ask(
+        "configs in Kafka's order",
+        new(
+            f"{prefix}-listed",
+            Configs=[
+                {"Name": "cleanup.policy", "Value": " compact , delete "},
+                {"Name": "retention.ms", "Value": " 5000 "},
+            ],
+        ),
+    )
+    ask("an empty value", new(f"{prefix}-blank", Configs=[{"Name": "cleanup.policy", "Value": ""}]))
+    ask("an empty number", new(f"{prefix}-blank2", Configs=[{"Name": "retention.ms", "Value": ""}]))
+    ask("an empty name of a config", new(f"{prefix}-blank3", Configs=[{"Name": "", "Value": "1"}]))
 
 
 def delete(wire: Wire) -> None:
