@@ -150,6 +150,14 @@ class BrokerConfig:
         dynamic=True,
     )
     log_roll_hours: int = setting(Kind.INT, 168, "A segment is closed when its first record is this old.", low=1)
+    log_roll_jitter_ms: int | None = setting(
+        Kind.LONG,
+        None,
+        "Each segment is closed by up to so much earlier. Stronger than log.roll.jitter.hours.",
+        low=0,
+        dynamic=True,
+    )
+    log_roll_jitter_hours: int = setting(Kind.INT, 0, "Each segment is closed by up to so much earlier.", low=0)
     log_index_interval_bytes: int = setting(
         Kind.INT, 4096, "An index entry is written about every so many bytes of records.", low=0, dynamic=True
     )

@@ -38,6 +38,13 @@ class TopicConfig:
         low=1,
         broker_synonyms=(("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
     )
+    segment_jitter_ms: int = setting(
+        Kind.LONG,
+        0,
+        "Each segment is closed by up to so much earlier than segment.ms says, so that not all are at once.",
+        low=0,
+        broker_synonyms=(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    )
     index_interval_bytes: int = setting(
         Kind.INT,
         4096,
@@ -331,7 +338,6 @@ NOT_YET: Mapping[str, Setting] = {
             "Remote segments go when remote storage is switched off.",
         ),
         _not_yet("remote.storage.enable", Kind.BOOLEAN, False, "Older segments are stored remotely."),
-        _not_yet("segment.jitter.ms", Kind.LONG, 0, "Spreads the closing of segments by time.", low=0),
         _not_yet(
             "unclean.leader.election.enable",
             Kind.BOOLEAN,
@@ -356,7 +362,6 @@ WHY_NOT: Mapping[str, str] = {
     "remote.log.delete.on.disable": _NO_REMOTE,
     "remote.storage.enable": _NO_REMOTE,
     "preallocate": "segment files grow as they are written",
-    "segment.jitter.ms": "segments are closed at the moment that segment.ms says",
 }
 
 EVERY_TOPIC_SETTING: Mapping[str, Setting] = {**TOPIC_SETTINGS, **NOT_YET}

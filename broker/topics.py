@@ -454,6 +454,7 @@ def _log_config(config: TopicConfig, producer_id_expiration_ms: int) -> LogConfi
     return LogConfig(
         segment_bytes=config.segment_size_bytes,
         segment_ms=config.segment_age_ms,
+        segment_jitter_ms=config.segment_jitter_ms,
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
 
 NEVER = 2**63 - 1
 
@@ -13,6 +15,8 @@ class LogConfig:
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000
+    # How much earlier a segment may be closed, so that those of many partitions are not all closed at once.
+    segment_jitter_ms: int = 0
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10 * 1024 * 1024
     # When needs_flush() says so; by default the operating system decides (and every roll asks for one).
@@ -25,3 +29,13 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     # A broker's config in Kafka; it bounds the idempotence state of each log.
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+
+    def closing_age_ms(self, directory: Path, base_offset: int) -> int:
+        """Return the age past which the segment at `base_offset` of the log in `directory` is closed.
+
+        As chance would have it, and yet the same after each restart: what a segment is called decides.
+        """
+        spread_ms = min(self.segment_jitter_ms, self.segment_ms)
+        if not spread_ms:
+            return self.segment_ms
+        return self.segment_ms - crc32(b"%s %d" % (directory.name.encode(), base_offset)) % spread_ms

@@ -125,7 +125,8 @@ class Log:
             raise OffsetsNotMonotonic(header.base_offset, self.log_end_offset)
         active, config = self._active, self.config
         if not active.has_room(header, config.segment_bytes, config.segment_index_bytes) or (
-            active.size and active.age_ms(header.max_timestamp, now_ms) > config.segment_ms
+            active.size
+            and active.age_ms(header.max_timestamp, now_ms) > config.closing_age_ms(self.directory, active.base_offset)
         ):
             if len(batch) > config.segment_bytes:
                 raise BatchTooLarge(len(batch), config.segment_bytes)

@@ -37,6 +37,7 @@ OTHER_RANGES = {
     ("broker", "log.cleaner.threads"): "one process cleans",
     ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for as much for each thread when it starts",
     ("broker", "log.roll.ms"): "0 would close a segment with every record",
+    ("broker", "log.roll.jitter.ms"): "less than none means nothing",
     ("broker", "offsets.topic.segment.bytes"): "a topic's segment.bytes is not smaller: Kafka fails to make it",
     ("broker", "transaction.state.log.segment.bytes"): "the same",
     ("broker", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",

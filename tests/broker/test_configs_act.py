@@ -200,6 +200,31 @@ async def _(world: World) -> None:
         assert world.segments() == segments
 
 
+@shows("log.roll.jitter.ms", log_roll_ms=HOUR_MS, log_roll_jitter_ms=HOUR_MS // 2)
+async def _(world: World) -> None:
+    await closed_early(world, HOUR_MS, HOUR_MS // 2)
+
+
+@shows("log.roll.jitter.hours", log_roll_hours=4, log_roll_jitter_hours=2)
+async def _(world: World) -> None:
+    await closed_early(world, 4 * HOUR_MS, 2 * HOUR_MS)
+
+
+async def closed_early(world: World, segment_ms: int, jitter_ms: int) -> None:
+    """Each partition's first segment is closed at a time of its own, all of them within the jitter."""
+    await world.raw.create_topic("t", 8)
+    open_ms = dict.fromkeys(range(8), 0)
+    start_ms = world.clock.now_ms()
+    for passed_ms in range(0, segment_ms + 2, segment_ms // 32):
+        world.clock.advance(segment_ms // 32)
+        for partition in open_ms:
+            await world.raw.produce("t", batch_of(b"x", timestamp_ms=start_ms + passed_ms), partition)
+            if len(list((world.directory / f"t-{partition}").glob("*.log"))) == 1:
+                open_ms[partition] = passed_ms
+    assert all(segment_ms - jitter_ms - segment_ms // 32 < each <= segment_ms for each in open_ms.values())
+    assert len(set(open_ms.values())) > 2
+
+
 @shows("log.index.interval.bytes", log_index_interval_bytes=200)
 async def _(world: World) -> None:
     await world.create()
