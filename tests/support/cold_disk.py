@@ -1,0 +1,75 @@
+"""A disk with an empty page cache that answers when the test lets it: what would wait for it is seen to wait.
+
+`chill` empties the cache and shuts the disk. From then on what was not read since is not cached, a read in a thread
+waits until `open_up`, and one on the thread that chilled it, the event loop's, is an error: it would hold everybody up.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from odradek.storage.files import Disk, File
+
+WAIT_S = 20
+PAGE_BYTES = 4096
+
+
+class HeldUp(BaseException):
+    """Somebody reads from the disk on the event loop's thread. No code of ours may catch it."""
+
+
+class ColdDisk(Disk):
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        self.waiting = 0  # reads that wait for `open_up` now
+        self._loop_thread: int | None = None
+        self._warm: set[tuple[int, int]] = set()
+        self._is_open = threading.Event()
+
+    def chill(self) -> None:
+        """Nothing is cached any more, and the disk is as slow as can be."""
+        self._loop_thread = threading.get_ident()
+        self._is_open.clear()
+        self._warm.clear()
+
+    def open_up(self) -> None:
+        """Reads in threads get their bytes from now on."""
+        self._is_open.set()
+
+    def thaw(self) -> None:
+        """As a disk that is quick again, for all."""
+        self._loop_thread = None
+        self._is_open.set()
+
+    def read(self, file: File, size: int, position: int) -> bytes:
+        self._arrive(file, size, position)
+        return super().read(file, size, position)
+
+    def read_into(self, file: File, target: memoryview, position: int) -> int:
+        self._arrive(file, len(target), position)
+        return super().read_into(file, target, position)
+
+    def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
+        if self._loop_thread is not None and not self._pages(file, size, position) <= self._warm:
+            return None
+        return super().read_nowait(file, size, position)
+
+    def _arrive(self, file: File, size: int, position: int) -> None:
+        pages = self._pages(file, size, position)
+        if self._loop_thread is None or pages <= self._warm:
+            return
+        if threading.get_ident() == self._loop_thread:
+            raise HeldUp(f"{file.path} at {position}")
+        self.waiting += 1
+        assert self._is_open.wait(WAIT_S)
+        self.waiting -= 1
+        self._warm |= pages
+
+    @staticmethod
+    def _pages(file: File, size: int, position: int) -> set[tuple[int, int]]:
+        inode = os.fstat(file.fd).st_ino
+        return {
+            (inode, page) for page in range(position // PAGE_BYTES, (position + max(size, 1) - 1) // PAGE_BYTES + 1)
+        }
