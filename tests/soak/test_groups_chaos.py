@@ -1,41 +1,20 @@
-"""A minute of chaos in a group of a hundred: members of five clients are stopped, woken, killed and started at random.
+"""A minute of chaos in a group of a hundred members of five clients (tests/support/chaos.py).
 
-Afterwards every record was processed at least once, no partition had two members in one generation, everybody leaves in
-order, and what is committed is the end of every partition. With an odd seed the broker is killed too, in the middle.
-ODRADEK_SOAK_SEEDS="1 2 3" chooses the seeds, ODRADEK_SOAK_S how long. A seed fixes what is done to whom and when; what
-comes of it differs from run to run.
+ODRADEK_SOAK_SEEDS="1 2 3" chooses the seeds, ODRADEK_SOAK_S how long.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import json
 import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import confluent_kafka
 import pytest
-from confluent_kafka import ConsumerGroupState
-from confluent_kafka.admin import AdminClient
 
-from tests.soak import crowd
-from tests.support.clients import create_topic, jars
-from tests.support.process import BrokerProcess, broker_process, java
+from tests.support import chaos
+from tests.support.clients import jars
 
 SEEDS = [int(seed) for seed in os.environ.get("ODRADEK_SOAK_SEEDS", "1 2").split()]
-SOAK_S = float(os.environ.get("ODRADEK_SOAK_S", "60"))
-PARTITIONS = 120
-GROUP, TOPIC = "crowd", "chaos"
-# A process each, with so many members. Small ones die often at little cost; large ones take many with them.
 CROWDS = (
     *(("confluent-kafka", count) for count in (1, 1, 14, 14)),
     *(("kafka-python", count) for count in (1, 7)),
@@ -43,213 +22,16 @@ CROWDS = (
     *(("odradek", count) for count in (1, 15, 10)),
     *(("java", count) for count in (5,)),
 )
-RECORDS_A_TICK, TICK_S = 20, 0.1
-# Shorter and longer than a session and a rebalance time-out (6 s each).
-PAUSES_S = (0.2, 9.0)
-BETWEEN_S = (0.5, 3.0)
-SETTLED_WITHIN_S = 120.0
-LEFT_WITHIN_S = 60.0
-
-Place = tuple[int, int]
-
-
-class Crowd:
-    """A process of members that may die and come again, and all that its lives have said."""
-
-    def __init__(self, client: str, count: int, address: str, folder: Path) -> None:
-        self.client = client
-        self._said = folder / f"{client}-{count}-{len(list(folder.iterdir()))}.jsonl"
-        self._said.touch()
-        where = [str(count), address, GROUP, TOPIC]
-        if client == "java":
-            self._command = [*java(), str(Path(crowd.__file__).with_name("GroupMember.java")), *where]
-        else:
-            self._command = [sys.executable, crowd.__file__, client, *where]
-        self.process: subprocess.Popen[bytes] | None = None
-        self.is_paused = False
-
-    def start(self) -> None:
-        if self.process is None:
-            with self._said.open("ab") as said, self._said.with_suffix(".log").open("ab") as errors:
-                self.process = subprocess.Popen(self._command, stdout=said, stderr=errors)
-
-    def pause(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGSTOP)
-            self.is_paused = True
-
-    def wake(self) -> None:
-        if self.process is not None and self.is_paused:
-            self.process.send_signal(signal.SIGCONT)
-        self.is_paused = False
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-        self.process, self.is_paused = None, False
-
-    def ask_to_leave(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-
-    def wait_until_left(self) -> None:
-        if self.process is not None:
-            status = self.process.wait(LEFT_WITHIN_S)
-            # A JVM that a signal ends says so.
-            assert status == 0 or (self.client == "java" and status == 143), f"{self._said.name} ended with {status}"
-        self.process = None
-
-    def heard(self) -> Iterator[dict[str, object]]:
-        """Its lines so far; the last may be under way, and Java's log is among them."""
-        for line in self._said.read_bytes().split(b"\n")[:-1]:
-            if line.startswith(b"{"):
-                yield json.loads(line)
-
-
-class Feed:
-    """Records over all partitions, and where each ends."""
-
-    def __init__(self, address: str) -> None:
-        self.ends: dict[int, int] = defaultdict(int)
-        self._numbers = itertools.count()
-        settings = {"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
-        self._producer = confluent_kafka.Producer(settings)
-
-    def feed(self) -> None:
-        for number in itertools.islice(self._numbers, RECORDS_A_TICK):
-            self._producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._delivered)
-        self._producer.poll(0)
-
-    def finish(self) -> set[Place]:
-        """Every place that has a record."""
-        assert self._producer.flush(SETTLED_WITHIN_S) == 0
-        return {(partition, offset) for partition, end in self.ends.items() for offset in range(end)}
-
-    def _delivered(self, error: object, message: confluent_kafka.Message) -> None:
-        assert error is None, error
-        partition, offset = message.partition(), message.offset()
-        assert partition is not None and offset is not None
-        self.ends[partition] = max(self.ends[partition], offset + 1)
-
-
-class Chaos:
-    """What is done to whom and when, by a seed."""
-
-    def __init__(self, seed: int, crowds: list[Crowd], broker: BrokerProcess) -> None:
-        self._chance = random.Random(seed)
-        self._crowds = crowds
-        self._order = itertools.count()
-        self._due: list[tuple[float, int, Callable[[], object]]] = []
-        at_s = 0.0
-        while (at_s := at_s + self._chance.uniform(*BETWEEN_S)) < SOAK_S:
-            self._at(at_s, self._something(at_s))
-        if seed % 2:
-            self._at(SOAK_S / 2, lambda: (broker.kill(), broker.start()))
-
-    def run(self, meanwhile: Callable[[], None]) -> None:
-        began = time.monotonic()
-        while (now_s := time.monotonic() - began) < SOAK_S:
-            while self._due and self._due[0][0] <= now_s:
-                heapq.heappop(self._due)[2]()
-            meanwhile()
-            time.sleep(TICK_S)
-        for each in self._crowds:
-            each.wake()
-            each.start()
-
-    def _at(self, at_s: float, action: Callable[[], object]) -> None:
-        heapq.heappush(self._due, (at_s, next(self._order), action))
-
-    def _something(self, at_s: float) -> Callable[[], object]:
-        one = self._chance.choice(self._crowds)
-        until_s = at_s + self._chance.uniform(*PAUSES_S)
-        if self._chance.random() < 0.5:
-            self._at(until_s, one.wake)
-            return one.pause
-        self._at(until_s, one.start)
-        return one.kill
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    (tmp_path / "broker").mkdir()
-    process = broker_process(tmp_path / "broker", group_initial_rebalance_delay_ms=0).start()
-    yield process
-    process.close()
-
-
-@pytest.fixture
-def crowds(broker: BrokerProcess, tmp_path: Path) -> Iterator[list[Crowd]]:
-    """A hundred members, not started; whatever still runs behind the test is killed."""
-    folder = tmp_path / "said"
-    folder.mkdir()
-    there = {"java"} if shutil.which("javac") and jars() else set()
-    all_of_them = [
-        Crowd(client, count, broker.address, folder) for client, count in CROWDS if client != "java" or client in there
-    ]
-    yield all_of_them
-    for each in all_of_them:
-        each.kill()
+PLAN = chaos.Plan(
+    crowds=tuple(each for each in CROWDS if each[0] != "java" or (shutil.which("javac") and jars())),
+    partitions=120,
+    lasts_s=float(os.environ.get("ODRADEK_SOAK_S", "60")),
+    session_timeout_ms=6_000,
+    pauses_s=(0.2, 9.0),
+    between_s=(0.5, 3.0),
+)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_hundred_members_in_chaos_lose_nothing_and_share_nothing(
-    broker: BrokerProcess, crowds: list[Crowd], seed: int
-) -> None:
-    create_topic(broker.address, TOPIC, PARTITIONS)
-    feed = Feed(broker.address)
-    for each in crowds:
-        each.start()
-    Chaos(seed, crowds, broker).run(feed.feed)
-    wait_until_processed(crowds, feed.finish())
-    for each in crowds:
-        each.ask_to_leave()
-    for each in crowds:
-        each.wait_until_left()
-    assert [line for each in crowds for line in each.heard() if "failed" in line] == []
-    assert shared(crowds) == []
-    assert committed(broker.address) == feed.ends
-    assert state(broker.address) is ConsumerGroupState.EMPTY
-
-
-def wait_until_processed(crowds: list[Crowd], wanted: set[Place]) -> None:
-    deadline = time.monotonic() + SETTLED_WITHIN_S
-    while missing := wanted - consumed(crowds):
-        text = f"{len(missing)} of {len(wanted)} records were not processed, of them {sorted(missing)[:5]}"
-        assert time.monotonic() < deadline, text
-        time.sleep(1)
-
-
-def consumed(crowds: list[Crowd]) -> set[Place]:
-    lines = (line["consumed"] for each in crowds for line in each.heard() if "consumed" in line)
-    return {(partition, offset) for places in lines for partition, offset in places}  # type: ignore[attr-defined]
-
-
-def shared(crowds: list[Crowd]) -> list[str]:
-    """Partitions that two members had in one generation. There must have been generations to look at."""
-    owners: dict[tuple[int, int], set[str]] = defaultdict(set)
-    for each in crowds:
-        for line in each.heard():
-            # A member that lost its place before it could say what it had is of no generation.
-            if "assigned" in line and line["member"] and line["generation"] > 0:  # type: ignore[operator]
-                for partition in line["assigned"]:  # type: ignore[attr-defined]
-                    owners[line["generation"], partition].add(line["member"])  # type: ignore[index, arg-type]
-    generations = {generation for generation, _ in owners}
-    print(f"{len(generations)} generations, up to {max(generations)}")
-    assert len(generations) > 2
-    return [f"generation {g}, partition {p}: {who}" for (g, p), who in sorted(owners.items()) if len(who) > 1]
-
-
-def committed(address: str) -> dict[int, int]:
-    settings = {"bootstrap.servers": address, "group.id": GROUP, "log_level": 0}
-    consumer = confluent_kafka.Consumer(settings)
-    asked = [confluent_kafka.TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
-    found = {each.partition: each.offset for each in consumer.committed(asked, 20)}
-    consumer.close()
-    return found
-
-
-def state(address: str) -> ConsumerGroupState:
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    return admin.describe_consumer_groups([GROUP])[GROUP].result(20).state
+def test_a_hundred_members_in_chaos_lose_nothing_and_share_nothing(tmp_path: Path, seed: int) -> None:
+    chaos.run(tmp_path, seed, PLAN)

@@ -1,4 +1,4 @@
-"""Members of one group in one process: python crowd.py CLIENT COUNT HOST:PORT GROUP TOPIC
+"""Members of one group in one process: python crowd.py CLIENT COUNT HOST:PORT GROUP TOPIC SESSION_TIMEOUT_MS
 
 Prints JSON lines, each in one write, so that a kill leaves whole lines:
     {"member": id, "generation": number, "assigned": [partitions]}   at the end of a rebalance
@@ -22,13 +22,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-SESSION_TIMEOUT_MS = 6_000
-HEARTBEAT_MS = 1_000
-# A paused process keeps the others waiting for so long.
-REBALANCE_TIMEOUT_MS = 6_000
+# In a session.
+HEARTBEATS = 6
 # It forgets a join that takes longer than the poll that began it.
 POLL_OF_KAFKA_PYTHON_MS = 2_000
 METADATA_OF_CONFLUENT = b"CGMDv2:"
+
+# Address, group, topic and session.timeout.ms, which is the time for a rebalance too: a paused process keeps the others
+# waiting for so long.
+Where = tuple[str, str, str, int]
+Member = Callable[[str, str, str, int], Any]
 
 _stopped = threading.Event()
 
@@ -41,7 +44,7 @@ def assigned(member: str, generation: int, partitions: list[int]) -> None:
     say(member=member, generation=generation, assigned=sorted(partitions))
 
 
-def with_confluent(address: str, group: str, topic: str) -> None:
+def with_confluent(address: str, group: str, topic: str, session_timeout_ms: int) -> None:
     import confluent_kafka
 
     def on_assign(consumer: confluent_kafka.Consumer, given: list[confluent_kafka.TopicPartition]) -> None:
@@ -59,9 +62,9 @@ def with_confluent(address: str, group: str, topic: str) -> None:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "session.timeout.ms": session_timeout_ms,
+            "max.poll.interval.ms": session_timeout_ms,
+            "heartbeat.interval.ms": session_timeout_ms // HEARTBEATS,
             "partition.assignment.strategy": "range",
             "log_level": 0,
         }
@@ -78,7 +81,7 @@ def with_confluent(address: str, group: str, topic: str) -> None:
     consumer.close()
 
 
-def with_kafka_python(address: str, group: str, topic: str) -> None:
+def with_kafka_python(address: str, group: str, topic: str, session_timeout_ms: int) -> None:
     import kafka
     import kafka.errors
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -95,9 +98,9 @@ def with_kafka_python(address: str, group: str, topic: str) -> None:
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        max_poll_interval_ms=REBALANCE_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
+        session_timeout_ms=session_timeout_ms,
+        max_poll_interval_ms=session_timeout_ms,
+        heartbeat_interval_ms=session_timeout_ms // HEARTBEATS,
         partition_assignment_strategy=[RangePartitionAssignor],
     )
     consumer.subscribe([topic], listener=Listener())
@@ -116,7 +119,7 @@ def with_kafka_python(address: str, group: str, topic: str) -> None:
     consumer.close(autocommit=False)
 
 
-async def with_aiokafka(address: str, group: str, topic: str) -> None:
+async def with_aiokafka(address: str, group: str, topic: str, session_timeout_ms: int) -> None:
     import aiokafka
     import aiokafka.errors
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -133,9 +136,9 @@ async def with_aiokafka(address: str, group: str, topic: str) -> None:
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        max_poll_interval_ms=REBALANCE_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
+        session_timeout_ms=session_timeout_ms,
+        max_poll_interval_ms=session_timeout_ms,
+        heartbeat_interval_ms=session_timeout_ms // HEARTBEATS,
         partition_assignment_strategy=[RangePartitionAssignor],
     )
     consumer.subscribe([topic], listener=Listener())
@@ -151,7 +154,7 @@ async def with_aiokafka(address: str, group: str, topic: str) -> None:
     await consumer.stop()
 
 
-async def with_odradek(address: str, group: str, topic: str) -> None:
+async def with_odradek(address: str, group: str, topic: str, session_timeout_ms: int) -> None:
     from odradek.client import Consumer, TopicPartition
 
     class Listener:
@@ -170,9 +173,9 @@ async def with_odradek(address: str, group: str, topic: str) -> None:
         group_id=group,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=500,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        max_poll_interval_ms=REBALANCE_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
+        session_timeout_ms=session_timeout_ms,
+        max_poll_interval_ms=session_timeout_ms,
+        heartbeat_interval_ms=session_timeout_ms // HEARTBEATS,
     )
     consumer.subscribe(topic, listener=Listener())
     async with consumer:
@@ -182,14 +185,14 @@ async def with_odradek(address: str, group: str, topic: str) -> None:
                 say(consumed=[[record.partition, record.offset] for record in found])
 
 
-THREADED: dict[str, Callable[[str, str, str], None]] = {
+THREADED: dict[str, Member] = {
     "confluent-kafka": with_confluent,
     "kafka-python": with_kafka_python,
 }
-TASKS: dict[str, Callable[[str, str, str], Any]] = {"aiokafka": with_aiokafka, "odradek": with_odradek}
+TASKS: dict[str, Member] = {"aiokafka": with_aiokafka, "odradek": with_odradek}
 
 
-def run_threads(member: Callable[[str, str, str], None], count: int, where: tuple[str, str, str]) -> None:
+def run_threads(member: Member, count: int, where: Where) -> None:
     def run() -> None:
         try:
             member(*where)
@@ -203,7 +206,7 @@ def run_threads(member: Callable[[str, str, str], None], count: int, where: tupl
         thread.join()
 
 
-async def run_tasks(member: Callable[[str, str, str], Any], count: int, where: tuple[str, str, str]) -> None:
+async def run_tasks(member: Member, count: int, where: Where) -> None:
     results = await asyncio.gather(*(member(*where) for _ in range(count)), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -215,7 +218,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     client, count = sys.argv[1], int(sys.argv[2])
-    where = (sys.argv[3], sys.argv[4], sys.argv[5])
+    where = (sys.argv[3], sys.argv[4], sys.argv[5], int(sys.argv[6]))
     if client in THREADED:
         run_threads(THREADED[client], count, where)
     else:

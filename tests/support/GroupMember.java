@@ -1,5 +1,5 @@
-// Members of one group in one Java process, as crowd.py's: java -cp JARS GroupMember.java COUNT HOST:PORT GROUP TOPIC
-// Says the same lines as crowd.py. SIGTERM lets all members leave in order.
+// Members of one group in one Java process, as crowd.py's: java -cp JARS GroupMember.java COUNT HOST:PORT GROUP TOPIC SESSION
+// SESSION is session.timeout.ms. Says the same lines as crowd.py. SIGTERM lets all members leave in order.
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -29,12 +29,12 @@ public class GroupMember {
         return "[" + String.join(", ", each) + "]";
     }
 
-    static void run(String address, String group, String topic) {
+    static void run(String address, String group, String topic, int session) {
         Properties settings = new Properties();
         settings.putAll(Map.of(
             "bootstrap.servers", address, "group.id", group, "auto.offset.reset", "earliest",
-            "enable.auto.commit", "false", "session.timeout.ms", "6000", "heartbeat.interval.ms", "1000",
-            "max.poll.interval.ms", "6000", "partition.assignment.strategy", RangeAssignor.class.getName()));
+            "enable.auto.commit", "false", "session.timeout.ms", "" + session,
+            "heartbeat.interval.ms", "" + session / 6, "max.poll.interval.ms", "" + session, "partition.assignment.strategy", RangeAssignor.class.getName()));
         KafkaConsumer<byte[], byte[]> consumer =
             new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
@@ -66,7 +66,7 @@ public class GroupMember {
         for (int at = 0; at < Integer.parseInt(arguments[0]); at++) {
             members.add(new Thread(() -> {
                 try {
-                    run(arguments[1], arguments[2], arguments[3]);
+                    run(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]));
                 } catch (Throwable error) {
                     say("{\"failed\": \"" + error.toString().replaceAll("[^A-Za-z0-9 .:_-]", " ") + "\"}");
                 }
