@@ -108,8 +108,10 @@ def _assigned_partitions(broker: "Broker", topic: CreatableTopic) -> int:
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     indexes = sorted(each.partition_index for each in topic.assignments)
-    if indexes != list(range(len(indexes))):
-        raise KafkaError(code, "partitions should be a consecutive 0-based integer sequence")
+    wrong = next((index for at, index in enumerate(indexes) if index != at), None)
+    if wrong is not None:
+        how = "is assigned twice" if indexes.count(wrong) > 1 else "comes where another should"
+        raise KafkaError(code, f"partition {wrong} {how}: partitions are numbered from 0, without gaps")
     for each in topic.assignments:
         if each.broker_ids != [broker.node_id]:
             why = (

@@ -84,7 +84,8 @@ def _answer(
         try:
             topic = _create(broker, asked.name, create)
         except KafkaError as error:
-            return _error(error.code, asked.name, ZERO_UUID)
+            # As Kafka: it is the name that something is allowed on, whether or not there is such a topic.
+            return _error(error.code, asked.name, ZERO_UUID, wants_operations)
     return _describe(broker, topic, wants_operations)
 
 
@@ -116,5 +117,8 @@ def _describe(broker: "Broker", topic: Topic, wants_operations: bool) -> Metadat
     )
 
 
-def _error(code: ErrorCode, name: str | None, topic_id: bytes) -> MetadataResponseTopic:
-    return MetadataResponseTopic(int(code), name, topic_id, name in INTERNAL_TOPICS)
+def _error(code: ErrorCode, name: str | None, topic_id: bytes, wants_operations: bool = False) -> MetadataResponseTopic:
+    topic = MetadataResponseTopic(int(code), name, topic_id, name in INTERNAL_TOPICS)
+    if wants_operations:
+        topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return topic

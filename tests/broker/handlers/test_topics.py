@@ -302,6 +302,13 @@ async def test_authorized_operations_only_where_asked(raw: Raw) -> None:
     assert (await raw.ask(ApiKey.METADATA, 12, request)).topics[0].topic_authorized_operations > 0
     response = await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None))
     assert response.topics[0].topic_authorized_operations == -(2**31)
+    absent = [MetadataRequestTopic(name="absent"), MetadataRequestTopic(name="bad name")]
+    request = MetadataRequest(absent, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+    assert [each.topic_authorized_operations for each in (await raw.ask(ApiKey.METADATA, 12, request)).topics] == [
+        3576
+    ] * 2
+    request = MetadataRequest([MetadataRequestTopic(b"\x01" * 16, None)], include_topic_authorized_operations=True)
+    assert (await raw.ask(ApiKey.METADATA, 12, request)).topics[0].topic_authorized_operations == -(2**31)
 
 
 # Configs, cluster, producer ids.

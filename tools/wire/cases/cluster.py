@@ -64,13 +64,15 @@ def metadata(wire: Wire) -> None:
         {"Topics": [{"Name": "wire-absent"}, *named], "AllowAutoTopicCreation": False},
     )
     authorized = {"IncludeTopicAuthorizedOperations": True}
-    wire.ask(
-        "authorized operations",
-        "Metadata",
-        8,
-        {"Topics": named, **authorized, "IncludeClusterAuthorizedOperations": True},
-    )
-    wire.ask("authorized operations", "Metadata", 13, {"Topics": named, **authorized})
+    for version in range(8, 14):
+        cluster = {"IncludeClusterAuthorizedOperations": True} if version <= 10 else {}
+        for case, fields in (("topic", authorized), ("cluster", cluster), ("both", {**authorized, **cluster})):
+            bad = [{"Name": f"{wire.prefix}-absent"}], [{"Name": "bad name!"}]
+            for topics, of in ((named, "one"), ([], "no"), (bad[0], "unknown"), (bad[1], "badly named")):
+                body = {"Topics": topics, "AllowAutoTopicCreation": False, **fields}
+                wire.ask(f"authorized operations: {case}, {of} topic", "Metadata", version, body)
+    by_unknown_id = [{"TopicId": UNKNOWN_ID, "Name": None}]
+    wire.ask("authorized operations: unknown id", "Metadata", 12, {"Topics": by_unknown_id, **authorized})
     known = topic_id(wire, topic)
     for version in (10, 11, 12, 13):
         wire.ask("by id", "Metadata", version, {"Topics": [{"TopicId": known, "Name": None}]})

@@ -4,6 +4,7 @@ that was found, and what can be asked next to it.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ..connection import Wire
@@ -11,6 +12,8 @@ from .topics import create
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
+# Kafka answers before a change holds.
+UNTIL_IT_HOLDS_S = 0.3
 DESCRIBED = ("segment.bytes", "cleanup.policy", "message.timestamp.type")
 
 
@@ -19,7 +22,12 @@ def run(wire: Wire) -> None:
     topics(wire)
     old_way(wire)
     brokers(wire)
+    broker_lists(wire)
+    brokers_the_old_way(wire)
+    several(wire)
     others(wire)
+    others_the_old_way(wire)
+    described(wire)
     listing(wire)
     pages(wire)
 
@@ -75,6 +83,7 @@ def topics(wire: Wire) -> None:
 
     def ask(case: str, *changes: tuple[Any, ...], name: str = topic, **fields: Any) -> None:
         alter(wire, case, TOPIC, name, *changes, **fields)
+        time.sleep(UNTIL_IT_HOLDS_S if changes else 0)
         describe(wire, f"after {case}", TOPIC, name, DESCRIBED)
 
     ask("set", ("segment.bytes", SET, "2097152"))
@@ -145,6 +154,7 @@ def brokers(wire: Wire) -> None:
 
     def ask(case: str, name: str, *changes: tuple[Any, ...], **fields: Any) -> None:
         alter(wire, case, BROKER, name, *changes, **fields)
+        time.sleep(UNTIL_IT_HOLDS_S)
         describe(wire, f"after {case}: broker", BROKER, "1", shown)
         describe(wire, f"after {case}: default", BROKER, "", shown)
         describe(
@@ -168,6 +178,123 @@ def brokers(wire: Wire) -> None:
     ask("no broker", "me", ("message.max.bytes", SET, "2000000"))
     ask("append to no list", "1", ("message.max.bytes", APPEND, "2000000"))
     ask("one good, one bad", "1", ("message.max.bytes", SET, "2000000"), ("node.id", SET, "2"))
+
+
+def broker_lists(wire: Wire) -> None:
+    """A list of the broker's: set, appended to, shortened, on both layers."""
+    name = "log.cleanup.policy"
+
+    def ask(case: str, node: str, *changes: tuple[Any, ...], **fields: Any) -> None:
+        alter(wire, f"list: {case}", BROKER, node, *changes, **fields)
+        time.sleep(UNTIL_IT_HOLDS_S)
+        for each in ("1", ""):
+            describe(wire, f"list: after {case}: {each or 'default'}", BROKER, each, (name,))
+        describe(wire, f"list: after {case}: topic", TOPIC, f"{wire.prefix}-inherits", ("cleanup.policy",))
+
+    for node in ("", "1"):
+        word = "broker" if node else "default"
+        ask(f"{word}: append to what is not set", node, (name, APPEND, "compact"))
+        ask(f"{word}: append again", node, (name, APPEND, "compact"))
+        ask(f"{word}: subtract", node, (name, SUBTRACT, "delete"))
+        ask(f"{word}: subtract what is not there", node, (name, SUBTRACT, "delete"))
+        ask(f"{word}: append what is none", node, (name, APPEND, "shred"))
+        ask(f"{word}: null", node, (name, APPEND, None))
+        ask(f"{word}: set null", node, (name, SET, None))
+        ask(f"{word}: set nothing", node, (name, SET, ""))
+        ask(f"{word}: delete with a value", node, (name, DELETE, "compact"))
+        ask(f"{word}: delete what is not set", node, (name, DELETE, None))
+        ask(f"{word}: twice", node, (name, SET, "compact"), (name, DELETE, None))
+
+
+def brokers_the_old_way(wire: Wire) -> None:
+    shown = ("message.max.bytes", "log.flush.interval.messages")
+
+    def ask(case: str, node: str, *values: tuple[str, str | None], only: bool = False) -> None:
+        configs = [{"Name": key, "Value": value} for key, value in values]
+        resource = {"ResourceType": BROKER, "ResourceName": node, "Configs": configs}
+        wire.ask(f"old way: {case}", "AlterConfigs", 2, {"Resources": [resource], "ValidateOnly": only})
+        time.sleep(UNTIL_IT_HOLDS_S)
+        for each in ("1", ""):
+            describe(wire, f"old way: after {case}: {each or 'default'}", BROKER, each, shown)
+
+    # Kafka itself has set min.insync.replicas for every broker, and lets nobody take that away.
+    ask("sets", "1", ("message.max.bytes", "2000000"))
+    ask("replaces", "1", ("log.flush.interval.messages", "5000"))
+    ask("validated", "1", ("message.max.bytes", "3000000"), only=True)
+    ask("null", "1", ("message.max.bytes", None))
+    ask("the same twice", "1", ("message.max.bytes", "1"), ("message.max.bytes", "2"))
+    ask("out of range", "1", ("message.max.bytes", "-5"))
+    ask("read only", "1", ("num.partitions", "5"))
+    ask("none", "1")
+    ask("another broker", "99", ("message.max.bytes", "2000000"))
+    ask("no broker", "me", ("message.max.bytes", "2000000"))
+
+
+def several(wire: Wire) -> None:
+    """Resources beside each other: one's error is no other's."""
+    topic = create(wire, "several")
+
+    def resource(kind: int, name: str, key: str, value: str | None) -> dict[str, Any]:
+        configs = [{"Name": key, "ConfigOperation": SET, "Value": value}]
+        return {"ResourceType": kind, "ResourceName": name, "Configs": configs}
+
+    good = resource(TOPIC, topic, "retention.ms", "7000")
+    node = resource(BROKER, "1", "message.max.bytes", "1500000")
+    default = resource(BROKER, "", "message.max.bytes", "1600000")
+    missing = resource(TOPIC, f"{wire.prefix}-nobody", "retention.ms", "7000")
+    for case, resources in (
+        ("topic and broker", [good, node]),
+        ("broker and default", [node, default]),
+        ("good and unknown", [good, missing]),
+        ("unknown and broker", [missing, node]),
+        ("another broker beside", [resource(BROKER, "99", "message.max.bytes", "1"), good]),
+        ("a bad type beside", [resource(99, "x", "y", "1"), good]),
+    ):
+        wire.ask(f"several: {case}", "IncrementalAlterConfigs", 1, {"Resources": resources})
+        time.sleep(UNTIL_IT_HOLDS_S)
+        describe(wire, f"several: after {case}", TOPIC, topic, ("retention.ms",))
+        describe(wire, f"several: after {case}", BROKER, "1", ("message.max.bytes",))
+    for each in ("1", ""):
+        alter(wire, f"several: back {each}", BROKER, each, ("message.max.bytes", DELETE, None))
+    time.sleep(UNTIL_IT_HOLDS_S)
+
+
+def others_the_old_way(wire: Wire) -> None:
+    for kind, name in ((GROUP, "g"), (METRICS, "m"), (LOGGER, "1"), (3, "x"), (0, "x"), (99, "x")):
+        for key in ((), ("no.such.config",)):
+            configs = [{"Name": each, "Value": "1"} for each in key]
+            resource = {"ResourceType": kind, "ResourceName": name, "Configs": configs}
+            body = {"Resources": [resource], "ValidateOnly": True}
+            wire.ask(f"old way: type {kind} with {len(key)}", "AlterConfigs", 2, body)
+            alter(
+                wire, f"type {kind} with {len(key)}", kind, name, *((each, SET, "1") for each in key), ValidateOnly=True
+            )
+
+
+def described(wire: Wire) -> None:
+    """What is asked for, and what comes back of it."""
+    topic = create(wire, "described", configs={"retention.ms": "5000"})
+
+    def ask(case: str, kind: int, name: str, keys: list[str] | None, version: int = 4, **fields: Any) -> None:
+        resource = {"ResourceType": kind, "ResourceName": name, "ConfigurationKeys": keys}
+        wire.ask(f"described: {case}", "DescribeConfigs", version, {"Resources": [resource], **fields})
+
+    for version in range(1, 5):
+        for documented in (False, True) if version >= 3 else (False,):
+            fields = {"IncludeSynonyms": True, **({"IncludeDocumentation": documented} if version >= 3 else {})}
+            case = "with documentation" if documented else "plain"
+            ask(f"topic {case}", TOPIC, topic, ["retention.ms", "cleanup.policy"], version, **fields)
+            ask(f"broker {case}", BROKER, "1", ["message.max.bytes", "log.cleanup.policy"], version, **fields)
+    ask("unknown name", TOPIC, topic, ["no.such.config"])
+    ask("unknown name of a broker", BROKER, "1", ["no.such.config"])
+    ask("unknown name of every broker", BROKER, "", ["no.such.config"])
+    ask("a name twice", TOPIC, topic, ["retention.ms", "retention.ms"])
+    ask("names in another order", TOPIC, topic, ["segment.ms", "retention.ms", "cleanup.policy"])
+    ask("the empty name", TOPIC, topic, [""])
+    ask("broker with a blank", BROKER, " 1", None)
+    ask("broker with a zero", BROKER, "01", ["message.max.bytes"])
+    ask("a read-only one", BROKER, "1", ["num.partitions", "auto.create.topics.enable"], IncludeSynonyms=True)
+    wire.ask("described: nothing", "DescribeConfigs", 4, {"Resources": []})
 
 
 def others(wire: Wire) -> None:
