@@ -258,6 +258,7 @@ class Broker:
         self.housekeeping.remove_leftovers(leftovers)
         _log.info("%s", at_risk(self.config, [each.record.configs for each in self.topics.all()]))
         self._arm_checkpoint()
+        self.flusher.on_progress = self._write_checkpoint
 
     def _open_metadata(self, dirs: LogDirs) -> Metadata:
         data_dir = dirs.metadata
@@ -319,8 +320,11 @@ class Broker:
         self.timers.after(max(interval_ms, MIN_CHECKPOINT_INTERVAL_MS), self._checkpoint)
 
     def _checkpoint(self) -> None:
-        self._in_background(self.topics.checkpoint(), "a checkpoint could not be written")
+        self._write_checkpoint()
         self._arm_checkpoint()
+
+    def _write_checkpoint(self) -> None:
+        self._in_background(self.topics.checkpoint(), "a checkpoint could not be written")
 
     # Stop.
 

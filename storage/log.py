@@ -45,6 +45,8 @@ from .segment import LOG_SUFFIX, MAX_INT32, Segment
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
 # partition.
 OPEN_OLD_SEGMENTS = 8
+# A segment is forced to disk whenever it has grown by this much: what a start must read again after a crash.
+UNFLUSHED_BYTES = 256 * 1024 * 1024
 
 
 class Log:
@@ -71,6 +73,7 @@ class Log:
         self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
         self._aborted = AbortedReads()
+        self.flushed_bytes = 0  # that were forced to disk since it was opened
         self._retired: list[Segment] = []
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
 
@@ -208,13 +211,14 @@ class Log:
         return self.log_end_offset - self.recovery_point
 
     def needs_flush(self, now_ms: int) -> bool:
-        """Whether flush.messages, flush.ms or a finished segment ask for flush()."""
+        """Whether flush.messages, flush.ms, a finished segment or one that has grown ask for flush()."""
         unflushed = self.log_end_offset - self.recovery_point
         if unflushed <= 0 or self._failure is not None or self._closed:
             return False
         return (
             unflushed >= self.config.flush_messages
             or self.recovery_point < self._active.base_offset
+            or self._active.unsynced_bytes >= UNFLUSHED_BYTES
             or now_ms - self._unflushed_since_ms >= self.config.flush_ms
         )
 
@@ -272,8 +276,10 @@ class Log:
             raise
 
     def _sync_segment(self, segment: Segment) -> None:
+        unsynced_bytes = segment.unsynced_bytes
         try:
             segment.sync()
+            self.flushed_bytes += unsynced_bytes
         except DiskError as error:
             # In a thread: meanwhile it may have gone.
             if error.operation == "fsync" or not segment.is_retired:

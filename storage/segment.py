@@ -226,6 +226,11 @@ class Segment:
             self._sealed and (self.offsets.is_dirty or self.times.is_dirty or self.aborted.is_dirty)
         )
 
+    @property
+    def unsynced_bytes(self) -> int:
+        """How much of the log file no fsync has covered."""
+        return self.size - max(self._synced, 0)
+
     def sync(self) -> None:
         """fsync the log and, once sealed, the indexes: those of an active segment are built again after a crash."""
         size = self.size
