@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -167,15 +168,22 @@ def client_compatibility(process: BrokerProcess) -> Iterator[Row]:
 
 def kafka_python_tests(_: BrokerProcess) -> Iterator[Row]:
     """A broker as kafka-python's tests set theirs up."""
+    address = f"127.0.0.1:{free_port()}"
+    settings = SETTINGS | {"node_id": 0, "advertised_listeners": f"PLAINTEXT://{address}"}
+    with broker_with(address, **settings) as process:
+        for name, result in kafka_python.run(process.address).items():
+            yield f"kafka-python: {name}", result
+
+
+@contextmanager
+def broker_with(address: str = "127.0.0.1:0", **settings: object) -> Iterator[BrokerProcess]:
+    """A broker of other settings than the one that the parts share."""
     with tempfile.TemporaryDirectory() as folder:
-        address = f"127.0.0.1:{free_port()}"
-        settings = SETTINGS | {"node_id": 0, "advertised_listeners": f"PLAINTEXT://{address}"}
         process = broker_process(Path(folder), **settings)
         process.address = address
         process.start()
         try:
-            for name, result in kafka_python.run(process.address).items():
-                yield f"kafka-python: {name}", result
+            yield process
         finally:
             process.close()
 
@@ -184,14 +192,11 @@ def librdkafka_tests(process: BrokerProcess) -> Iterator[Row]:
     """Test by test; a test that needs no broker is left out."""
     yield from librdkafka_rows(process, librdkafka.TESTS)
     yield from librdkafka_rows(process, librdkafka.ONE_REPLICA, replicas=" with one replica")
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {"auto_create_topics_enable": "false", "group_initial_rebalance_delay_ms": 0}
-        strict = broker_process(Path(folder), **settings).start()
-        try:
-            yield from librdkafka_rows(strict, librdkafka.NO_AUTO_CREATE)
-            yield from librdkafka_rows(strict, librdkafka.NO_AUTO_CREATE_ONE_REPLICA, replicas=" with one replica")
-        finally:
-            strict.close()
+    with broker_with(auto_create_topics_enable="false", group_initial_rebalance_delay_ms=0) as strict:
+        yield from librdkafka_rows(strict, librdkafka.NO_AUTO_CREATE)
+        yield from librdkafka_rows(strict, librdkafka.NO_AUTO_CREATE_ONE_REPLICA, replicas=" with one replica")
+    with broker_with(num_partitions=4) as patient:
+        yield from librdkafka_rows(patient, librdkafka.PATIENT)
     for name, why in librdkafka.GIVEN_UP.items():
         yield f"librdkafka: {name}", f"given up: {why}"
 
