@@ -11,19 +11,16 @@ import argparse
 import datetime
 import os
 import platform
-import signal
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from . import recovery
 from .brokers import Broker, Kafka, Odradek
-from .load import Refused, Wire, check_produced, create_topic, produce
 from .scenarios import KCAT, SCENARIOS, Scenario
 
 RESULTS = Path(__file__).with_name("results.md")
-CRASH_BYTES = 2_000_000_000
 
 
 def main() -> None:
@@ -34,14 +31,12 @@ def main() -> None:
     parser.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     arguments = parser.parse_args()
-    jars = os.environ.get("KAFKA_LIB")
+    jars = None if arguments.no_kafka else os.environ.get("KAFKA_LIB")
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
-        brokers: list[Broker] = [Odradek(Path(folder) / "odradek")]
-        if jars and not arguments.no_kafka:
-            brokers.append(Kafka(Path(folder) / "kafka", Path(jars)))
+        brokers = _brokers(Path(folder), jars)
         rows = measure(brokers, arguments.only, arguments.rounds)
         if arguments.only in "kill -9":
-            rows += crash(brokers)
+            rows += crash(Path(folder), jars, arguments.rounds)
     text = report(rows, len(brokers) > 1, arguments.rounds)
     print(text)
     if arguments.write:
@@ -71,37 +66,26 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
     return rows
 
 
-def crash(brokers: list[Broker]) -> list[list[str]]:
-    """kill -9 with 2 GB in one partition: seconds until a record can be read again, and that none is missing."""
-    scenario = Scenario("kill -9 with 2 GB in the log, to serving again", "s", lambda _: 0.0, less=True)
-    figures: list[list[float]] = []
-    for broker in brokers:
-        broker.start()
-        wire = Wire(broker.address)
-        create_topic(wire, "crash")
-        data = produce("crash", 1000, 1000)
-        while (offset := check_produced(wire, data)) < CRASH_BYTES / 1000:
-            pass
-        broker.stop(signal.SIGKILL)
-        started = time.perf_counter()
-        broker.start()
-        if _first_produced(broker, data) != offset + 1000:
-            raise SystemExit(f"{broker.name} lost what it had acknowledged")
-        figures.append([time.perf_counter() - started])
-        broker.stop()
-    return [row(scenario, figures)]
+def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
+    """kill -9 with so much in one partition: seconds until a record can be read and written, and that none is missing.
+
+    In data directories of their own, which are gone afterwards.
+    """
+    rows: list[list[str]] = []
+    for gigabytes in recovery.SIZES_GB:
+        name = f"kill -9 with {gigabytes:g} GB in the log, to serving again"
+        figures: list[list[float]] = []
+        for broker in _brokers(folder / f"crash-{gigabytes:g}", jars):
+            figures.append([each["writable"] for each in recovery.crashes(broker, gigabytes, rounds=rounds)])
+            broker.remove()
+        rows.append(row(Scenario(name, "s", lambda _: 0.0, less=True), figures))
+        print("  ".join(rows[-1]), file=sys.stderr)
+    return rows
 
 
-def _first_produced(broker: Broker, data: bytes) -> int:
-    """The offset of the first produce that is accepted after a start; a minute at most."""
-    deadline = time.perf_counter() + 60
-    while True:
-        try:
-            return check_produced(Wire(broker.address), data)
-        except (Refused, OSError, SystemExit):
-            if time.perf_counter() > deadline:
-                raise
-            time.sleep(0.01)
+def _brokers(folder: Path, jars: str | None) -> list[Broker]:
+    brokers: list[Broker] = [Odradek(folder / "odradek")]
+    return [*brokers, Kafka(folder / "kafka", Path(jars))] if jars else brokers
 
 
 def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:

@@ -1,0 +1,115 @@
+"""From kill -9 to serving again, by what lies in the log.
+
+    python -m benchmarks.recovery                                 2 GB, then 10 GB in one partition, in batches of 1 MB
+    python -m benchmarks.recovery --gb 10 --batch-kb 16 --folder /var/tmp
+
+The broker is killed right after the last answer. Its page cache stays (a process died, no machine did), but what was
+not forced to disk is not believed for that, and read again. Prints a line of JSON a size: seconds of a start with
+nothing in the log, and of one after the kill until it says `ready`, until the last acknowledged record was read, and
+until one more was written; and how many MB that start has read. That no acknowledged record is missing is looked at,
+too. Needs so much room in the folder, and gives it back.
+"""
+
+import argparse
+import json
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.protocol import frame
+from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.records.batch import iter_headers
+
+from .brokers import Broker, Odradek
+from .load import Refused, Wire, check_produced, create_topic, fetch, produce
+
+TOPIC = "crash"
+RECORD_BYTES = 1000
+# The goal is a second with either in the log.
+SIZES_GB = (2.0, 10.0)
+# One that does not serve in this time has failed.
+WITHIN_S = 60.0
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gb", type=float, nargs="+", default=SIZES_GB)
+    parser.add_argument("--batch-kb", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=1, help="kills for each size; the medians are printed")
+    parser.add_argument("--folder", type=Path, default=None, help="where the data lie meanwhile; a temporary one")
+    arguments = parser.parse_args()
+    for gigabytes in arguments.gb:
+        with tempfile.TemporaryDirectory(prefix="odradek-recovery-", dir=arguments.folder) as folder:
+            broker = Odradek(Path(folder))
+            rounds = crashes(broker, gigabytes, arguments.batch_kb, arguments.rounds)
+            medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+            print(json.dumps({"gb": gigabytes, **{name: round(each, 3) for name, each in medians.items()}}), flush=True)
+
+
+def crashes(broker: Broker, gigabytes: float, batch_kb: int = 1000, rounds: int = 1) -> list[dict[str, float]]:
+    """Fills a log, and kills the broker so many times, each time after some more: the seconds of each start.
+
+    The broker is stopped in the end. SystemExit where a record is missing.
+    """
+    empty_s = broker.start()
+    try:
+        wire = Wire(broker.address)
+        create_topic(wire, TOPIC)
+        data, count, found = produce(TOPIC, batch_kb, RECORD_BYTES), 0, list[dict[str, float]]()
+        while count * RECORD_BYTES < gigabytes * 1e9:
+            count = check_produced(wire, data) + batch_kb
+        for _ in range(rounds):
+            broker.stop(signal.SIGKILL)
+            found.append({"empty": empty_s, **_restart(broker, data, count)})
+            count = check_produced(Wire(broker.address), data) + batch_kb
+    finally:
+        broker.stop(signal.SIGKILL)
+    return found
+
+
+def _restart(broker: Broker, data: bytes, count: int) -> dict[str, float]:
+    started = time.perf_counter()
+    ready_s = broker.start()
+    read_mb = _read_mb(broker)
+    if _until_it_serves(started, lambda: _last_offset(broker, count - 1)) != count - 1:
+        raise SystemExit(f"{broker.name} lost what it had acknowledged")
+    readable_s = time.perf_counter() - started
+    if _until_it_serves(started, lambda: check_produced(Wire(broker.address), data)) != count:
+        raise SystemExit(f"{broker.name} did not give the next record the next offset")
+    return {"ready": ready_s, "readable": readable_s, "writable": time.perf_counter() - started, "read_mb": read_mb}
+
+
+def _until_it_serves(started: float, ask: Callable[[], int]) -> int:
+    """The answer of one that may take connections before it knows its partitions."""
+    while True:
+        try:
+            return ask()
+        except (Refused, OSError):
+            if time.perf_counter() - started > WITHIN_S:
+                raise
+            time.sleep(0.005)
+
+
+def _last_offset(broker: Broker, offset: int) -> int:
+    """The last offset of the batch that a fetch at `offset` answers with, -1 if there is none."""
+    wire = Wire(broker.address)
+    wire.send(fetch(TOPIC, offset, 1024 * 1024))
+    answer = frame.decode_response(bytes(wire.receive()), FetchResponse, 11)[1]
+    partition = answer.responses[0].partitions[0]
+    if partition.error_code:
+        raise Refused(f"fetch failed: error {partition.error_code}")
+    return max((header.last_offset for _, header in iter_headers(partition.records or b"")), default=-1)
+
+
+def _read_mb(broker: Broker) -> float:
+    """What the process has read so far, from wherever."""
+    fields = dict(line.split(": ") for line in Path(f"/proc/{broker.pid}/io").read_text().splitlines())
+    return int(fields["rchar"]) / 1e6
+
+
+if __name__ == "__main__":
+    main()
