@@ -393,6 +393,13 @@ class BrokerConfig:
     transaction_state_log_segment_bytes: int = setting(
         Kind.INT, 100 << 20, "Segment size of __transaction_state.", low=1 << 20
     )
+    transaction_partition_verification_enable: bool = setting(
+        Kind.BOOLEAN,
+        True,
+        "A transactional batch of an older client is refused where its partition was not added to the transaction. "
+        "Without it, one that comes late can keep a partition's readers waiting until it is aborted by hand.",
+        dynamic=True,
+    )
     producer_id_expiration_ms: int = setting(
         Kind.INT,
         86_400_000,

@@ -4,6 +4,8 @@ A producer whose transaction is open in a partition writes on without a question
 coordinator of its transactional id is asked whether the partition belongs to the transaction that is open; for clients
 of transactions version 2 (Produce 12, TxnOffsetCommit 5) it takes the partition in there and then. What it answers is
 told in terms that the client's version knows, as Kafka's.
+
+`transaction.partition.verification.enable=false` spares older clients the question: their batch begins what it says.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ def admission(broker: Broker, transactional_id: str, version: int) -> Admit:
     """What a Produce request of this version asks for each partition where its producer has no transaction open."""
 
     def admit(partition: Partition, header: BatchHeader) -> None:
+        if version < FIRST_IMPLICIT and not broker.config.transaction_partition_verification_enable:
+            return
         error = broker.transactions.admit(
             transactional_id,
             header.producer_id,
@@ -65,6 +69,8 @@ def offsets_admission(broker: Broker, request: TxnOffsetCommitRequest, version: 
     """What a TxnOffsetCommit of this version asks for the group's partition of `__consumer_offsets`."""
 
     def admit(index: int) -> ErrorCode:
+        if version < _FIRST_IMPLICIT_OFFSETS and not broker.config.transaction_partition_verification_enable:
+            return ErrorCode.NONE
         topic = broker.create_internal_topic(OFFSETS_TOPIC)
         partition = topic.partition(index)
         producer_id, producer_epoch = request.producer_id, request.producer_epoch

@@ -546,6 +546,16 @@ async def test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise(
             assert DISK.exists(other) is (used == other)
 
 
+@shows("transaction.partition.verification.enable", transaction_partition_verification_enable=False)
+async def _(world: World) -> None:
+    await world.raw.create_topic("t")
+    producer = Transactional(world.raw, "tx")
+    await producer.begin()
+    # Transactions version 1: nobody has added the partition, nor the group's.
+    assert (await producer.send("t", b"a", version=11)).error_code == 0
+    assert await producer.commit_offset("g", "t", 1, version=4) == 0
+
+
 async def test_producer_id_expiration_ms_is_how_long_a_silent_producer_is_remembered(config: BrokerConfig) -> None:
     clock = FakeClock()
     config = replace(config, producer_id_expiration_ms=1000)

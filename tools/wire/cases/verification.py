@@ -1,0 +1,98 @@
+"""Who writes in a transaction without having said where to: verified by the coordinator, or not
+(`transaction.partition.verification.enable`), in every version of Produce and TxnOffsetCommit.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..batches import batch
+from ..connection import Wire
+from .configs import BROKER, DELETE, SET, UNTIL_IT_HOLDS_S, alter
+from .topics import create, topic_id, until_deadline
+
+NAME = "transaction.partition.verification.enable"
+TRANSACTIONAL = 0x10
+
+
+def run(wire: Wire) -> None:
+    topic = create(wire, "verified", 32)
+    ask_all(wire, "verified", topic, partition=0)
+    alter(wire, "switched off", BROKER, "", (NAME, SET, "false"))
+    time.sleep(UNTIL_IT_HOLDS_S)
+    try:
+        ask_all(wire, "not verified", topic, partition=16)
+    finally:
+        alter(wire, "back", BROKER, "", (NAME, DELETE, None))
+        time.sleep(UNTIL_IT_HOLDS_S)
+
+
+def ask_all(wire: Wire, case: str, topic: str, partition: int) -> None:
+    for version in range(8, 14):
+        who = begin(wire, f"{case}-{version}")
+        produce(wire, f"{case}: not added", version, topic, partition, who)
+        added(wire, topic, partition + 1, who)
+        produce(wire, f"{case}: added", version, topic, partition + 1, who)
+        produce(wire, f"{case}: open, not added", version, topic, partition + 1, who, sequence=1)
+        end(wire, f"{case}: ends, not knowing of all", who)
+        produce(wire, f"{case}: after the end", version, topic, partition + 1, who, sequence=2)
+        partition += 2
+    for version in range(3, 6):
+        who = begin(wire, f"{case}-offsets-{version}")
+        commit(wire, f"{case}: not added", version, topic, who)
+        end(wire, f"{case}: offsets end", who)
+
+
+def quiet(wire: Wire) -> Wire:
+    return Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
+
+
+Who = tuple[str, int, int]
+
+
+def begin(wire: Wire, name: str) -> Who:
+    """Transactional id, producer id and epoch of a producer that has just begun."""
+    transactional_id = f"{wire.prefix}-{name}"
+    other = quiet(wire)
+    for _ in until_deadline():
+        if other.ask("", "FindCoordinator", 2, {"Key": transactional_id, "KeyType": 1})["ErrorCode"]:
+            continue
+        body = {"TransactionalId": transactional_id, "TransactionTimeoutMs": 60_000}
+        answer = other.ask("", "InitProducerId", 3, body)
+        if answer["ErrorCode"] == 0:
+            other.close()
+            return transactional_id, answer["ProducerId"], answer["ProducerEpoch"]
+    raise RuntimeError(f"no coordinator for {transactional_id}")
+
+
+def added(wire: Wire, topic: str, partition: int, who: Who) -> None:
+    other = quiet(wire)
+    body = dict(zip(("V3AndBelowTransactionalId", "V3AndBelowProducerId", "V3AndBelowProducerEpoch"), who, strict=True))
+    topics = [{"Name": topic, "Partitions": [partition]}]
+    other.ask("", "AddPartitionsToTxn", 3, {**body, "V3AndBelowTopics": topics})
+    other.close()
+
+
+def produce(wire: Wire, case: str, version: int, topic: str, partition: int, who: Who, sequence: int = 0) -> None:
+    named: dict[str, Any] = {"Name": topic} if version < 13 else {"TopicId": topic_id(wire, topic)}
+    records = batch([b"value"], attributes=TRANSACTIONAL, producer=(*who[1:], sequence))
+    data = [{**named, "PartitionData": [{"Index": partition, "Records": records}]}]
+    body = {"TransactionalId": who[0], "Acks": -1, "TimeoutMs": 10_000, "TopicData": data}
+    wire.ask(case, "Produce", version, body)
+
+
+def end(wire: Wire, case: str, who: Who) -> None:
+    wire.ask(
+        case, "EndTxn", 3, {"TransactionalId": who[0], "ProducerId": who[1], "ProducerEpoch": who[2], "Committed": True}
+    )
+    time.sleep(2 * UNTIL_IT_HOLDS_S)
+
+
+def commit(wire: Wire, case: str, version: int, topic: str, who: Who) -> None:
+    places = [{"PartitionIndex": 0, "CommittedOffset": 1, "CommittedMetadata": ""}]
+    body = {
+        "TransactionalId": who[0], "GroupId": who[0], "ProducerId": who[1], "ProducerEpoch": who[2],
+        "Topics": [{"Name": topic, "Partitions": places}],
+    }  # fmt: skip
+    wire.ask(case, "TxnOffsetCommit", version, body)
