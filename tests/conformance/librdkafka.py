@@ -79,7 +79,7 @@ GIVEN_UP = {
     "0101": "fetches from followers: there are none",
     "0107": "this client does not close once its topic was gone, though it is there again and all was consumed",
     "0109, 0115, 0119": "ACLs are not served yet",
-    "0113/h_delete_topic, i_delete_topic_2, j_delete_topic, n_wildcard": "it hangs when a topic is gone, with Kafka too",
+    "0113/h_delete_topic, i_delete_topic_2, j_delete_topic, n_wildcard": "it hangs when a topic goes, with Kafka too",
     "0113/o_java_interop": "it skips itself where the client could do SASL",
     "0126": "wants a server for OAuth",
     "0129": "asks for segments of 20,000 bytes, which Kafka refuses since 4.0, too",

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support import crowd
 from tests.support.clients import create_topic
-from tests.support.process import BrokerProcess, broker_process, java
+from tests.support.process import BrokerProcess, broker_process, java, javac
 
 GROUP, TOPIC = "crowd", "chaos"
 RECORDS_A_TICK, TICK_S = 20, 0.1
@@ -57,6 +57,8 @@ def run(folder: Path, seed: int, plan: Plan) -> None:
     # As short a session as a plan may want.
     settings = {"group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1_000}
     broker = broker_process(folder / "broker", **settings).start()
+    if "java" in dict(plan.crowds):
+        javac(Path(crowd.__file__).with_name("GroupMember.java"), folder / "said")
     crowds = [
         Crowd(client, count, broker.address, folder / "said", plan.session_timeout_ms) for client, count in plan.crowds
     ]
@@ -90,7 +92,7 @@ class Crowd:
         self._said.touch()
         where = [str(count), address, GROUP, TOPIC, str(session_timeout_ms)]
         if client == "java":
-            self._command = [*java(), str(Path(crowd.__file__).with_name("GroupMember.java")), *where]
+            self._command = [*java(folder), "GroupMember", *where]
         else:
             self._command = [sys.executable, crowd.__file__, client, *where]
         self.process: subprocess.Popen[bytes] | None = None

@@ -19,7 +19,7 @@ import confluent_kafka
 
 from tests.support import eos_worker
 from tests.support.clients import create_topic, jars
-from tests.support.process import BrokerProcess, broker_process, java
+from tests.support.process import BrokerProcess, broker_process, java, javac
 
 RECORDS = 300
 BROKER_KILLS = 3
@@ -50,7 +50,7 @@ class Worker:
         chance = f"{self.seed}-{self.partition}-{self.starts}"
         job = [address, "input", "output", str(self.partition), str(RECORDS), chance]
         if self.client == "java":
-            command = [*java(), str(Path(eos_worker.__file__).with_name("EosWorker.java")), *job]
+            command = [*java(self._log.parent), "EosWorker", *job]
         else:
             command = [sys.executable, eos_worker.__file__, self.client, *job]
         with self._log.open("a") as errors:
@@ -92,6 +92,8 @@ def run(folder: Path, seed: int, clients: list[str] | None = None) -> dict[str, 
     workers = [
         Worker(name, index, seed, said, folder / f"worker-{index}-{name}.log") for index, name in enumerate(names)
     ]
+    if "java" in names:
+        javac(Path(eos_worker.__file__).with_name("EosWorker.java"), folder)
     try:
         create_topic(broker.address, "input", len(workers))
         create_topic(broker.address, "output", len(workers))
@@ -109,7 +111,7 @@ def run(folder: Path, seed: int, clients: list[str] | None = None) -> dict[str, 
 
 def default_clients() -> list[str]:
     names = [*eos_worker.CLIENTS]
-    return [*names, "java"] if jars() and shutil.which("java") else names
+    return [*names, "java"] if jars() and shutil.which("javac") else names
 
 
 def fill(address: str, partitions: int) -> None:

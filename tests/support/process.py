@@ -168,9 +168,17 @@ def broker_process(folder: Path, **settings: object) -> BrokerProcess:
     return kind(folder, **settings)
 
 
-def java() -> list[str]:
-    """The command that runs a class of Kafka's jars; KAFKA_LIB must be set."""
-    return ["java", "-Xmx512m", "-cp", f"{os.environ['KAFKA_LIB']}/*"]
+def java(*folders: Path) -> list[str]:
+    """The command that runs a class of Kafka's jars, or of `folders`; KAFKA_LIB must be set."""
+    path = os.pathsep.join([*map(str, folders), f"{os.environ['KAFKA_LIB']}/*"])
+    # They end soon: what they would gain from the second compiler is less than it costs.
+    return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", path]
+
+
+def javac(source: Path, folder: Path) -> Path:
+    """Compiles a Java program of the tests' own into `folder`, which `java` takes."""
+    subprocess.run(["javac", "-cp", f"{os.environ['KAFKA_LIB']}/*", "-d", str(folder), str(source)], check=True)
+    return folder
 
 
 def free_port() -> int:
