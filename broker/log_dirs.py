@@ -17,12 +17,14 @@ from pathlib import Path
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.errors import StorageError
 from ..storage.files import DISK, Disk
+from ..storage.journal import Journal
 from ..storage.log import Log
 from .config import BrokerConfig
 from .data_dir import DataDir, DirectoryFailed, StartError
+from .metadata import JOURNAL_NAME
 from .offset_checkpoints import OffsetCheckpoints
 from .partition import Partition
-from .partition_dirs import PartitionDirs
+from .partition_dirs import PartitionDirs, partition_of
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +68,7 @@ class LogDirs:
         """Opens them all. StartError where the one with the metadata cannot be used, or one belongs to somebody else;
         one that fails otherwise is offline.
         """
+        _refuse_orphans(config, disk)
         opened: dict[Path, DataDir] = {}
         try:
             metadata = opened[config.data_dir.absolute()] = DataDir.open(config.data_dir, config.node_id, disk)
@@ -216,6 +219,29 @@ class LogDirs:
             if each.data is not None and each.data is not self.metadata:
                 each.data.close()
         self.metadata.close()
+
+
+def _refuse_orphans(config: BrokerConfig, disk: Disk) -> None:
+    """StartError for partitions of which no metadata of ours tell: Kafka's own directory, or one that lost its journal.
+
+    All of them would be set aside as nobody's. Nothing is touched before this is known.
+    """
+    try:
+        if config.data_dir.is_dir() and Journal.exists(config.data_dir, JOURNAL_NAME, disk):
+            return
+    except (OSError, StorageError) as error:
+        raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
+    for path in config.data_dirs:
+        try:
+            found = sorted(each.name for each in path.iterdir() if partition_of(each.name) and each.is_dir())
+        except OSError:
+            # Not there yet, or out of reach: opening it says so.
+            continue
+        if found:
+            shown = ", ".join(found[:3])
+            why = f"holds partitions ({shown}), and {config.data_dir} no metadata of ours that tell whose they are"
+            how = "choose another --data-dir ('odradek log import' takes over Kafka's topics)"
+            raise StartError(f"data directory {path} {why}: {how}")
 
 
 def _open(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDir], disk: Disk) -> LogDir:

@@ -77,6 +77,12 @@ class Journal:
         journal._remove_others()
         return journal
 
+    @classmethod
+    def exists(cls, directory: Path, name: str, disk: Disk = DISK) -> bool:
+        """Return whether `open` would find one there."""
+        journal = cls(directory, name, disk)
+        return any(journal._generations(suffix) for suffix in (SNAPSHOT_SUFFIX, TAIL_SUFFIX))
+
     def append(self, records: list[Record]) -> None:
         """Add `records` together, and return when they are on disk.
 

@@ -15,6 +15,7 @@ from odradek.protocol.messages.delete_records import DeleteRecordsPartition, Del
 from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.raw import Raw, batch_of
@@ -43,6 +44,31 @@ def dirs(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def config(config: BrokerConfig, dirs: list[Path]) -> BrokerConfig:
     return replace(config, log_dirs=tuple(map(str, dirs)))
+
+
+async def test_partitions_without_metadata_of_ours_are_refused_and_left_as_they_were(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    """Kafka's own directory has a meta.properties that could be ours: its topics were set aside once, all of them."""
+    (dirs[0] / "flights-0").mkdir(parents=True)
+    (dirs[0] / "flights-0" / "00000000000000000000.log").write_bytes(b"x")
+    (dirs[0] / ".kafka_cleanshutdown").write_text("{}")
+    checkpoints.write_meta_properties(dirs[0], checkpoints.MetaProperties("cluster", config.node_id, "directory"))
+    before = sorted(dirs[0].rglob("*"))
+    with pytest.raises(StartError, match=r"holds partitions \(flights-0\), and .* no metadata of ours"):
+        await Broker(config).start()
+    assert sorted(dirs[0].rglob("*")) == before
+    assert not dirs[1].exists()
+
+
+async def test_a_lost_journal_is_told_before_anything_is_set_aside(config: BrokerConfig, dirs: list[Path]) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 3)
+    for path in dirs[0].glob("metadata-*"):
+        path.unlink()
+    with pytest.raises(StartError, match="no metadata of ours"):
+        await Broker(config).start()
+    assert home(dirs, "t-0")
 
 
 def home(dirs: list[Path], name: str) -> Path:
