@@ -3,9 +3,9 @@
     python tests/conformance/run.py [--only PART]
 
 Starts a broker of its own, and notes what every client asks: with the part `clients` it writes docs/conformance.md
-(table.py). librdkafka's tests build themselves once (librdkafka.py says what that takes); Kafka's tools need Java and
-KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot run is in the table as skipped, with
-the reason. Exit status 1 where something fails.
+(table.py); each part that ran gets its lines there (suites.py). librdkafka's tests build themselves once (librdkafka.py
+says what that takes); Kafka's tools need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot
+run is in the table as skipped, with the reason. Exit status 1 where something fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from odradek.broker.dispatch import ROUTES  # noqa: E402
 
-from tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, table  # noqa: E402 -- a script: the path comes first
+from tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
 from tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
 from tests.support.kafka_tools import kafka_tool  # noqa: E402
 from tests.support.process import BrokerProcess, broker_process, free_port  # noqa: E402
@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=parts, action="append")
     chosen = parser.parse_args().only or list(parts)
-    rows: list[Row] = []
+    ran: dict[str, list[Row]] = {name: [] for name in chosen}
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
@@ -72,12 +72,15 @@ def main() -> None:
         try:
             for name in chosen:
                 for row in run_part(parts[name], name, process):
-                    rows.append(row)
+                    ran[name].append(row)
                     print(f"{time.monotonic() - began:5.0f} s  {row[0]:<44} {row[1]}", file=sys.stderr, flush=True)
         finally:
             process.close()
         if "clients" in chosen:
-            rows.append(write_page(Path(folder), trace))
+            ran["clients"].append(write_page(Path(folder), trace))
+    before = page_before()
+    table.PAGE.write_text(suites.with_suites(before, before, ran))
+    rows = [row for part in ran.values() for row in part]
     print_table(rows)
     sys.exit(any(not result.startswith(FINE) for _, result in rows))
 
@@ -105,11 +108,15 @@ def write_page(folder: Path, trace: Path) -> Row:
     os.environ.pop("ODRADEK_TEST_TRACE")
     table.run_tests(pairs)
     text = table.page(table.covered(pairs, [trace]))
-    table.PAGE.write_text(text)
+    table.PAGE.write_text(suites.with_suites(text, page_before(), {}))
     results = table.held(text)
     bad = [f"{key} v{version}" for (key, version), result in results.items() if result != "passed"]
     row = f"docs/conformance.md: {len(results)} (API, version) pairs"
     return row, f"failed: {', '.join(bad[:10])}" if bad else "passed"
+
+
+def page_before() -> str:
+    return table.PAGE.read_text() if table.PAGE.exists() else ""
 
 
 def print_table(rows: list[Row]) -> None:

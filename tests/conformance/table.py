@@ -1,6 +1,6 @@
 """docs/conformance.md: each (API, version) that is served, the tests that ask it, the clients that used it.
 
-Made by `make conformance` from what really ran: the lines of recorder.py and of traced_broker.py.
+Made by `make conformance` from what really ran: the lines of recorder.py and of traced_broker.py. suites.py adds to it.
 tests/conformance/test_table.py holds the dispatch table against the page.
 """
 
