@@ -37,7 +37,7 @@ from tests.support.process import BrokerProcess, broker_process, free_port  # no
 PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]
 # What the suites expect of a broker.
 SETTINGS = {"num_partitions": 4, "group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1000}
-CLIENTS_WITHIN_S = 900
+CLIENTS_WITHIN_S = 1800
 # It reads what this run writes.
 TABLE_TEST = "tests/conformance/test_table.py"
 LINES = [f"key{number}\tvalue {number} {'x' * number}" for number in range(50)]
