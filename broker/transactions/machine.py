@@ -16,7 +16,6 @@ states.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from . import adding, ending, events, expiring, initializing
@@ -92,7 +91,7 @@ class Transaction:
     def next(self, state: TransactionState, now_ms: int, **changes: Any) -> Standing:
         """How the id stands after a move, with the fields of Standing that change besides."""
         usual = {"previous_producer_id": self.standing.producer_id, "next_producer_id": NO_ID, "update_ms": now_ms}
-        return replace(self.standing, state=state, **{**usual, **changes})
+        return self.standing._replace(state=state, **{**usual, **changes})
 
     @property
     def epochs_used_up(self) -> bool:

@@ -10,7 +10,6 @@ across a restart of its coordinator is fenced, as with Kafka.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...protocol.codec import decode, decode_versioned, encode_versioned
@@ -46,8 +45,7 @@ class UnknownStatus(DecodeError):
     """A record says a state that Kafka does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How a transactional id stands: what one record says."""
 
     state: TransactionState

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from dataclasses import replace
 
 from odradek.broker.transactions import events, records
 from odradek.broker.transactions.machine import Transaction, TransactionLimits
@@ -165,7 +164,7 @@ class Stage:
         self.step(events.MarkersWritten(places(words[0])))
 
     def do_epoch(self, words: list[str], options: Options) -> None:
-        standing = replace(self.transaction.standing, producer_epoch=int(words[0]))
+        standing = self.transaction.standing._replace(producer_epoch=int(words[0]))
         self.transaction.standing = standing
         self.log.append(records.encode(TransactionRecord(TRANSACTIONAL_ID, standing)))
 
