@@ -53,6 +53,7 @@ class Wanted:
         changed = (
             answer.error_code != 0
             or bool(answer.records)
+            or answer.diverging_epoch.epoch >= 0
             or answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset
         )

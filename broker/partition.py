@@ -303,6 +303,19 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} by now")
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is only {self.leader_epoch} here")
 
+    def diverging_epoch(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
+        """Where a reader who has records of `last_epoch` before `offset` has to go back to: (epoch, its end offset).
+
+        None where the log has these too, or the reader does not say (-1). OFFSET_OUT_OF_RANGE where nobody can know.
+        """
+        if last_epoch < 0:
+            return None
+        epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.log_end_offset)
+        if epoch < 0:
+            why = f"{self.topic}-{self.index} knows nothing of the leader epoch {last_epoch}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, why)
+        return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
+
     def read(
         self,
         offset: int,

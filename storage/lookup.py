@@ -37,8 +37,12 @@ class Location:
     end: int
 
     def range(self, max_bytes: int, minimum_one: bool, disk: Disk) -> FileRange:
-        """Return at most `max_bytes` of it, but the whole first batch with `minimum_one`."""
+        """Return at most `max_bytes` of it, but the whole first batch with `minimum_one`; without, nothing where that
+        batch is larger: half of it is of no use to a reader.
+        """
         wanted = max(max_bytes, self.first_bytes) if minimum_one else max_bytes
+        if wanted < self.first_bytes:
+            wanted = 0
         return FileRange(self.file, self.position, max(min(self.end - self.position, wanted), 0), disk)
 
 

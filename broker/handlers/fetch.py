@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 
 FIRST_WITH_MAX_BYTES = 3
 FIRST_WITH_BATCHES = 4
+FIRST_WITH_IDS = 13
 _NO_RECORDS = b""
+_NO_EPOCH = EpochEndOffset()
 # These do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -70,7 +73,7 @@ def _replica_id(request: FetchRequest, version: int) -> int:
 
 def _read(broker: "Broker", context: RequestContext, request: FetchRequest) -> tuple[list[Wanted], list[Key]]:
     """The request's partitions under both names: a topic that goes by id gets the name that it has here, if any."""
-    by_id = context.api_version >= 13
+    by_id = context.api_version >= FIRST_WITH_IDS
 
     def name(topic_name: str, topic_id: bytes) -> str:
         if not by_id:
@@ -124,7 +127,10 @@ class _Fetch:
         self._is_follower = is_follower
         self._incremental = session is not None and request.session_epoch > 0
         self.wanted = list(session.wanted.values()) if session is not None else wanted
+        self._by_id = version >= FIRST_WITH_IDS
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        # More than fits is never there: nobody waits for it.
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
         # What threads have looked up, and what they have yet to.
         self._looked_up: dict[Partition, _LookedUp | KafkaError] = {}
         self._cold: dict[Partition, Wanted] = {}
@@ -193,16 +199,19 @@ class _Fetch:
         """As `attempt`; None, too, where something is cold that must be looked up first (`with_cold`)."""
         self._cold.clear()
         answers: list[tuple[Wanted, PartitionData]] = []
-        got_bytes, answered = 0, expired
+        got_bytes, answered, exists = 0, expired, False
         for each in self.wanted:
             room = self._max_bytes - got_bytes
             answer = self._read(each, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
             answers.append((each, answer))
             if answer.error_code == 0:
+                exists = True
                 got_bytes += len(answer.records or b"")
+                answered = answered or answer.diverging_epoch.epoch >= 0
             elif answer.error_code not in _PATIENT:
                 answered = True
-        if (self._cold and with_cold) or (not answered and got_bytes < self._request.min_bytes):
+        # Where no partition exists nothing can come of waiting.
+        if (self._cold and with_cold) or (exists and not answered and got_bytes < self._min_bytes):
             return None
         return self._respond(answers)
 
@@ -212,6 +221,8 @@ class _Fetch:
             topic = topics.get(each.topic)
         elif (topic := topics.by_id(each.topic_id)) is None:
             return self._gone(each)
+        if topic is None and self._by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
         found = topic.partition(each.partition) if topic is not None else None
         return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -238,8 +249,9 @@ class _Fetch:
         aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None
         try:
             partition.check_epoch(each.current_leader_epoch)
+            diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
             limit = min(each.max_bytes, room)
-            if limit > 0 or minimum_one:
+            if diverging is None and (limit > 0 or minimum_one):
                 records, found = self._records(partition, each, max(limit, 0), minimum_one)
                 if aborted is not None:
                     aborted = [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
@@ -252,6 +264,7 @@ class _Fetch:
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
+            diverging_epoch=_NO_EPOCH if diverging is None else EpochEndOffset(*diverging),
             aborted_transactions=aborted,
             records=records if records is not None else _NO_RECORDS,
         )

@@ -86,7 +86,8 @@ def test_the_first_batch_comes_whole_even_where_it_exceeds_the_limit(directory: 
     append(log, large)
     append(log, batch(1))
     assert log.read(0, 10, NEVER).read() == large
-    assert log.read(0, 10, NEVER, minimum_one=False).read() == large[:10]
+    assert len(log.read(0, len(large) - 1, NEVER, minimum_one=False)) == 0
+    assert log.read(0, len(large) + 10, NEVER, minimum_one=False).read()[: len(large)] == large
     assert len(log.read(0, 0, NEVER, minimum_one=False)) == 0
 
 

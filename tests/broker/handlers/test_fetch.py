@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
@@ -99,9 +100,65 @@ async def test_waits_for_min_bytes_or_the_time(broker: Broker, raw: Raw) -> None
     assert len(broker.purgatory) == 0
 
 
-async def test_an_unknown_partition_does_not_end_the_wait(raw: Raw) -> None:
-    answer = await raw.fetch("t", 0, partition=7, max_wait_ms=30, min_bytes=1)
+async def test_an_unknown_partition_does_not_end_the_wait_of_others(broker: Broker, raw: Raw) -> None:
+    wanted = [FetchPartition(index, partition_max_bytes=100) for index in (0, 7)]
+    request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic("t", partitions=wanted)])
+    raw.send(ApiKey.FETCH, 11, request)
+    async with await Raw.connect(broker.address) as other:
+        await other.produce("t", batch_of(b"x"))
+    there, missing = (await raw.receive(ApiKey.FETCH, 11)).responses[0].partitions
+    assert values(there.records) == [b"x"]
+    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("topic", ["t", "none"])
+async def test_where_no_partition_exists_nobody_waits(raw: Raw, topic: str) -> None:
+    answer = await raw.fetch(topic, 0, partition=7, max_wait_ms=3_600_000, min_bytes=1)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_more_than_fits_is_not_waited_for(raw: Raw) -> None:
+    await raw.produce("t", batch_of(b"x" * 100))
+    answer = await raw.fetch("t", 0, max_wait_ms=3_600_000, min_bytes=1000, max_bytes=100)
+    assert values(answer.records) == [b"x" * 100]
+
+
+async def test_half_a_first_batch_is_not_sent(raw: Raw) -> None:
+    for partition in (0, 1):
+        await raw.produce("t", batch_of(b"x" * 100), partition=partition)
+    size = len(batch_of(b"x" * 100))
+    wanted = [FetchPartition(index, partition_max_bytes=size - 1) for index in (0, 1)]
+    response = await raw.ask(ApiKey.FETCH, 11, FetchRequest(topics=[FetchTopic("t", partitions=wanted)]))
+    assert [len(each.records) for each in response.responses[0].partitions] == [size, 0]
+
+
+async def test_no_topic_has_the_zero_id(raw: Raw) -> None:
+    request = FetchRequest(topics=[FetchTopic(topic_id=bytes(16), partitions=[FetchPartition(0)])])
+    response = await raw.ask(ApiKey.FETCH, 13, request)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def last_fetched(raw: Raw, offset: int, epoch: int) -> Any:
+    wanted = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=epoch, partition_max_bytes=1000)
+    request = FetchRequest(max_wait_ms=3_600_000, min_bytes=1, topics=[FetchTopic("t", partitions=[wanted])])
+    return (await raw.ask(ApiKey.FETCH, 12, request)).responses[0].partitions[0]
+
+
+async def test_who_read_what_is_not_in_the_log_is_told_where_the_logs_part(broker: Broker, raw: Raw) -> None:
+    found = broker.topics.get("t")
+    assert found is not None
+    partition = found.partition(0)
+    assert partition is not None
+    for partition.leader_epoch in (0, 3):
+        await raw.produce("t", batch_of(b"a", b"b"))
+    for epoch in (0, 3):
+        answer = await last_fetched(raw, 2, epoch)
+        assert (answer.diverging_epoch.epoch, values(answer.records)) == (-1, [b"a", b"b"])
+    for offset, epoch in ((3, 0), (2, 2)):
+        answer = await last_fetched(raw, offset, epoch)
+        assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
+        assert (answer.error_code, answer.high_watermark, len(answer.records)) == (0, 4, 0)
+    assert (await last_fetched(raw, 2, 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_leader_epochs_older_and_newer_are_refused(broker: Broker, raw: Raw) -> None:
