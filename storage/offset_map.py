@@ -16,9 +16,11 @@ ENTRY_BYTES = 24
 LOAD_FACTOR = 0.75
 # Too few to be worth counting.
 MIN_KEYS = 64
+# No two primes that follow each other are further apart, up to 2^32.
+MAX_PRIME_GAP = 354
 
 _NO_OFFSET = -1
-_HASH = Struct("=QQ")
+_unpack = Struct("=QQ").unpack
 
 
 class OffsetMap:
@@ -27,7 +29,7 @@ class OffsetMap:
     __slots__ = ("_first", "_offsets", "_second", "_slots", "latest_offset", "max_keys", "size")
 
     def __init__(self, max_bytes: int, keys: int) -> None:
-        wanted = max(int(keys / LOAD_FACTOR) + 1, MIN_KEYS * 2)
+        wanted = max(int(keys / LOAD_FACTOR) + 2, MIN_KEYS * 2) + MAX_PRIME_GAP
         self._slots = _prime_below(min(max_bytes // ENTRY_BYTES, wanted) + 1)
         self.max_keys = int(self._slots * LOAD_FACTOR)
         self.size = 0  # Invariant: <= max_keys, so that every search comes to an end
@@ -38,34 +40,40 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note a later offset of a key; False where the key is new and there is no room for it."""
-        slot, first, second = self._find(key)
-        if not self._first[slot]:
-            if self.size == self.max_keys:
-                return False
-            self._first[slot], self._second[slot] = first, second
-            self.size += 1
+        first, second = _unpack(blake2b(key, digest_size=16).digest())
+        first = first or 1
+        slot = first % self._slots
+        if self._first[slot] != first or self._second[slot] != second:
+            slot = self._probe(slot, first, second)
+            if not self._first[slot]:
+                if self.size == self.max_keys:
+                    return False
+                self._first[slot], self._second[slot] = first, second
+                self.size += 1
         self._offsets[slot] = offset
         return True
 
     def get(self, key: bytes) -> int:
         """Return the last offset of a key, -1 if there is none."""
-        slot, _, _ = self._find(key)
-        return self._offsets[slot] if self._first[slot] else _NO_OFFSET
+        first, second = _unpack(blake2b(key, digest_size=16).digest())
+        first = first or 1
+        slot = first % self._slots
+        if self._first[slot] != first or self._second[slot] != second:
+            slot = self._probe(slot, first, second)
+            if not self._first[slot]:
+                return _NO_OFFSET
+        return self._offsets[slot]
 
-    def _find(self, key: bytes) -> tuple[int, int, int]:
-        """Return the place of a key, or the free one where it belongs, and both halves of its hash."""
-        halves: tuple[int, int] = _HASH.unpack(blake2b(key, digest_size=16).digest())
-        first, second = halves[0] or 1, halves[1]
-        slots, table = self._slots, self._first
-        slot = first % slots
+    def _probe(self, slot: int, first: int, second: int) -> int:
+        """Return the place of the key with this hash, or the free one where it belongs, from its first place on."""
+        slots, table, others = self._slots, self._first, self._second
+        # The number of places is prime: steps of any width come by all of them.
+        step = 1 + second % (slots - 1)
         there = table[slot]
-        if there and (there != first or self._second[slot] != second):
-            # The number of places is prime: steps of any width come by all of them.
-            step = 1 + second % (slots - 1)
-            while there and (there != first or self._second[slot] != second):
-                slot = (slot + step) % slots
-                there = table[slot]
-        return slot, first, second
+        while there and (there != first or others[slot] != second):
+            slot = (slot + step) % slots
+            there = table[slot]
+        return slot
 
 
 def _prime_below(limit: int) -> int:

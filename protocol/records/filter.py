@@ -43,12 +43,23 @@ def iter_parts(body: bytes, header: BatchHeader) -> Iterator[Part]:
     position, base_offset, base_timestamp = 0, header.base_offset, header.base_timestamp
     try:
         for _ in range(header.record_count):
+            # Most varints are one byte: those cost no call.
             start = position
-            number, position = _varint(body, position)
+            number, position = body[position], position + 1
+            if number > 0x7F:
+                number, position = _varint(body, start)
             end = position + (number >> 1)
-            late, rest = _varint(body, position + 1)  # behind the attributes, which nothing uses
-            delta, position = _varint(body, rest)
-            size, position = _varint(body, position)
+            position += 1  # behind the attributes, which nothing uses
+            late, rest = body[position], position + 1
+            if late > 0x7F:
+                late, rest = _varint(body, position)
+            delta, position = body[rest], rest + 1
+            if delta > 0x7F:
+                delta, position = _varint(body, rest)
+            size, behind = body[position], position + 1
+            if size > 0x7F:
+                size, behind = _varint(body, position)
+            position = behind
             key = None if size & 1 else body[position : (position := position + (size >> 1))]
             size = body[position]
             if number & 1 or end > len(body) or position >= end:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
@@ -106,7 +106,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(ACTIONS)
 def test_a_cleaned_log_tells_what_the_whole_one_did(actions: list[tuple]) -> None:  # type: ignore[type-arg]
     with tempfile.TemporaryDirectory() as name:

@@ -1,0 +1,88 @@
+"""Batches with some of their records left out: what stays is what it was, offset for offset."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odradek.protocol.records.batch import BatchHeader, decode_batch, encode_batch, read_header
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.errors import InvalidRecord
+from odradek.protocol.records.filter import body_of, emptied, iter_parts, with_parts
+from odradek.protocol.records.record import Record
+
+NOW_MS = 1_700_000_000_000
+SIZES = st.one_of(st.integers(0, 70), st.integers(120, 140), st.just(8200))
+BYTES = SIZES.map(lambda size: b"x" * size)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[bytes, BatchHeader]:
+    """Batches whose varints are of one, two and more bytes."""
+    count = draw(st.integers(1, 12))
+    offset, records = 6, []
+    for _ in range(count):
+        offset += draw(st.sampled_from([1, 1, 1, 90, 10_000]))
+        late = draw(st.sampled_from([0, 1, 200, -5, 1 << 40]))
+        key, value = draw(st.none() | BYTES), draw(st.none() | BYTES)
+        headers = draw(st.sampled_from([(), (("h", b"1"),)]))
+        records.append(Record(offset, NOW_MS + late, key, value, headers))
+    data = encode_batch(records, base_offset=7, compression=draw(st.sampled_from(Compression)))
+    return data, read_header(data)
+
+
+@settings(max_examples=50)
+@given(batches())
+def test_each_part_is_its_record(given_: tuple[bytes, BatchHeader]) -> None:
+    data, header = given_
+    parts = list(iter_parts(body_of(memoryview(data), header), header))
+    records = list(decode_batch(data))
+    assert [(each.offset, each.timestamp_ms, each.key, each.has_value) for each in parts] == [
+        (each.offset, each.timestamp_ms, each.key, each.value is not None) for each in records
+    ]
+
+
+@settings(max_examples=50)
+@given(batches(), st.data(), st.none() | st.integers(0, 2 * NOW_MS))
+def test_what_is_kept_is_what_it_was(
+    given_: tuple[bytes, BatchHeader], data: st.DataObject, horizon_ms: int | None
+) -> None:
+    batch, header = given_
+    body = body_of(memoryview(batch), header)
+    parts = list(iter_parts(body, header))
+    chosen = sorted(data.draw(st.sets(st.integers(0, len(parts) - 1), min_size=1)))
+    left = bytes(with_parts(header, body, [parts[at] for at in chosen], horizon_ms))
+    whole = list(decode_batch(batch))
+    assert list(decode_batch(left)) == [whole[at] for at in chosen]
+    new = read_header(left)
+    assert (new.base_offset, new.last_offset, new.compression) == (7, header.last_offset, header.compression)
+    assert new.has_delete_horizon is (horizon_ms is not None)
+    assert new.max_timestamp == max(whole[at].timestamp_ms for at in chosen)
+
+
+@settings(max_examples=50)
+@given(batches())
+def test_an_emptied_batch_still_tells_its_offsets(given_: tuple[bytes, BatchHeader]) -> None:
+    _, header = given_
+    left = bytes(emptied(header))
+    new = read_header(left)
+    assert list(decode_batch(left)) == []
+    assert (new.base_offset, new.last_offset, new.base_sequence) == (7, header.last_offset, header.base_sequence)
+
+
+@settings(max_examples=50)
+@given(batches(), st.data())
+def test_a_body_that_is_cut_or_does_not_fit_is_refused(given_: tuple[bytes, BatchHeader], data: st.DataObject) -> None:
+    batch, header = given_
+    body = body_of(memoryview(batch), header)
+    cut = data.draw(st.integers(0, len(body) - 1))
+    for wrong in (body[:cut], body + b"\0"):
+        with pytest.raises(InvalidRecord):
+            list(iter_parts(wrong, header))
+
+
+@pytest.mark.parametrize("varint", [b"\xff" * 10 + b"\x01", b"\xff" * 20])
+def test_a_varint_without_an_end_is_refused(varint: bytes) -> None:
+    header = read_header(encode_batch([Record(0, NOW_MS, b"k", b"v")]))
+    with pytest.raises(InvalidRecord):
+        list(iter_parts(varint, header))
