@@ -247,6 +247,7 @@ class _Fetch:
         isolation_level = self._request.isolation_level
         records: FileRange | None = None
         aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None
+        diverging: tuple[int, int] | None = None
         try:
             partition.check_epoch(each.current_leader_epoch)
             diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
