@@ -1,6 +1,7 @@
 """What the documents say is so: commands parse, links lead somewhere, pictures and maps show what is in the code."""
 
 import ast
+import importlib
 import importlib.util
 import re
 import shlex
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 from types import ModuleType
 
 import click
@@ -124,6 +126,20 @@ def test_commands_within_sentences_exist(where: str, line: str) -> None:
     command, words = find(words_of(line)[1:])
     known = {name for parameter in command.params for name in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= known | {"--help", "--version"}, where
+
+
+SNIPPETS = [
+    (name_of(path), match[2]) for path in DOCS for match in _FENCE.finditer(path.read_text()) if match[1] == "python"
+]
+
+
+@pytest.mark.parametrize(("where", "code"), SNIPPETS)
+def test_python_in_documents_compiles_and_imports_what_is_there(where: str, code: str) -> None:
+    compile(code, where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for node in ast.walk(ast.parse(f"async def _():\n{indent(code, '    ')}")):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("odradek"):
+            module = importlib.import_module(node.module or "")
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == [], where
 
 
 @pytest.mark.parametrize("path", DOCS, ids=name_of)
