@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 RAISES_EPOCH = 2
 """From this transaction version on."""
 
+# No cap is further away; without a bound the number would grow for as long as a disk is broken.
+_DOUBLINGS = 31
+
 NO_TIMEOUT_MS = 2**31 - 1
 """A transaction of two phases (KIP-939) has no time-out."""
 
@@ -167,6 +170,7 @@ def markers_written(transaction: Transaction, event: MarkersWritten, outcome: Ou
     """MarkersWritten: with the last one the end is reached."""
     if transaction.state in ENDING:
         transaction.unmarked.difference_update(event.partitions)
+        transaction.retries = 0
         _complete(transaction, outcome, now_ms)
 
 
@@ -174,11 +178,23 @@ def markers_failed(transaction: Transaction, event: MarkersFailed, outcome: Outc
     """MarkersFailed: another attempt comes later. The decision stands, however long it takes."""
     if transaction.state in ENDING:
         transaction.to_retry.update(event.partitions)
-        outcome.timers.append(SetTimer(RetryMarkers(), transaction.limits.marker_retry_ms))
+        _retry_later(transaction, outcome)
+
+
+def _retry_later(transaction: Transaction, outcome: Outcome) -> None:
+    """The next attempt, for all that has failed by then: each comes after twice the time, up to the cap."""
+    if transaction.retry_is_due:
+        return
+    limits = transaction.limits
+    delay_ms = limits.marker_retry_ms << min(transaction.retries, _DOUBLINGS)
+    transaction.retries += 1
+    transaction.retry_is_due = True
+    outcome.timers.append(SetTimer(RetryMarkers(), min(delay_ms, limits.marker_retry_max_ms)))
 
 
 def retry_markers(transaction: Transaction, event: RetryMarkers, outcome: Outcome, now_ms: int) -> None:
     """RetryMarkers: what failed is written again, be it markers or the record of the end."""
+    transaction.retry_is_due = False
     if transaction.state not in ENDING:
         return
     partitions, transaction.to_retry = transaction.to_retry, set()
@@ -201,7 +217,7 @@ def append_failed(transaction: Transaction, event: AppendFailed, outcome: Outcom
     if transaction.state is TransactionState.PREPARE_EPOCH_FENCE:
         transaction.move_to(TransactionState.ONGOING)
     elif transaction.state in ENDING:
-        outcome.timers.append(SetTimer(RetryMarkers(), transaction.limits.marker_retry_ms))
+        _retry_later(transaction, outcome)
 
 
 def _complete(transaction: Transaction, outcome: Outcome, now_ms: int) -> None:

@@ -31,7 +31,11 @@ class TransactionLimits(NamedTuple):
     transaction_version: int = 2
     """The finalized feature `transaction.version`: 2 raises the epoch with every end (KIP-890)."""
     marker_retry_ms: int = 1000
-    """How long after a failed write of a marker the next attempt comes: a disk that fails does not mend at once."""
+    """How long after a failed write of a marker the next attempt comes: a disk that fails does not mend at once. Each
+    further failure doubles it."""
+    marker_retry_max_ms: int = 30_000
+    """But never more than this: readers of committed records wait for the marker, and should not once the disk is
+    mended."""
 
 
 class Transaction:
@@ -51,6 +55,10 @@ class Transaction:
         """Partitions that do not know yet how the transaction ended."""
         # Invariant: of `unmarked` those that nobody is writing to now.
         self.to_retry: set[TopicPartition] = set()
+        self.retries = 0
+        """How often what ends the transaction failed since anything of it went well."""
+        self.retry_is_due = False
+        """Whether the timer of the next attempt runs."""
 
     # The two doors.
 
@@ -75,6 +83,7 @@ class Transaction:
         self.standing = standing
         self.unmarked = set(standing.partitions) if standing.state in ENDING else set()
         self.to_retry = set()
+        self.retries = 0
 
     # What the handlers share.
 
