@@ -58,6 +58,15 @@ def test_every_folder_of_code_is_in_the_wheel() -> None:
     assert sorted(listed) == sorted(["odradek", *("odradek." + ".".join(folder.parts) for folder in folders)])
 
 
+def test_the_build_backend_is_wherever_a_wheel_is_built() -> None:
+    backend = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    path = f"{backend['backend-path'][0]}/{backend['build-backend']}.py"
+    assert (ROOT / path).exists()
+    assert f"include {path}" in (ROOT / "MANIFEST.in").read_text().splitlines()  # from a source distribution
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()  # in an image
+    assert "tools" not in ignored and f"!{path}" in ignored
+
+
 def test_every_folder_of_code_is_a_package() -> None:
     assert [str(path.parent) for path in MODULES if not (path.parent / "__init__.py").exists()] == []
 
