@@ -96,7 +96,7 @@ def test_damaged_partition_metadata_names_the_file(tmp_path: Path, text: str) ->
 
 @pytest.mark.parametrize("end", [lambda disk, seed: disk.kill(), lambda disk, seed: disk.lose(seed)])
 def test_a_crash_at_any_byte_leaves_the_old_or_the_new(tmp_path: Path, end: Callable[[FaultyDisk, int], None]) -> None:
-    path = tmp_path / checkpoints.HIGH_WATERMARK
+    path = tmp_path / checkpoints.RECOVERY_POINT
     old, new = {("t", 0): 5}, {("t", 0): 77777, ("u", 1): 3}
     for steps in range(1000):
         disk = FaultyDisk()
