@@ -251,6 +251,12 @@ class BrokerConfig:
         "What decides: standard (by time, then by bytes), time, bytes, or package.module:function of your own.",
         check=_check_policy,
     )
+    log_scrub_interval_ms: int = setting(
+        Kind.LONG,
+        0,
+        "Closed segments are read again this often, in idle time, to find what the disk has lost; 0: never.",
+        low=0,
+    )
     log_segment_delete_delay_ms: int = setting(
         Kind.LONG,
         60_000,

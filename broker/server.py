@@ -6,11 +6,9 @@ and never takes longer than `STOP_DEADLINE_S` for clients that do not read their
 """
 
 import asyncio
-import contextlib
 import logging
 import signal
 import socket
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -38,7 +36,9 @@ from .offsets_log import OffsetsLog
 from .partition import Partition
 from .processor import Processor
 from .purgatory import Purgatory
+from .scrubber import Scrubber
 from .settings import ConfigError
+from .threads import in_thread
 from .timers import Timers
 from .topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 from .transactions.coordinator import TransactionCoordinator
@@ -78,6 +78,7 @@ class Broker:
         self.groups: GroupCoordinator
         self.housekeeping: Housekeeping
         self.cleaner: Cleaner
+        self.scrubber: Scrubber
         self.transactions: TransactionCoordinator
         # Set while it runs: from the lock on the directory to its release.
         self._data_dir: LogDirs | None = None
@@ -249,6 +250,8 @@ class Broker:
             self.housekeeping.start()
             self.cleaner = Cleaner(self, self._in_background)
             self.cleaner.start()
+            self.scrubber = Scrubber(self)
+            self.scrubber.start()
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.metadata.path} cannot be used: {error}") from error
         self._loaded = True
@@ -373,7 +376,8 @@ class Broker:
         """
         if not self._loaded:
             return
-        work = [*self._at_work, asyncio.ensure_future(self.flusher.stop()), asyncio.ensure_future(self.cleaner.stop())]
+        stopping = (self.flusher.stop(), self.cleaner.stop(), self.scrubber.stop())
+        work = [*self._at_work, *map(asyncio.ensure_future, stopping)]
         closing = asyncio.ensure_future(self._close_logs(work))
         done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
         if not done:
@@ -385,7 +389,7 @@ class Broker:
 
     async def _close_logs(self, at_work: "list[asyncio.Future[None]]") -> None:
         await asyncio.wait(at_work)
-        closers = map(_in_thread, self.topics.closers(CLOSING_THREADS))
+        closers = [in_thread(each, "odradek-close") for each in self.topics.closers(CLOSING_THREADS)]
         results = await asyncio.gather(*closers, return_exceptions=True)
         self.topics.checkpoint()()
         self.topics.mark_clean()
@@ -419,32 +423,6 @@ def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
         if config.socket_send_buffer_bytes >= 0:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
-
-
-def _in_thread(work: Callable[[], None]) -> "asyncio.Future[None]":
-    """Runs `work` in a thread that does not keep the process from ending, as one of the loop's own executor would."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def tell(error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as raised:  # noqa: BLE001 - handed to the loop, not swallowed
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, error)
-
-    threading.Thread(target=run, name="odradek-close", daemon=True).start()
-    return future
 
 
 def _address(server: asyncio.Server) -> str:

@@ -118,6 +118,11 @@ class Disk:
         while written < len(data):
             written += os.pwrite(file.fd, data[written:], position + written)
 
+    def forget(self, file: File, size: int, position: int) -> None:
+        """Drop what the page cache holds of these bytes, but what was not yet written: the next read asks the disk."""
+        with suppress(OSError, AttributeError):  # a system without it: then it is read from the cache
+            os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
+
     def fsync(self, file: File) -> None:
         with _translated("fsync", file.path):
             os.fsync(file.fd)

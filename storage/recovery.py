@@ -15,14 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..protocol.records.batch import BatchHeader, check_crc
+from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType
-from ..protocol.records.errors import RecordError
-from . import swap
+from . import swap, walk
 from .aborted import ABORTED_SUFFIX, marker_of
 from .checkpoints import LEADER_EPOCH
 from .config import LogConfig
-from .damage import Damage
+from .damage import MISPLACED, Damage
 from .epochs import LeaderEpochs
 from .errors import CorruptBatch, DamagedFile
 from .files import TEMPORARY_SUFFIX, Disk
@@ -32,7 +31,6 @@ from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 # Left by a deletion or a cleaning that a crash cut short; Kafka's names. They hold nothing that the log still needs.
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", TEMPORARY_SUFFIX)
-_MISPLACED = "its offset does not fit between those around it"
 
 
 @dataclass(slots=True)
@@ -261,10 +259,10 @@ class Recovery:
             return False
         segment.mark_unsynced(start)
         self._report.checked_segments += 1
-        end = start
+        end, path = start, segment.path(LOG_SUFFIX)
         try:
             for position, header, batch in segment.batches(start):
-                self._check_batch(segment, position, header, batch)
+                walk.check(path, position, header, batch, segment.next_offset)
                 segment.note(header, position, self._config.index_interval_bytes)
                 self._replay(segment, position, header, is_checked=True)
                 end = position + len(batch)
@@ -290,7 +288,7 @@ class Recovery:
                 return segment.size
             position, header = found
             if self._is_misplaced(segment, position, header, recovery_point):
-                self._note_damage(segment.mark(position, _MISPLACED, position + header.size_bytes))
+                self._note_damage(segment.mark(position, MISPLACED, position + header.size_bytes))
                 end = position + header.size_bytes
                 continue
             if header.base_offset > recovery_point and position > end:
@@ -316,15 +314,6 @@ class Recovery:
         except CorruptBatch:
             return False
         return following is not None and segment.next_offset <= following[1].base_offset < recovery_point
-
-    def _check_batch(self, segment: Segment, position: int, header: BatchHeader, batch: memoryview) -> None:
-        if header.base_offset < segment.next_offset:
-            why = f"offset {header.base_offset} where {segment.next_offset} or more was due"
-            raise CorruptBatch(segment.path(LOG_SUFFIX), position, why)
-        try:
-            check_crc(batch, 0, header)
-        except RecordError as error:
-            raise CorruptBatch(segment.path(LOG_SUFFIX), position, str(error)) from error
 
 
 def _stem(name: str, suffix: str) -> str:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..protocol.records.batch import BatchHeader, check_crc
-from ..protocol.records.errors import RecordError
+from ..protocol.records.batch import BatchHeader
 from . import walk
 from .checkpoints import read_partition_metadata
 from .config import LogConfig
@@ -151,7 +150,7 @@ class _Segment:
         while position < self._size:
             try:
                 for at, header, data in walk.batches(self._disk, file, position, self._size):
-                    self._check(at, header, data)
+                    walk.check(self._path, at, header, data, self.next_offset)
                     entries.note(at, header)
                     self.next_offset = header.next_offset
                     position = at + header.size_bytes
@@ -167,15 +166,6 @@ class _Segment:
                 yield Finding(self._path, error.position, position - error.position, error.why, STAYS)
         if self.next_offset <= self._recovery_point:
             yield from entries.findings()
-
-    def _check(self, position: int, header: BatchHeader, data: memoryview) -> None:
-        try:
-            check_crc(data, 0, header)
-        except RecordError as error:
-            raise CorruptBatch(self._path, position, str(error)) from error
-        if header.base_offset < self.next_offset:
-            why = f"offset {header.base_offset} where {self.next_offset} or more was due"
-            raise CorruptBatch(self._path, position, why)
 
 
 class _Entries:

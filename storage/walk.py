@@ -9,8 +9,9 @@ through the CPU's cache costs less than a page fault.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from ..protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from ..protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import RecordError
 from .errors import CorruptBatch
 from .files import Disk, File
@@ -73,6 +74,16 @@ def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int,
                 raise CorruptBatch(file.path, position, f"torn: {size} bytes announced, {held} there")
         yield position, header, buffer[at : at + size]
         position += size
+
+
+def check(path: Path, position: int, header: BatchHeader, batch: memoryview, due_offset: int) -> None:
+    """See that a batch's CRC is right and its offsets are not below `due_offset`. Raises CorruptBatch."""
+    if header.base_offset < due_offset:
+        raise CorruptBatch(path, position, f"offset {header.base_offset} where {due_offset} or more was due")
+    try:
+        check_crc(batch, 0, header)
+    except RecordError as error:
+        raise CorruptBatch(path, position, str(error)) from error
 
 
 def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, position: int, end: int) -> int:

@@ -1,0 +1,105 @@
+"""Reading a closed segment again, to find what has gone bad since it was written, before somebody needs it.
+
+What is found is noted as damage.py says, as a start or a reader would: bytes that hold no sound batch, up to the next
+sound one. Each batch is read from the disk itself: what the page cache holds of it is dropped first, for the cache
+would say what was written, not what can be read back. It is dropped afterwards, too, unless it was there before:
+nobody's pages give way to those of a scrub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..protocol.records.batch import BatchHeader
+from . import walk
+from .damage import MISPLACED, Damage, next_sound
+from .errors import CorruptBatch
+from .files import Disk, File
+from .segment import LOG_SUFFIX, MAX_DAMAGES, Segment
+
+# What is looked at to tell whether the cache has a part of the file: one page.
+_PROBE_BYTES = 4096
+
+
+class Stopped(Exception):
+    """The scrub was to stop."""
+
+
+def scrub(
+    segment: Segment, up_to: int, disk: Disk, is_stopping: Callable[[], bool] = lambda: False
+) -> Iterator[int | Damage]:
+    """Yield the size of each sound batch, once it was read, and each damage that was not known.
+
+    `segment` is the caller's own (Segment.twin) and notes what was found; none of its offsets reaches `up_to`, where
+    the next one begins. `is_stopping` is asked before each read, and answered with Stopped: the search for the end of
+    a damage may be a long one. Raises DiskError.
+    """
+    reads, order = _FromDisk(disk, is_stopping), _Order(segment.base_offset, up_to)
+    position = 0
+    while position < segment.size:
+        damage = next((each for each in segment.damages if each.end > position), None)
+        if damage is not None and damage.position <= position:
+            position = damage.end
+            continue
+        try:
+            end = damage.position if damage is not None else segment.size
+            for at, header, batch in walk.batches(reads, segment.file, position, end):
+                walk.check(segment.path(LOG_SUFFIX), at, header, batch, segment.base_offset)
+                for misplaced, size in order.judge(at, header):
+                    yield segment.mark(misplaced, MISPLACED, misplaced + size)
+                position = at + header.size_bytes
+                yield header.size_bytes
+        except CorruptBatch as error:
+            yield segment.mark(error.position, error.why, _end(reads, segment, error.position))
+
+
+def _end(reads: _FromDisk, segment: Segment, position: int) -> int:
+    if len(segment.damages) >= MAX_DAMAGES:
+        return segment.size
+    return next_sound(reads, segment.file, position + 1, segment.size, segment.base_offset)
+
+
+class _Order:
+    """Whether offsets ascend. No CRC covers them: where two do not agree, the one that fits before both is believed."""
+
+    def __init__(self, base_offset: int, up_to: int) -> None:
+        self._due_before = self._due = base_offset  # the first free offset before, and behind, the last batch
+        self._last: tuple[int, BatchHeader] | None = None
+        self._up_to = up_to
+
+    def judge(self, position: int, header: BatchHeader) -> list[tuple[int, int]]:
+        """Take the next batch; return (position, size) of the one that is misplaced, if there is one."""
+        if header.next_offset > self._up_to:
+            return [(position, header.size_bytes)]
+        misplaced: list[tuple[int, int]] = []
+        if header.base_offset < self._due:
+            last = self._last
+            if last is None or last[1].base_offset == self._due_before or header.base_offset < self._due_before:
+                return [(position, header.size_bytes)]
+            misplaced.append((last[0], last[1].size_bytes))
+        else:
+            self._due_before = self._due
+        self._due, self._last = header.next_offset, (position, header)
+        return misplaced
+
+
+class _FromDisk(Disk):
+    """Reads past the page cache, and leaves it as it was."""
+
+    def __init__(self, disk: Disk, is_stopping: Callable[[], bool]) -> None:
+        self._disk = disk
+        self._is_stopping = is_stopping
+
+    def read(self, file: File, size: int, position: int) -> bytes:
+        data = bytearray(size)
+        return bytes(memoryview(data)[: self.read_into(file, memoryview(data), position)])
+
+    def read_into(self, file: File, target: memoryview, position: int) -> int:
+        if self._is_stopping():
+            raise Stopped
+        was_cached = self._disk.read_nowait(file, min(_PROBE_BYTES, len(target)), position) is not None
+        self._disk.forget(file, len(target), position)
+        count = self._disk.read_into(file, target, position)
+        if not was_cached:
+            self._disk.forget(file, len(target), position)
+        return count
