@@ -17,23 +17,25 @@ from odradek.broker.partition import Partition
 from odradek.protocol.records import batch
 from odradek.protocol.records.control import ControlType
 from odradek.storage.aborted import AbortedTransaction
+from odradek.storage.aborted_reads import AbortedReads
 
 from tests.support.process import BrokerProcess
 
 
 def lost() -> None:
     """The first producer's records are said to be aborted, whatever became of them."""
-    true = Partition.aborted_transactions
+    true = AbortedReads.reaching_into
 
-    def wrong(self: Any, offset: int, fetched: Any) -> Any:
-        return [AbortedTransaction(0, offset, offset, offset), *true(self, offset, fetched)]
+    def wrong(self: Any, segments: Any, end_offset: int, offset: int, *fetched: Any, **how: Any) -> Any:
+        found = true(self, segments, end_offset, offset, *fetched, **how)
+        return [AbortedTransaction(0, offset, offset, offset), *found]
 
-    Partition.aborted_transactions = wrong  # type: ignore[method-assign]
+    AbortedReads.reaching_into = wrong  # type: ignore[method-assign,assignment]
 
 
 def dirty() -> None:
     """Readers are not told what was aborted."""
-    Partition.aborted_transactions = lambda *_: []  # type: ignore[method-assign,assignment]
+    AbortedReads.reaching_into = lambda *_, **__: []  # type: ignore[method-assign,assignment]
 
 
 def early() -> None:
