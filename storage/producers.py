@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -33,9 +33,11 @@ from .errors import DamagedFile
 from .files import DISK, Disk
 
 WINDOW_BATCHES = 5
-# Half a KiB each with one batch, 1.2 KiB with five: one partition's producers cannot take more than some 80 MiB. Past
+# Half a KiB each with one batch, 1.4 KiB with five: one partition's producers cannot take more than some 90 MiB. Past
 # it those silent for longest are forgotten.
 PRODUCERS_MAX = 65_536
+# As many at once, so that a flood of new ids pays for the search of who is oldest once in thousands.
+FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
 SNAPSHOT_SUFFIX = ".snapshot"
 # One at the last roll and one at a clean close would do; a third survives a damaged one.
 SNAPSHOTS_KEPT = 3
@@ -150,6 +152,9 @@ class Producer:
             del window[0]
 
 
+_LAST_TIMESTAMP = attrgetter("last_timestamp_ms")
+
+
 def _last_sequence(kept: _Kept) -> int:
     _, delta, _, sequence = kept
     return NONE if sequence < 0 else (sequence + delta) & MAX_INT32
@@ -162,6 +167,8 @@ class ProducerStates:
         self._producers: dict[int, Producer] = {}
         # Producer id -> first offset. Invariant: in the order of the offsets.
         self._open_transactions: dict[int, int] = {}
+        # How many there may be before the longest silent are searched for.
+        self._room = PRODUCERS_MAX
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -290,16 +297,22 @@ class ProducerStates:
         return len(gone)
 
     def _add(self, producer_id: int, producer: Producer) -> Producer:
-        if len(self._producers) >= PRODUCERS_MAX:
+        if len(self._producers) >= self._room:
             self._forget_oldest()
         self._producers[producer_id] = producer
         return producer
 
     def _forget_oldest(self) -> None:
-        """Make room for many at once, so that a flood of new ids pays for the sort once in thousands."""
-        idle = [(p.last_timestamp_ms, i) for i, p in self._producers.items() if p.current_txn_first_offset == NONE]
-        for _, producer_id in sorted(idle)[: PRODUCERS_MAX // 16]:
-            del self._producers[producer_id]
+        """Make room. Whose transaction is open stays: where that is nearly everybody, the next search comes later."""
+        producers, kept = self._producers, self._open_transactions
+        heard = sorted(map(_LAST_TIMESTAMP, producers.values()))
+        # Among so many of the longest silent are as many as may go, whoever else has a transaction open.
+        latest_ms = heard[min(FORGOTTEN_AT_ONCE + len(kept), len(heard)) - 1]
+        silent = [(each.last_timestamp_ms, i) for i, each in producers.items() if each.last_timestamp_ms <= latest_ms]
+        gone = [producer_id for _, producer_id in sorted(silent) if producer_id not in kept]
+        for producer_id in gone[:FORGOTTEN_AT_ONCE]:
+            del producers[producer_id]
+        self._room = max(PRODUCERS_MAX, len(producers) + FORGOTTEN_AT_ONCE)
 
     # -- snapshots ---------------------------------------------------------------------------------
 

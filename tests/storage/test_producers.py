@@ -1,4 +1,6 @@
+from itertools import islice
 from pathlib import Path
+from sys import getsizeof
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from odradek.storage.producers import (
     Duplicate,
     InvalidProducerEpoch,
     OutOfOrderSequence,
+    Producer,
     ProducerStates,
     load_snapshot,
     snapshot_offsets,
@@ -145,12 +148,70 @@ def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     assert [producer_id for producer_id, _ in states.items()] == [2, 3]
 
 
-def test_their_number_is_bounded_and_the_longest_silent_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 32 producers, of which two go at once."""
     monkeypatch.setattr(producers, "PRODUCERS_MAX", 32)
+    monkeypatch.setattr(producers, "FORGOTTEN_AT_ONCE", 2)
+
+
+@pytest.mark.usefixtures("few")
+def test_their_number_is_bounded_and_the_longest_silent_go_first() -> None:
     states = written(*(header(0, producer_id=n, timestamp_ms=1000 - n) for n in range(32)))
     states.apply(header(0, producer_id=99, timestamp_ms=5))
     assert len(states) == 31
     assert {n for n, _ in states.items()} == {*range(30), 99}
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("closed", "left"), [(0, 33), (1, 32), (2, 31), (9, 31)])
+def test_an_open_transaction_keeps_its_producer_however_many_there_are(closed: int, left: int) -> None:
+    states = ProducerStates()
+    for n in range(32):
+        # Those whose transaction is over were heard last of all.
+        open_here = n < 32 - closed
+        states.apply(header(0, producer_id=n, offset=n, timestamp_ms=n, attributes=TRANSACTIONAL * open_here))
+    states.apply(header(0, producer_id=99, offset=99, timestamp_ms=99))
+    assert len(states) == left
+    assert {n for n, _ in states.items()} >= {*range(32 - closed), 99}
+    assert states.first_undecided_offset() == 0
+
+
+def test_a_million_producers_that_were_seen_take_no_more_than_their_bound() -> None:
+    states, most = ProducerStates(), 0
+    # What an idempotent batch of one record is, but for what a producer is known by.
+    before, between = (0, 49, 0, 2, 0, 0, 0, 0), (0, 0, 1)
+    for n in range(1_000_000):
+        states.apply(BatchHeader(*before, n, n, *between), n)
+        if not n & 1023:
+            most = max(most, len(states))
+    assert most <= producers.PRODUCERS_MAX
+    # Who was heard last is known, and room is made for thousands at once.
+    known = [n for n, _ in states.items()]
+    assert known == list(range(1_000_000 - len(known), 1_000_000))
+    assert len(known) >= producers.PRODUCERS_MAX - producers.FORGOTTEN_AT_ONCE
+    assert max(map(bytes_of, islice(states.items(), 100))) < 640
+
+
+def test_a_producer_takes_no_more_however_much_it_writes() -> None:
+    states = written(*(header(n, offset=10**9 + n, timestamp_ms=10**12) for n in range(2**20, 2**20 + 5)))
+    (after_five,) = map(bytes_of, states.items())
+    for n in range(2**20 + 5, 2**20 + 1000):
+        states.apply(header(n, offset=10**9 + n, timestamp_ms=10**12))
+    assert [*map(bytes_of, states.items())] == [after_five]
+    assert after_five < 1536
+
+
+def bytes_of(item: object, seen: set[int] | None = None) -> int:
+    """What it takes with all that it holds."""
+    seen = set() if seen is None else seen
+    if id(item) in seen:
+        return 0
+    seen.add(id(item))
+    parts = item if isinstance(item, tuple | list) else ()
+    if isinstance(item, Producer):
+        parts = [getattr(item, name) for name in Producer.__slots__]
+    return getsizeof(item) + sum(bytes_of(each, seen) for each in parts)
 
 
 # -- snapshots ---------------------------------------------------------------------------------------
