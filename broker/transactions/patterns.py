@@ -1,29 +1,42 @@
 """Patterns of transactional ids (KIP-1152): the part of RE2's language that names are told apart with.
 
-Characters, `.`, `\\` before what is not a letter or digit, `\\d \\w \\s`, classes (`[a-z]`, `[^...]`), groups, `|`,
-`*`, `+`, `?`, and `^` and `$` at the ends. Anything else is refused. A match takes time in proportion to pattern
-times text, whatever either is: Python's `re` would let one pattern stop the broker.
+Characters, `.`, `\\` before what is not a letter or digit, `\\d \\w \\s \\D \\W \\S`, classes (`[a-z]`, `[^...]`),
+groups, `|`, `*`, `+`, `?`, `{2}`, `{2,}`, `{2,5}`, each also lazy (`*?`), `(?i)` in front, `^` and `$` at the ends.
+Anything else is refused. A match takes time in proportion to pattern times text, whatever either is: Python's `re`
+would let one pattern stop the broker.
 
 A pattern becomes a list of steps: (test, None, None) takes a character, (None, a, b) goes on at both a and b.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 MAX_PATTERN = 250
 """Characters: nobody types more. An id of usual length takes a millisecond at worst."""
 MAX_DEPTH = 50
 """Of groups in groups: they are read by recursion."""
+MAX_COUNT = 1000
+"""Of `{...}`, as RE2's."""
+MAX_STEPS = 500
+"""What counts may make of a pattern: each step may be looked at for each character."""
 
 Test = Callable[[str], bool]
 Step = tuple[Test | None, int, int]
 
-_NAMED: dict[str, Test] = {
+_OF: dict[str, Test] = {
     "d": lambda each: each in "0123456789",
     "w": lambda each: each.isascii() and (each.isalnum() or each == "_"),
     "s": lambda each: each in "\t\n\f\r ",
 }
+_NAMED: dict[str, Test] = {
+    **_OF,
+    **{name.upper(): lambda each, test=test: not test(each) for name, test in _OF.items()},
+}
+_COUNTED = re.compile(r"\{(\d{1,4})(,(\d{0,4}))?\}")
+_COUNTS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_ANY_CASE = "(?i)"
 
 
 class BadPattern(Exception):
@@ -34,7 +47,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a whole text is what the pattern says. BadPattern."""
     if len(pattern) > MAX_PATTERN:
         raise BadPattern(f"a pattern of {len(pattern)} characters, more than {MAX_PATTERN}")
-    steps = _Reader(pattern.removeprefix("^")).read()
+    fold = pattern.startswith(_ANY_CASE)
+    steps = _Reader(pattern.removeprefix(_ANY_CASE).removeprefix("^"), fold).read()
     return lambda text: _matches(steps, text)
 
 
@@ -63,11 +77,20 @@ def _reach(steps: list[Step], places: set[int]) -> set[int]:
     return places
 
 
+def _bounds(counted: re.Match[str]) -> tuple[int, int | None]:
+    low = int(counted[1])
+    high = low if counted[2] is None else int(counted[3]) if counted[3] else None
+    if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
+        raise BadPattern(f"{counted[0]} is no count")
+    return low, high
+
+
 class _Reader:
     """Reads a pattern from left to right."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, fold: bool = False) -> None:
         self._text = pattern
+        self._fold = fold
         self._at = 0
         self._depth = 0
 
@@ -75,6 +98,8 @@ class _Reader:
         steps = self._either()
         if self._at < len(self._text) and self._text[self._at :] != "$":
             raise BadPattern(f"{self._text[self._at]!r} at {self._at} has no meaning there")
+        if len(steps) > MAX_STEPS:
+            raise BadPattern(f"more than {MAX_STEPS} steps")
         return steps
 
     def _peek(self) -> str:
@@ -102,18 +127,33 @@ class _Reader:
         return steps
 
     def _repeated(self, one: list[Step]) -> list[Step]:
-        kind = self._peek()
-        if kind not in ("*", "+", "?") or not kind:
+        low, high = self._count()
+        if (low, high) == (1, 1):
             return one
-        self._at += 1
-        if self._peek() in ("*", "+", "?", "{") and self._peek():
-            raise BadPattern(f"{self._peek()!r} at {self._at} has no meaning there")
+        if len(one) * max(low, high or 0) > MAX_STEPS:
+            raise BadPattern(f"more than {MAX_STEPS} steps")
         size = len(one)
-        if kind == "?":
-            return [(None, 1, size + 1), *one]
-        if kind == "+":
-            return [*one, (None, -size, 1)]
-        return [(None, 1, size + 2), *one, (None, -size - 1, 1)]
+        if high is None:
+            return (
+                [*one * (low - 1), *one, (None, -size, 1)] if low else [(None, 1, size + 2), *one, (None, -size - 1, 1)]
+            )
+        maybe: list[Step] = []
+        for _ in range(high - low):
+            maybe = [(None, 1, size + len(maybe) + 1), *one, *maybe]
+        return [*one * low, *maybe]
+
+    def _count(self) -> tuple[int, int | None]:
+        """How often at least and at most, None without end. Lazy is the same: whole texts are matched."""
+        kind = self._peek()
+        counted = _COUNTED.match(self._text, self._at)
+        if not kind or (kind not in _COUNTS and counted is None):
+            return 1, 1
+        low, high = _COUNTS.get(kind, (0, None)) if counted is None else _bounds(counted)
+        self._at += 1 if counted is None else len(counted[0])
+        self._at += self._peek() == "?"
+        if self._peek() and self._peek() in "*+?{":
+            raise BadPattern(f"{self._peek()!r} at {self._at} has no meaning there")
+        return low, high
 
     def _one(self) -> list[Step]:
         each = self._take()
@@ -127,7 +167,10 @@ class _Reader:
             return [(self._escaped(), 0, 0)]
         if each in "*+?{}]^":
             raise BadPattern(f"{each!r} at {self._at - 1} has no meaning there")
-        return [(each.__eq__, 0, 0)]
+        return [(self._character(each), 0, 0)]
+
+    def _character(self, each: str) -> Test:
+        return (lambda taken: taken.casefold() == each.casefold()) if self._fold else each.__eq__
 
     def _group(self) -> list[Step]:
         self._depth += 1
@@ -147,7 +190,7 @@ class _Reader:
             return _NAMED[each]
         if each.isalnum():
             raise BadPattern(f"\\{each} is not known here")
-        return each.__eq__
+        return self._character(each)
 
     def _class(self) -> Test:
         negated = self._peek() == "^"
@@ -163,9 +206,11 @@ class _Reader:
         if low == "\\":
             return self._escaped()
         if self._peek() != "-" or self._text[self._at + 1 : self._at + 2] in ("", "]"):
-            return low.__eq__
+            return self._character(low)
         self._at += 1
         high = self._take()
         if high < low:
             raise BadPattern(f"{low}-{high} is empty")
+        if self._fold:
+            return lambda each: low <= each.lower() <= high or low <= each.upper() <= high
         return lambda each: low <= each <= high
