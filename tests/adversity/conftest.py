@@ -18,6 +18,7 @@ def config(tmp_path: Path) -> BrokerConfig:
         log_dirs=(str(tmp_path / "data"),),
         group_initial_rebalance_delay_ms=0,
         offsets_topic_num_partitions=1,
+        transaction_state_log_num_partitions=1,
     )
 
 
