@@ -27,7 +27,7 @@ from ..protocol.messages.fetch import (
 from ..protocol.primitives import ZERO_UUID
 from .chunk import Chunk
 from .cluster import FETCH, Cluster
-from .errors import NoOffsetForPartition, OffsetOutOfRange
+from .errors import CorruptRecords, NoOffsetForPartition, OffsetOutOfRange
 from .metadata import NO_LEADER
 from .offsets import list_offsets
 from .positions import EARLIEST, LATEST, PartitionState, Positions
@@ -35,6 +35,8 @@ from .record import ConsumerRecord, TopicPartition
 
 _LAST_NAMED_VERSION = 12  # Fetch 13 goes by topic id
 _OUT_OF_RANGE: set[int] = {ErrorCode.OFFSET_OUT_OF_RANGE}
+# Kafka's table calls it retriable, for a follower may ask another replica; its consumer raises it, too.
+_DAMAGED: set[int] = {ErrorCode.CORRUPT_MESSAGE}
 RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
@@ -210,6 +212,9 @@ class Fetcher:
         if data.error_code in _OUT_OF_RANGE:
             self._out_of_range(state)
             return
+        if data.error_code in _DAMAGED:
+            self._damaged(state)
+            return
         if data.error_code:
             self._trouble(state, KafkaError(ErrorCode.of(data.error_code), f"fetching {state.partition} failed"))
             return
@@ -245,6 +250,14 @@ class Fetcher:
             self.arrived.set()
         else:
             state.reset_to(self._options.reset)
+
+    def _damaged(self, state: PartitionState) -> None:
+        """The broker cannot read what lies there. Trying again changes nothing, and silence would look like an end."""
+        name = f"{state.partition.topic}-{state.partition.partition}"
+        state.error = CorruptRecords(
+            f"{name}: the broker cannot read what it has at offset {state.fetch_offset}: seek past it"
+        )
+        self.arrived.set()
 
     def _trouble(self, state: PartitionState, error: KafkaError) -> None:
         """Pause the partition and look for its leader, or keep the error for the user where it will not pass."""

@@ -321,6 +321,18 @@ async def test_a_refusal_is_raised_once_and_the_other_partitions_go_on() -> None
         assert sorted(seen) == ["read", "refused"]
 
 
+async def test_what_the_broker_cannot_read_is_raised_and_can_be_passed() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
+        write(cluster.log("t"), range(30))
+        cluster.on(ApiKey.FETCH, refuse_fetch(ErrorCode.CORRUPT_MESSAGE))
+        consumer.assign([T0])
+        consumer.seek(T0, 10)
+        with pytest.raises(CorruptRecords, match="t-0: the broker cannot read what it has at offset 10"):
+            await read(consumer, 1)
+        consumer.seek(T0, 20)
+        assert numbers(await read(consumer, 10)) == list(range(20, 30))
+
+
 async def test_a_damaged_batch_is_raised_after_what_stands_before_it() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         log = cluster.log("t")
