@@ -80,7 +80,7 @@ def page(found: dict[Pair, Covered]) -> str:
             "",
             f"{made} A row is an API at a version that ApiVersions offers. *Tests*: how many",
             "tests asked it over a socket and read the answer in that version, and one of them. *Clients*: which real",
-            "clients used it in the same run; each takes the highest version that it knows, so that low ones are for old",
+            "clients used it in the same run; each takes the highest version it knows, so that low ones are for old",
             "clients.",
             "",
             "| API | key | version | tests | such as | clients | result |",
