@@ -96,6 +96,8 @@ def run_part(part: Callable[[BrokerProcess], Iterator[Row]], name: str, process:
 def real_clients(process: BrokerProcess) -> Iterator[Row]:
     """The tests of this folder, which start brokers of their own."""
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "tests/conformance", "--ignore", TABLE_TEST]
+    # Mostly they wait: two at a time, as `make test` runs them.
+    command += ["--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=CLIENTS_WITHIN_S, check=False)
     last = done.stdout.strip().splitlines()[-1:]
     print(done.stdout[-2000:] if done.returncode else "", file=sys.stderr)
