@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .config import SETTINGS
-from .settings import ConfigError, Kind, Setting, Value
+from .settings import ConfigError, Kind, Setting, Value, near
 from .topic_config import EVERY_TOPIC_SETTING
 from .topics import Topic, check_name
 
@@ -120,7 +120,7 @@ class TopicResource:
     def setting(self, name: str) -> Setting:
         declared = EVERY_TOPIC_SETTING.get(name)
         if declared is None:
-            raise KafkaError(self.invalid, f"Unknown topic config name: {name}")
+            raise KafkaError(self.invalid, f"{name}: no topic config has this name{near(name, EVERY_TOPIC_SETTING)}")
         return declared
 
     def value(self, declared: Setting) -> Value:
@@ -149,7 +149,8 @@ class BrokerResource:
         if declared is None:
             from .kafka_names import KAFKA_NAMES  # a long table, needed only for names that are not acted on
 
-            known = "Odradek does not act on it" if name in KAFKA_NAMES else "no broker config has this name"
+            unknown = "no broker config has this name" + near(name, SETTINGS)
+            known = "Odradek does not act on it" if name in KAFKA_NAMES else unknown
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name}: {known}")
         if not declared.dynamic:
             why = f"Cannot update these configs dynamically: [{name}]; they are given to a broker that starts"

@@ -8,7 +8,7 @@ Promise: a value in a table has been checked against its declaration; a bad one 
 config, what is allowed and what was given.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -19,6 +19,14 @@ T = TypeVar("T")
 
 # An error is one line that people read: a pasted file must not fill the terminal.
 _SHOWN_VALUE_CHARS = 200
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """` (did you mean ...?)` for a misspelt name; empty where none is like it."""
+    from difflib import get_close_matches  # needed for mistakes alone
+
+    found = get_close_matches(name, list(names), n=1, cutoff=0.8)
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 class Kind(IntEnum):

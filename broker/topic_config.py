@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .config import CLEANUP_POLICIES, COMPRESSION_TYPES, LONG_MAX, BrokerConfig, check_gzip_level
-from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, Value, setting, settings_of
+from .settings import ConfigEntry, ConfigError, Kind, Setting, Source, Synonym, Value, near, setting, settings_of
 
 _HOUR_MS = 3_600_000
 
@@ -274,7 +274,7 @@ def _accept(name: str, text: str) -> Value:
     """The value of one override, or ConfigError. The policy for configs that are not acted on yet stands here."""
     declared = EVERY_TOPIC_SETTING.get(name)
     if declared is None:
-        raise ConfigError(name, text, "is not a topic config")
+        raise ConfigError(name, text, f"is not a topic config{near(name, EVERY_TOPIC_SETTING)}")
     value = declared.parse(text)
     if not declared.acted_on and value != declared.default:
         holds = declared.format(declared.default) or "the empty value"

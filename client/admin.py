@@ -26,7 +26,7 @@ from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsR
 from ..protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ..protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from . import config_changes, group_changes, topic_changes, transaction_changes
+from . import config_changes, group_changes, log_dirs, topic_changes, transaction_changes
 from .cluster import Cluster, ClusterOptions
 from .coordinator import Coordinator
 from .descriptions import (
@@ -208,6 +208,13 @@ class Admin:
             return ClusterDescription(answer.cluster_id, answer.controller_id, nodes)
 
         return await cluster.until_done(ask)
+
+    async def describe_log_dirs(
+        self, *node_ids: int, partitions: Collection[TopicPartition] | None = None
+    ) -> list[log_dirs.LogDir]:
+        """The data directories of these brokers, or of all, with what lies in them: all, or these partitions."""
+        cluster = self._running()
+        return await cluster.until_done(lambda: log_dirs.describe(cluster, node_ids, partitions))
 
     # -- groups ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import CliError
 from .connect import PATIENCE_MS, bootstrap_option, run
 from .output import Rows, json_option
 
@@ -19,7 +20,16 @@ _SOURCES = {1: "topic", 2: "broker", 3: "every broker", 4: "given at start", 5: 
 
 @click.group(short_help="Look at configs and change them while the broker runs.")
 def command() -> None:
-    """Look at configs and change them while the broker runs."""
+    """Look at configs and change them while the broker runs.
+
+    \b
+    Examples:
+      odradek config list --topics
+      odradek config describe --changed
+      odradek config describe --topic flights
+      odradek config set retention.ms=3600000 --topic flights
+      odradek config set message.max.bytes=4194304 --all-brokers
+    """
 
 
 @command.command("list", short_help="Print every config that is acted on.")
@@ -85,6 +95,10 @@ def describe(
         async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
             resource = await _resource(admin, topic, broker, all_brokers)
             found = await admin.describe_configs([resource], names=names or None)
+            missing = sorted(set(names) - found[resource].keys())
+            # What was changed for every broker is all that it has.
+            if missing and not all_brokers:
+                raise CliError(f"{resource} has no config {missing[0]}{_list_of(topic)}")
         return [
             {
                 "config": name,
@@ -103,6 +117,11 @@ def describe(
 
 
 _DEFAULT = 5
+
+
+def _list_of(topic: str | None) -> str:
+    """Where to look for the name that was meant."""
+    return f"; `odradek config list{' --topics' if topic is not None else ''}` names those that are acted on"
 
 
 @command.command("set", short_help="Change configs while the broker runs.")

@@ -19,7 +19,15 @@ _STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members
 
 @click.group(short_help="Look at consumer groups, reset their offsets, delete them.")
 def command() -> None:
-    """Look at consumer groups, reset their offsets, delete them."""
+    """Look at consumer groups, reset their offsets, delete them.
+
+    \b
+    Examples:
+      odradek groups list
+      odradek groups describe delays
+      odradek groups explain delays
+      odradek groups reset-offsets delays --topic flights --to-earliest
+    """
 
 
 command.add_command(reset_offsets)

@@ -1,4 +1,5 @@
-"""`odradek log`: what lies in segment, index and snapshot files, offline; here `dump`, which only reads.
+"""`odradek log`: what lies in segment, index and snapshot files, offline; here `dump`, which only reads. `dirs` alone
+asks brokers that run.
 
 A file is read front to back in bounded memory. Promise: what is sound is printed, then the first thing that is not is
 named with its position, and the status is 1; so a dump that ends with status 0 has seen every CRC agree.
@@ -22,7 +23,7 @@ from ...storage.files import DISK
 from ...storage.offset_index import OffsetIndex
 from ...storage.producers import ProducerStates
 from ...storage.time_index import TimeIndex
-from . import CliError, log_import, log_verify
+from . import CliError, log_dirs, log_import, log_verify
 from .output import Row, Rows, json_option
 
 _BATCH = (
@@ -35,9 +36,19 @@ _PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_o
 
 @click.group(short_help="Look into a data directory's files, offline; verify, repair, import.")
 def command() -> None:
-    """Look into the files of a data directory, while no broker uses it. Only verify --repair and import change any."""
+    """Look into the files of a data directory, while no broker uses it. Only verify --repair and import change any.
+
+    `dirs` asks brokers that run what they keep where.
+
+    \b
+    Examples:
+      odradek log verify odradek-data
+      odradek log dump odradek-data/flights-0/00000000000000000000.log --records
+      odradek log dirs --summary
+    """
 
 
+command.add_command(log_dirs.command, "dirs")
 command.add_command(log_verify.command, "verify")
 command.add_command(log_import.command, "import")
 

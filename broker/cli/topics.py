@@ -19,7 +19,19 @@ _OF_THE_TOPIC = 1
 
 @click.group(short_help="Create, list, describe, alter and delete topics.")
 def command() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter and delete topics; delete records.
+
+    \b
+    Examples:
+      odradek topics create flights --partitions 6
+      odradek topics list
+      odradek topics describe flights
+      odradek topics alter flights --config retention.ms=3600000
+      odradek topics delete flights
+    """
+
+
+_validate_option = click.option("--validate-only", is_flag=True, help="Only see whether it could be done.")
 
 
 @command.command(short_help="Make a topic.")
@@ -28,6 +40,7 @@ def command() -> None:
 @click.option("--replication-factor", type=click.IntRange(min=1), help="[the broker's default.replication.factor]")
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there is no error.")
+@_validate_option
 @bootstrap_option
 def create(
     topics: tuple[str, ...],
@@ -35,6 +48,7 @@ def create(
     replication_factor: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
+    validate_only: bool,
     bootstrap_server: str,
 ) -> None:
     """Make one or more topics.
@@ -42,7 +56,8 @@ def create(
     \b
     Examples:
       odradek topics create flights --partitions 6
-      odradek topics create audit --config flush.messages=1
+      odradek topics create audit --config flush.messages=1 --if-not-exists
+      odradek topics create much --partitions 5000 --validate-only
     """
     pairs = dict(_pair(config) for config in configs)
 
@@ -53,7 +68,8 @@ def create(
         async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
             for name in topics:
                 try:
-                    await admin.create_topics([NewTopic(name, partitions or -1, replication_factor or -1, pairs)])
+                    topic = NewTopic(name, partitions or -1, replication_factor or -1, pairs)
+                    await admin.create_topics([topic], validate_only=validate_only)
                 except KafkaError as error:
                     if not (if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                         raise
@@ -149,12 +165,14 @@ async def _configs(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[
 @click.option("--partitions", type=click.IntRange(min=1), help="How many there are to be: more than now.")
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "defaults", metavar="NAME", multiple=True, help="A config that is its default again.")
+@_validate_option
 @bootstrap_option
 def alter(
     topics: tuple[str, ...],
     partitions: int | None,
     configs: tuple[str, ...],
     defaults: tuple[str, ...],
+    validate_only: bool,
     bootstrap_server: str,
 ) -> None:
     """Give topics more partitions, or other configs; what is not named stays.
@@ -176,9 +194,9 @@ def alter(
         async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
             for name in topics:
                 if changes:
-                    await admin.alter_configs({ConfigResource.topic(name): changes})
+                    await admin.alter_configs({ConfigResource.topic(name): changes}, validate_only=validate_only)
                 if partitions is not None:
-                    await admin.create_partitions({name: partitions})
+                    await admin.create_partitions({name: partitions}, validate_only=validate_only)
 
     run(work())
 

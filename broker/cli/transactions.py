@@ -15,16 +15,25 @@ if TYPE_CHECKING:
     from ...client.descriptions import TransactionDescription
 
 _DESCRIBED = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began_ms", "partitions")
+_STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort"
 _PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "began_at")
 
 
 @click.group(short_help="Look at transactions, end those that hang.")
 def command() -> None:
-    """Look at transactions, end those that hang."""
+    """Look at transactions, end those that hang.
+
+    \b
+    Examples:
+      odradek transactions list --state Ongoing --longer-than-ms 60000
+      odradek transactions describe orders-1
+      odradek transactions describe --topic flights:0
+      odradek transactions abort --topic flights:0 --start-offset 1234
+    """
 
 
 @command.command("list", short_help="Print the transactional ids.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only in this state, as Ongoing; repeatable.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help=f"Only in this state ({_STATES}); repeatable.")
 @click.option("--longer-than-ms", type=click.IntRange(min=0), help="Only those open for longer than this.")
 @json_option
 @bootstrap_option
@@ -130,7 +139,8 @@ def abort(topics: tuple[str, ...], start_offset: int, yes: bool, bootstrap_serve
             (active,) = (await admin.describe_producers(*places)).values()
             hanging = [each for each in active if each.began_at == start_offset]
             if not hanging:
-                raise CliError(f"no open transaction of {topics[0]} begins at {start_offset}")
+                where = f"`odradek transactions describe --topic {topics[0]}` shows where they begin"
+                raise CliError(f"no open transaction of {topics[0]} begins at {start_offset}; {where}")
             await admin.abort_transaction(places[0], hanging[0])
 
     run(work())

@@ -1,9 +1,12 @@
 """`odradek config` and `transactions`, `topics alter` and `delete-records`; other people's admin clients."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
+import click
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -15,6 +18,7 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
+from odradek.broker.cli import main
 from odradek.tests.support.process import BrokerProcess
 
 WAIT_S = 20
@@ -56,6 +60,55 @@ def test_a_topic_is_altered(broker: str) -> None:
     assert "INVALID_PARTITIONS" in refused(broker, "topics", "alter", "grown", "--partitions", "3")
     assert "INVALID_CONFIG" in refused(broker, "topics", "alter", "grown", "--config", "segment.bytes=1")
     assert "does not exist" in refused(broker, "topics", "alter", "nobody", "--partitions", "3")
+
+
+def test_what_is_only_validated_is_not_done(broker: str) -> None:
+    printed(broker, "topics", "create", "seen", "--validate-only")
+    assert "does not exist" in refused(broker, "topics", "describe", "seen")
+    printed(broker, "topics", "create", "seen")
+    printed(broker, "topics", "alter", "seen", "--partitions", "3", "--config", "flush.ms=5000", "--validate-only")
+    assert len(printed(broker, "topics", "describe", "seen")) == 1
+    assert printed(broker, "config", "describe", "--topic", "seen", "--changed") == []
+    assert "POLICY_VIOLATION" in refused(broker, "topics", "create", "much", "--partitions", "20000", "--validate-only")
+
+
+def test_an_error_says_what_to_do(broker: str) -> None:
+    printed(broker, "topics", "create", "there")
+    assert "`odradek topics list`" in refused(broker, "topics", "describe", "absent")
+    assert "--if-not-exists" in refused(broker, "topics", "create", "there")
+    assert "did you mean retention.ms?" in refused(broker, "topics", "create", "new", "--config", "retenton.ms=5")
+    assert "did you mean retention.ms?" in refused(broker, "config", "set", "retention.m=5", "--topic", "there")
+    assert "did you mean num.partitions?" in refused(broker, "config", "set", "num.partition=5", "--broker", "1")
+    assert "`odradek config list --topics`" in refused(broker, "config", "describe", "absent", "--topic", "there")
+    assert "`odradek transactions list`" in refused(broker, "transactions", "describe", "absent")
+    hint = refused(broker, "transactions", "abort", "--topic", "there:0", "--start-offset", "5", "--yes")
+    assert "`odradek transactions describe --topic there:0`" in hint
+
+
+def test_the_data_directories_and_what_is_in_them(broker: str) -> None:
+    printed(broker, "topics", "create", "kept", "--partitions", "2")
+    (summary,) = printed(broker, "log", "dirs", "--summary", "--topic", "kept")
+    node, directory, error, partitions, size_bytes, total_bytes, usable_bytes = summary.split("\t")
+    assert (node, error, partitions, size_bytes) == ("1", "-", "2", "0")
+    assert 0 < int(usable_bytes) <= int(total_bytes)
+    listed = printed(broker, "log", "dirs", "--topic", "kept", "--broker", "1")
+    assert listed == [f"1\t{directory}\t-\tkept\t{number}\t0\t0\tno" for number in (0, 1)]
+    (one,) = printed(broker, "log", "dirs", "--topic", "kept:1", "--json")
+    assert json.loads(one) == {
+        "broker": 1, "log_dir": directory, "error": None, "topic": "kept", "partition": 1, "size_bytes": 0,
+        "offset_lag": 0, "is_future": False,
+    }  # fmt: skip
+    assert len(printed(broker, "log", "dirs")) > 2
+    assert "there is no broker 7; there are 1" in refused(broker, "log", "dirs", "--broker", "7")
+    assert "has no partition 9" in refused(broker, "log", "dirs", "--topic", "kept:9")
+
+
+@pytest.mark.parametrize("group", ["topics", "config", "transactions", "log", "groups"])
+def test_every_help_has_examples(group: str) -> None:
+    found = main.get_command(click.Context(main), group)
+    assert isinstance(found, click.Group)
+    for each in (found, *found.commands.values()):
+        assert re.search(f"Examples?:\n +odradek {group} ", each.help or ""), each.name
 
 
 def test_configs_of_a_topic_and_of_brokers_are_set(broker: str) -> None:
