@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from . import groups
+from . import compaction, groups
 from .brokers import Broker
 
 KCAT = shutil.which("kcat")
@@ -174,6 +174,10 @@ SCENARIOS = (
     Scenario("Java consumes 1 KB", "MB/s", java_consume(1000, 500_000), 1.0, needs="KAFKA_LIB"),
     Scenario("Java produces 100 B", "MB/s", java_produce(100, 3_000_000), 1.2, needs="KAFKA_LIB"),
     Scenario("Java consumes 100 B", "MB/s", java_consume(100, 3_000_000), 1.0, needs="KAFKA_LIB"),
+    Scenario("a compacted topic is cleaned", "MB/s", compaction.speed_of),
+    Scenario(
+        "p99 of a produce beside cleaner and cold reader (at most 2)", "x quiet", compaction.slowdown_of, less=True
+    ),
     Scenario("2,000 connections opened", "s", connections, less=True),
     Scenario("memory after all of the above", "MB", Broker.memory_mb, less=True),
 )

@@ -1,0 +1,307 @@
+"""The cleaner: how fast it is, and what it and a cold reader cost those who produce meanwhile.
+
+    python -m benchmarks.compaction 127.0.0.1:9092 speed
+    python -m benchmarks.compaction 127.0.0.1:9092 slowdown --data DIR
+
+`speed` is MB/s: a topic is filled, then it is compacted from one moment on, until its size is what the keys that are
+left take. `slowdown` is in one run, by turns: one producer with one small record in flight, alone, and then beside a
+cleaning and a reader whose data are in no cache; it prints the 99th percentiles in microseconds and their ratio, which
+is to be at most 2. Works against any Kafka broker on this machine that has its data in DIR.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.batch import encode_batch, iter_headers
+from odradek.protocol.records.record import Record
+
+from .brokers import Broker
+from .load import Wire, check_produced, fetch, produce_one, request
+
+# What is cleaned: every key has been written so often, in records of some 200 bytes, 500 a batch.
+ROUNDS = 10
+KEYS = 80_000
+BATCH_RECORDS = 500
+VALUE_BYTES = 180
+SEGMENT_BYTES = 16 << 20
+COLD_BYTES = 256 << 20
+# A consumer that lags and does anything at all with what it reads reads no faster; one that did not would be measured
+# by how fast the two cores copy, whoever serves it.
+COLD_BYTES_PER_S = 100e6
+# By turns, so that a machine that slows down meanwhile slows down both.
+TURNS = 3
+QUIET_S = 3.0
+SLICE_S = 0.25
+CLEANED_WITHIN_S = 300.0
+COMPACTED = {"cleanup.policy": "delete", "retention.ms": "-1", "min.cleanable.dirty.ratio": "0.01"}
+
+_TOPIC, _BROKER = 2, 4
+_PRODUCE_VERSION, _FETCH_VERSION = 9, 11
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("address")
+    parser.add_argument("what", choices=["speed", "slowdown", "read-cold"])
+    parser.add_argument("--data", type=Path, help="the broker's data directory")
+    parser.add_argument("--topic", default="", help="what read-cold reads, again and again")
+    arguments = parser.parse_args()
+    if arguments.what == "speed":
+        print(json.dumps({"mb_per_s": speed(arguments.address)}))
+    elif arguments.data is None:
+        parser.error("--data is needed")
+    elif arguments.what == "slowdown":
+        print(json.dumps(slowdown(arguments.address, arguments.data)))
+    else:
+        read_cold(arguments.address, arguments.topic, arguments.data)
+
+
+def speed_of(broker: Broker) -> float:
+    """MB/s, as a scenario."""
+    return _run(broker, "speed")["mb_per_s"]
+
+
+def slowdown_of(broker: Broker) -> float:
+    """How many times the quiet 99th percentile the busy one is, as a scenario."""
+    return _run(broker, "slowdown", "--data", str(broker.folder / "data"))["ratio"]
+
+
+def _run(broker: Broker, *arguments: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.compaction", broker.address, *arguments]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+# The cleaner alone.
+
+
+def speed(address: str) -> float:
+    """MB/s that are read of a log whose every key has been written ROUNDS times."""
+    wire = Wire(address)
+    _hurry(wire)
+    before = _fill(wire, topic := f"cleaned-{time.time_ns()}")
+    started = time.perf_counter()
+    _compact(wire, topic)
+    while not _is_clean(wire, topic, before):
+        time.sleep(0.01)
+        _check_time(started)
+    return before / (time.perf_counter() - started) / 1e6
+
+
+# Beside a producer.
+
+
+def slowdown(address: str, data_dir: Path) -> dict[str, float]:
+    """The 99th percentiles of a produce in microseconds, quiet and busy, and their ratio."""
+    wire, admin = Wire(address), Wire(address)
+    _hurry(admin)
+    one = produce_one(wire, f"quiet-{time.time_ns()}")
+    _fill_cold(admin, cold := f"cold-{time.time_ns()}")
+    quiet: list[float] = []
+    busy: list[float] = []
+    for _ in range(TURNS):
+        before = _fill(admin, topic := f"cleaned-{time.time_ns()}")
+        os.sync()  # what was written before is no matter of the two
+        _produce_for(wire, one, QUIET_S / 10)
+        quiet.append(_p99(_produce_for(wire, one, QUIET_S)))
+        with _cold_reader(address, cold, data_dir):
+            _compact(admin, topic)
+            busy.append(_p99(_produce_until(wire, one, lambda: _is_clean(admin, topic, before))))  # noqa: B023
+    figures = {"quiet_us": statistics.median(quiet), "busy_us": statistics.median(busy)}
+    return figures | {"ratio": figures["busy_us"] / figures["quiet_us"]}
+
+
+def _produce_until(wire: Wire, data: bytes, is_over: Callable[[], bool]) -> list[float]:
+    started = time.perf_counter()
+    times: list[float] = []
+    while not is_over():
+        times += _produce_for(wire, data, SLICE_S)
+        _check_time(started)
+    if len(times) < 1000:
+        raise SystemExit(f"the cleaning was over after {len(times)} requests: too few to say anything")
+    return times
+
+
+def _produce_for(wire: Wire, data: bytes, seconds: float) -> list[float]:
+    """Microseconds to each answer, one request in flight."""
+    times: list[float] = []
+    started = now = time.perf_counter()
+    while now - started < seconds:
+        wire.send(data)
+        wire.receive()
+        before, now = now, time.perf_counter()
+        times.append((now - before) * 1e6)
+    return times
+
+
+def _p99(times: list[float]) -> float:
+    return sorted(times)[len(times) * 99 // 100]
+
+
+# The cold reader: a process of its own.
+
+
+class _cold_reader:
+    """A reader that runs within a `with`."""
+
+    def __init__(self, address: str, topic: str, data_dir: Path) -> None:
+        self._command = [sys.executable, "-m", "benchmarks.compaction", address, "read-cold"]
+        self._command += ["--topic", topic, "--data", str(data_dir)]
+
+    def __enter__(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        # It says when it has read the first pieces.
+        if not self._process.stdout.readline():
+            raise SystemExit("the cold reader has ended")
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def read_cold(address: str, topic: str, data_dir: Path) -> None:
+    """Reads a topic from its start to its end, in pieces of 1 MB, each time from the disk, until it is killed.
+
+    At most COLD_BYTES_PER_S of them.
+    """
+    wire, read_bytes, started = Wire(address), 0, time.perf_counter()
+    while True:
+        _drop_from_cache(data_dir / f"{topic}-0")
+        offset = -1
+        following = 0
+        while following > offset:
+            offset = following
+            following, size = _read_on(wire, topic, offset)
+            if not read_bytes:
+                print("reading", flush=True)
+            read_bytes += size
+            time.sleep(max(started + read_bytes / COLD_BYTES_PER_S - time.perf_counter(), 0))
+
+
+def _read_on(wire: Wire, topic: str, offset: int) -> tuple[int, int]:
+    """Reads a piece; where the next one begins, `offset` at the end, and how many bytes came."""
+    wire.send(fetch(topic, offset, 1 << 20))
+    answer = frame.decode_response(bytes(wire.receive()), FetchResponse, _FETCH_VERSION)[1]
+    partition = answer.responses[0].partitions[0]
+    if partition.error_code:
+        raise SystemExit(f"fetch failed: error {partition.error_code}")
+    records = partition.records or b""
+    return max((header.next_offset for _, header in iter_headers(records)), default=offset), len(records)
+
+
+def _drop_from_cache(directory: Path) -> None:
+    for path in directory.glob("*.log"):
+        fd = os.open(path, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+# Topics.
+
+
+def _fill(wire: Wire, topic: str) -> int:
+    """Writes every key ROUNDS times; returns how many bytes that are."""
+    _create(wire, topic, {**COMPACTED, "segment.bytes": str(SEGMENT_BYTES)})
+    value = b"v" * VALUE_BYTES
+    now_ms = int(time.time() * 1000)
+    batches = [
+        _produce_frame(topic, [Record(at, now_ms, b"key-%07d" % (first + at), value) for at in range(BATCH_RECORDS)])
+        for first in range(0, KEYS, BATCH_RECORDS)
+    ]
+    for _ in range(ROUNDS):
+        for each in batches:
+            check_produced(wire, each)
+    return _size_of(wire, topic)
+
+
+def _fill_cold(wire: Wire, topic: str) -> None:
+    _create(wire, topic, {"segment.bytes": str(4 * SEGMENT_BYTES), "retention.ms": "-1"})
+    data = _produce_frame(topic, [Record(at, int(time.time() * 1000), None, b"c" * 1000) for at in range(900)])
+    for _ in range(COLD_BYTES // len(data)):
+        check_produced(wire, data)
+
+
+def _produce_frame(topic: str, records: list[Record]) -> bytes:
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, encode_batch(records))])
+    return request(ApiKey.PRODUCE, _PRODUCE_VERSION, ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[data]))
+
+
+def _create(wire: Wire, topic: str, configs: dict[str, str]) -> None:
+    pairs = [CreatableTopicConfig(name, value) for name, value in configs.items()]
+    asked = CreateTopicsRequest(topics=[CreatableTopic(topic, 1, 1, configs=pairs)])
+    result = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0]
+    if result.error_code:
+        raise SystemExit(f"topic {topic} could not be created: {result.error_message}")
+    time.sleep(0.5)  # a real Kafka tells its own parts of a new topic a moment later
+
+
+def _hurry(wire: Wire) -> None:
+    """Lets the cleaner look around ten times a second."""
+    _alter(wire, _BROKER, "", "log.cleaner.backoff.ms", "100")
+
+
+def _compact(wire: Wire, topic: str) -> None:
+    _alter(wire, _TOPIC, topic, "cleanup.policy", "compact")
+
+
+def _alter(wire: Wire, kind: int, resource: str, name: str, value: str) -> None:
+    asked = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, resource, [AlterableConfig(name, 0, value)])])
+    result = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, asked, IncrementalAlterConfigsResponse).responses[0]
+    if result.error_code:
+        raise SystemExit(f"{name}={value} was refused: {result.error_message}")
+
+
+def _is_clean(wire: Wire, topic: str, before: int) -> bool:
+    """Whether nothing but the last round is left, and the segment that is written to."""
+    return _size_of(wire, topic) < before / ROUNDS * 1.2 + SEGMENT_BYTES
+
+
+def _size_of(wire: Wire, topic: str) -> int:
+    asked = DescribeLogDirsRequest([DescribableLogDirTopic(topic, [0])])
+    answer = wire.ask(ApiKey.DESCRIBE_LOG_DIRS, 1, asked, DescribeLogDirsResponse)
+    return sum(
+        each.partition_size
+        for result in answer.results
+        for there in result.topics
+        if there.name == topic
+        for each in there.partitions
+    )
+
+
+def _check_time(started: float) -> None:
+    if time.perf_counter() - started > CLEANED_WITHIN_S:
+        raise SystemExit(f"not cleaned within {CLEANED_WITHIN_S} s")
+
+
+if __name__ == "__main__":
+    main()
