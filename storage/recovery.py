@@ -259,12 +259,13 @@ class Recovery:
             return False
         segment.mark_unsynced(start)
         self._report.checked_segments += 1
-        end, path = start, segment.path(LOG_SUFFIX)
+        end, path, interval_bytes = start, segment.path(LOG_SUFFIX), self._config.index_interval_bytes
         try:
             for position, header, batch in segment.batches(start):
                 walk.check(path, position, header, batch, segment.next_offset)
-                segment.note(header, position, self._config.index_interval_bytes)
-                self._replay(segment, position, header, is_checked=True)
+                segment.note(header, position, interval_bytes)
+                if header.producer_id >= 0 or header.partition_leader_epoch > self._epochs.latest:
+                    self._replay(segment, position, header, is_checked=True)
                 end = position + len(batch)
         except CorruptBatch as error:
             self._report.cuts.append(Cut(error.path, error.position, segment.size - error.position, error.why))
@@ -279,7 +280,7 @@ class Recovery:
 
         None: damage reaches past the recovery point, and the segment was cut behind it.
         """
-        end = 0
+        end, interval_bytes = 0, self._config.index_interval_bytes
         below = segment.sound_headers(passed=self._note_damage)
         # Not one header further than that: what follows may be torn.
         while segment.next_offset < recovery_point and end < segment.size:
@@ -287,20 +288,23 @@ class Recovery:
             if found is None:
                 return segment.size
             position, header = found
-            if self._is_misplaced(segment, position, header, recovery_point):
-                self._note_damage(segment.mark(position, MISPLACED, position + header.size_bytes))
-                end = position + header.size_bytes
-                continue
-            if header.base_offset > recovery_point and position > end:
-                why = "damage before it reaches past the recovery point"
-                self._report.cuts.append(Cut(segment.path(LOG_SUFFIX), position, segment.size - position, why))
-                segment.cut(position)
-                return None
-            if header.next_offset > recovery_point:
+            next_offset, size = header.next_offset, header.size_bytes
+            # Most are as they should be, and there may be a million: what is asked first keeps them from the rest.
+            if header.base_offset < segment.next_offset or next_offset > recovery_point:
+                if self._is_misplaced(segment, position, header, recovery_point):
+                    self._note_damage(segment.mark(position, MISPLACED, position + size))
+                    end = position + size
+                    continue
+                if header.base_offset > recovery_point and position > end:
+                    why = "damage before it reaches past the recovery point"
+                    self._report.cuts.append(Cut(segment.path(LOG_SUFFIX), position, segment.size - position, why))
+                    segment.cut(position)
+                    return None
                 return position
-            segment.note(header, position, self._config.index_interval_bytes)
-            self._replay(segment, position, header, is_checked=True)
-            end = position + header.size_bytes
+            segment.note(header, position, interval_bytes)
+            if header.producer_id >= 0 or header.partition_leader_epoch > self._epochs.latest:
+                self._replay(segment, position, header, is_checked=True)
+            end = position + size
         return end
 
     def _is_misplaced(self, segment: Segment, position: int, header: BatchHeader, recovery_point: int) -> bool:

@@ -41,14 +41,17 @@ def headers(
     disk: Disk, file: File, start: int, end: int, window: int = HEADER_WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of every batch in [start, end) of `file`."""
-    position, held_from, held = start, start, b""
+    position, held_from, held, wanted = start, start, b"", window
     while position < end:
         at = position - held_from
         if at + HEADER_SIZE > len(held):
-            held_from, held, at = position, disk.read(file, min(window, end - position), position), 0
+            held_from, held, at = position, disk.read(file, min(wanted, end - position), position), 0
         header = _header(held, at, file, position, end)
         yield position, header
-        position += header.size_bytes
+        size = header.size_bytes
+        # Behind a large batch there may be another one: all of its window but the header would be read for nothing.
+        wanted = HEADER_SIZE if size >= window else window
+        position += size
 
 
 def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
