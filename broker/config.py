@@ -413,6 +413,9 @@ class BrokerConfig:
         low=1,
         dynamic=True,
     )
+    producer_id_expiration_check_interval_ms: int = setting(
+        Kind.INT, 600_000, "How often the partitions are searched for producers to forget.", low=1
+    )
     # Invariant: the names that were given as texts, for DescribeConfigs' sources; a subset of the table's names.
     given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     # What was changed while the broker runs. Invariant: `alter` alone writes it, and the fields that follow it.

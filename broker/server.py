@@ -26,6 +26,7 @@ from .creation import Creation
 from .data_dir import StartError
 from .dispatch import Dispatcher, RequestContext
 from .durability import at_risk
+from .features import TRANSACTION_VERSION, finalized
 from .fetch_sessions import FetchSessions
 from .flushing import Flusher
 from .groups.coordinator import GroupCoordinator
@@ -35,6 +36,7 @@ from .metadata import Metadata, UnknownMetadata
 from .offsets_log import OffsetsLog
 from .partition import Partition
 from .processor import Processor
+from .producer_expiry import ProducerExpiry
 from .purgatory import Purgatory
 from .scrubber import Scrubber
 from .settings import ConfigError
@@ -79,6 +81,7 @@ class Broker:
         self.housekeeping: Housekeeping
         self.cleaner: Cleaner
         self.scrubber: Scrubber
+        self.producer_expiry: ProducerExpiry
         self.transactions: TransactionCoordinator
         # Set while it runs: from the lock on the directory to its release.
         self._data_dir: LogDirs | None = None
@@ -196,6 +199,13 @@ class Broker:
         reconfigure_topics()
         _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
 
+    def set_features(self, levels: dict[str, int]) -> None:
+        """Gives the cluster's features these levels: told to clients, and acted on, when it returns."""
+        if levels != finalized(self.metadata):
+            self.metadata.put_features(levels)
+            self.transactions.set_version(levels[TRANSACTION_VERSION])
+            _log.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels.items()))
+
     def _altered(self, node: str | None = None, configs: dict[str, str] | None = None) -> list[dict[str, str]]:
         """What is changed for this broker, and for every one; with `configs` in the place of what `node` has."""
         layers = {**self.metadata.broker_configs, **({node: configs or {}} if node is not None else {})}
@@ -245,6 +255,7 @@ class Broker:
             self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
             self.groups.start()
             self.transactions = self._open_transactions()
+            self.transactions.set_version(finalized(self.metadata)[TRANSACTION_VERSION])
             self.transactions.start()
             self.housekeeping = Housekeeping(self, self._in_background)
             self.housekeeping.start()
@@ -252,6 +263,8 @@ class Broker:
             self.cleaner.start()
             self.scrubber = Scrubber(self)
             self.scrubber.start()
+            self.producer_expiry = ProducerExpiry(self)
+            self.producer_expiry.start()
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.metadata.path} cannot be used: {error}") from error
         self._loaded = True

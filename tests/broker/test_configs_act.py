@@ -162,6 +162,9 @@ ELSEWHERE = {
     "max.incremental.fetch.session.cache.slots": (
         "broker/handlers/test_fetch.py::test_without_a_free_slot_there_is_no_session_but_an_answer"
     ),
+    "producer.id.expiration.check.interval.ms": (
+        "broker/test_producer_expiry.py::test_the_clock_alone_makes_a_silent_producer_forgotten"
+    ),
     "producer.id.expiration.ms": (
         "broker/test_configs_act.py::test_producer_id_expiration_ms_is_how_long_a_silent_producer_is_remembered"
     ),

@@ -1,0 +1,69 @@
+"""Producers that nobody hears of any more are forgotten, also in partitions that nobody writes to."""
+
+import asyncio
+from dataclasses import replace
+
+from odradek.broker import Broker, BrokerConfig
+from odradek.storage.producers import ProducerStates
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.raw import Raw, batch_of
+
+MINUTE_MS = 60_000
+
+
+def producers_of(broker: Broker, name: str) -> ProducerStates:
+    topic = broker.topics.get(name)
+    assert topic is not None
+    return topic.partitions[0].log.producers
+
+
+async def pass_ms(broker: Broker, clock: FakeClock, time_ms: int) -> None:
+    clock.advance(time_ms)
+    broker.timers.fire_due()
+    while broker.producer_expiry.is_busy:
+        await asyncio.sleep(0)
+
+
+async def test_the_clock_alone_makes_a_silent_producer_forgotten(config: BrokerConfig) -> None:
+    clock = FakeClock()
+    config = replace(
+        config,
+        connections_max_idle_ms=-1,
+        producer_id_expiration_ms=1,
+        producer_id_expiration_check_interval_ms=MINUTE_MS,
+    )
+    silent = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
+    undecided = batch_of(b"x", producer_id=8, producer_epoch=0, base_sequence=0, transactional=True)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        for name in ("t", "u", "empty"):
+            await raw.create_topic(name)
+        for name in ("t", "u"):
+            await raw.produce(name, silent)
+            topic = broker.topics.get(name)
+            assert topic is not None
+            topic.partitions[0].append_internal(bytearray(undecided))
+        for passed_ms, known in ((MINUTE_MS - 1, {7, 8}), (1, {8}), (MINUTE_MS, {8})):
+            await pass_ms(broker, clock, passed_ms)
+            for name in ("t", "u"):
+                # Whose transaction is open is not forgotten.
+                assert {number for number, _ in producers_of(broker, name).items()} == known
+        await raw.produce("u", silent)
+        # The next round looks at what has come since.
+        await pass_ms(broker, clock, MINUTE_MS)
+        assert producers_of(broker, "u").get(7) is None
+
+
+async def test_a_partition_that_goes_while_a_round_is_on_its_way_is_no_harm(config: BrokerConfig) -> None:
+    clock = FakeClock()
+    config = replace(config, connections_max_idle_ms=-1, producer_id_expiration_check_interval_ms=MINUTE_MS)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        await raw.produce("t", batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0))
+        topic = broker.topics.get("t")
+        assert topic is not None
+        clock.advance(MINUTE_MS)
+        broker.timers.fire_due()
+        assert broker.producer_expiry.is_busy
+        broker.delete_topic(topic)
+        while broker.producer_expiry.is_busy:
+            await asyncio.sleep(0)
