@@ -85,6 +85,7 @@ ROUTES = (
     Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
     Route(ApiKey.DELETE_GROUPS, 0, 2),
     Route(ApiKey.OFFSET_DELETE, 0, 0),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),

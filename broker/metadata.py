@@ -6,7 +6,8 @@ state is written as a snapshot, so that the journal stays short.
 
 Records are dicts with a `type`: `cluster` (id), `topic` (name, id, partitions, configs), `topic_deleted` (name),
 `producer_ids` (next), `leader_epoch` (epoch), `broker_configs` (node, configs): what was changed while a broker ran,
-for the node of that number, or for all of them where `node` is the empty text.
+for the node of that number, or for all of them where `node` is the empty text; `features` (epoch, levels): those of
+features that were changed.
 """
 
 import logging
@@ -49,6 +50,9 @@ class Metadata:
         self.topics: dict[str, TopicRecord] = {}
         # Config name -> text by node, "" for every node; a node without any is not here.
         self.broker_configs: dict[str, dict[str, str]] = {}
+        # Feature -> level, of those that were ever changed; the epoch counts the changes.
+        self.features: dict[str, int] = {}
+        self.features_epoch = 0
         self._next_producer_id = 0
         self._producer_id_limit = 0
         self._journal = Journal.open(directory, JOURNAL_NAME, disk)
@@ -85,6 +89,10 @@ class Metadata:
     def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
         """The configs that are changed for a node (its number), or for all of them (""), from here on these alone."""
         self._commit({"type": "broker_configs", "node": node, "configs": configs})
+
+    def put_features(self, levels: dict[str, int]) -> None:
+        """The levels of features from here on."""
+        self._commit({"type": "features", "epoch": self.features_epoch + 1, "levels": levels})
 
     def new_producer_id(self) -> int:
         """An id that was never handed out in this data directory, across restarts and crashes."""
@@ -131,6 +139,9 @@ class Metadata:
                 self.broker_configs.pop(str(record["node"]), None)
                 if configs:
                     self.broker_configs[str(record["node"])] = configs
+            case "features":
+                self.features_epoch = int(record["epoch"])
+                self.features = dict(cast("dict[str, int]", record["levels"]))
             case other:
                 raise UnknownMetadata(
                     f"the metadata journal has a record of type {other!r}: written by a newer Odradek?"
@@ -145,6 +156,11 @@ class Metadata:
             *(
                 {"type": "broker_configs", "node": node, "configs": configs}
                 for node, configs in self.broker_configs.items()
+            ),
+            *(
+                [{"type": "features", "epoch": self.features_epoch, "levels": self.features}]
+                if self.features_epoch
+                else []
             ),
             *(_topic_record(topic) for topic in self.topics.values()),
         ]

@@ -161,6 +161,7 @@ APIS: dict[ApiKey, Api] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _api("0-1", "1+"),
     ApiKey.DELETE_GROUPS: _api("0-2", "2+"),
     ApiKey.OFFSET_DELETE: _api("0", "none"),
+    ApiKey.UPDATE_FEATURES: _api("0-2", "0+"),
     ApiKey.DESCRIBE_CLUSTER: _api("0-2", "0+"),
     ApiKey.DESCRIBE_PRODUCERS: _api("0", "0+"),
     ApiKey.LIST_CONFIG_RESOURCES: _api("0-1", "0+"),

@@ -20,7 +20,7 @@ from typing import Any
 
 from wire.connection import Exchange, Wire
 
-SUBJECTS = ("cluster", "topics", "anew", "configs", "produce", "verification", "fetch", "groups", "garbage")
+SUBJECTS = ("cluster", "topics", "anew", "configs", "features", "produce", "verification", "fetch", "groups", "garbage")
 MADE_UP = {
     "TopicId",
     "ClusterId",

@@ -17,16 +17,11 @@ from ...protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ..dispatch import ROUTES, RequestContext
+from ..features import SUPPORTED, finalized
 
 if TYPE_CHECKING:
     from ..server import Broker
 
-TRANSACTION_VERSION = "transaction.version"
-# The epoch of a producer grows with every transaction, partitions come in by the first batch (KIP-890). It is fixed:
-# nothing would be gained by going back, so UpdateFeatures is not served.
-TRANSACTIONS_V2 = 2
-FEATURES_EPOCH = 0
-ZERO_VERSION = 4
 
 # What a client may call itself (KIP-511).
 _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
@@ -44,15 +39,12 @@ def handle(broker: "Broker", context: RequestContext, request: ApiVersionsReques
         return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
     return ApiVersionsResponse(
         api_keys=offered,
-        supported_features=_supported(context.api_version),
-        finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[FinalizedFeatureKey(TRANSACTION_VERSION, TRANSACTIONS_V2, TRANSACTIONS_V2)],
+        supported_features=[SupportedFeatureKey(name, each.low, each.high) for name, each in SUPPORTED.items()],
+        finalized_features_epoch=broker.metadata.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in finalized(broker.metadata).items()
+        ],
     )
-
-
-def _supported(version: int) -> list[SupportedFeatureKey]:
-    """Before version 4 a feature cannot be told to begin at 0: such a one is left out, as Kafka does."""
-    return [SupportedFeatureKey(TRANSACTION_VERSION, 0, TRANSACTIONS_V2)] if version >= ZERO_VERSION else []
 
 
 def _is_software(text: str) -> bool:

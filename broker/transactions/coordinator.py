@@ -153,6 +153,12 @@ class TransactionCoordinator:
         for transactional_id in [name for name, actor in self.ids.items() if actor.partition == partition]:
             self.ids.pop(transactional_id).close()
 
+    def set_version(self, transaction_version: int) -> None:
+        """The level of the feature `transaction.version`: under which epoch what is open is aborted from here on."""
+        self._limits = self._limits._replace(transaction_version=transaction_version)
+        for actor in self.ids.values():
+            actor.transaction.limits = self._limits
+
     # A producer's requests.
 
     def initialize(
