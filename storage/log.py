@@ -431,7 +431,7 @@ class Log:
         start = self.log_start_offset if offset is None else offset
         for segment in self._segments[slot_of(self._segments, start) :]:
             for position, header in segment.sound_headers(start):
-                if header.base_offset >= start:
+                if header.last_offset >= start:
                     marker = marker_of(self._disk, segment.file, position, header) if header.is_control else None
                     epoch = NONE if marker is None else marker.coordinator_epoch
                     self.producers.apply(header, self._last_append_ms, coordinator_epoch=epoch)

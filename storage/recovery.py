@@ -197,7 +197,8 @@ class Recovery:
 
     def _replay(self, segment: Segment, position: int, header: BatchHeader, *, is_checked: bool = False) -> None:
         """Take note of a batch. The index of aborted transactions is made anew where the segment `is_checked`."""
-        if header.base_offset >= self._producers_from:
+        # A batch across the log's start is read as a whole, so it counts.
+        if header.last_offset >= self._producers_from:
             marker = marker_of(self._disk, segment.file, position, header) if header.is_control else None
             if marker is None:
                 self._producers.apply(header, self._now_ms)

@@ -126,20 +126,6 @@ async def test_the_brokers_own_topics_are_left_alone(config: BrokerConfig, clock
         assert partition.log.log_start_offset == 0
 
 
-async def test_an_open_transaction_keeps_what_it_began_with(broker: Broker, raw: Raw, clock: FakeClock) -> None:
-    await fill(raw, retention_ms="0")
-    (partition,) = broker.topics.partitions()
-    # As a transactional batch at offset 5 would have it.
-    partition.log.producers._open_transactions[7] = 5
-    clock.advance(CHECK_MS)
-    await settled(broker)
-    assert start_of(broker) == 4
-    del partition.log.producers._open_transactions[7]
-    clock.advance(CHECK_MS)
-    await settled(broker)
-    assert start_of(broker) == 10
-
-
 async def test_files_stay_for_their_delay_and_a_reader_reads_on(broker: Broker, raw: Raw, clock: FakeClock) -> None:
     await fill(raw, retention_ms="6000", file_delete_delay_ms="5000")
     (partition,) = broker.topics.partitions()
