@@ -42,9 +42,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(main)
     except NoBrokerReachable as error:
-        raise CliError(
-            f"{error}; is it running? `odradek serve` starts one, --bootstrap-server names another"
-        ) from error
+        raise CliError(f"{error}; --bootstrap-server names another") from error
     except KafkaError as error:
         raise CliError(_with_advice(error)) from error
     except KeyboardInterrupt:
