@@ -7,9 +7,11 @@ its segment; `write_atomically` leaves the old content or the new one, whatever 
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +92,7 @@ class Disk:
 
     def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
         """Return `size` bytes if all of them are in the page cache, or None (also where the system cannot tell)."""
-        data = bytearray(size)
+        data = _new_buffer(size)
         try:
             count = os.preadv(file.fd, [data], position, os.RWF_NOWAIT)
         except OSError:
@@ -206,6 +208,24 @@ class Disk:
         if durable and sync_directory:
             self.fsync_dir(path.parent)
 
+
+def _new_buffer(size: int) -> bytearray:
+    """Return a buffer whose bytes may be anything: who fills it only in part must not hand it on."""
+    return bytearray(size) if size < _LARGE_BYTES or _allocate is None else _allocate(None, size)
+
+
+def _find_allocator() -> Callable[[None, int], bytearray] | None:
+    """Return CPython's own way to a bytearray that is not zeroed: a fifth of the time of a read from the page cache."""
+    if sys.implementation.name != "cpython":
+        return None
+    allocate = ctypes.pythonapi.PyByteArray_FromStringAndSize
+    allocate.argtypes, allocate.restype = [ctypes.c_char_p, ctypes.c_ssize_t], ctypes.py_object
+    return allocate
+
+
+# Below this the call costs more than the zeros.
+_LARGE_BYTES = 64 * 1024
+_allocate = _find_allocator()
 
 DISK = Disk()
 

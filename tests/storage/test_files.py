@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from odradek.storage.errors import DiskError, LockedError, ShortRead
-from odradek.storage.files import DISK, DirectoryLock, FileRange
+from odradek.storage.files import DISK, DirectoryLock, FileRange, NotCached
 
 from tests.support.disk import FaultyDisk, PowerCut
 
@@ -88,3 +88,22 @@ def test_listing_a_directory_passes_over_what_vanishes_meanwhile(tmp_path: Path)
     (tmp_path / "there").write_bytes(b"four")
     (tmp_path / "gone.tmp").symlink_to(tmp_path / "nothing")
     assert DISK.sizes(tmp_path) == {"there": 4}
+
+
+def test_a_large_read_that_needs_no_disk_gives_all_or_nothing(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 1000
+    (tmp_path / "f").write_bytes(data)
+    file = DISK.open(tmp_path / "f")
+    assert DISK.read_nowait(file, len(data), 0) == data
+    assert DISK.read_nowait(file, len(data) - 1, 1) == data[1:]
+    assert DISK.read_nowait(file, len(data), 1) is None
+    with pytest.raises(NotCached):
+        DISK.read_cached(file, len(data), 1)
+
+
+def test_what_is_forgotten_is_there_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 10_000)
+    file = DISK.open(tmp_path / "f")
+    DISK.fsync(file)
+    DISK.forget(file, 10_000, 0)
+    assert DISK.read(file, 10_000, 0) == b"x" * 10_000
