@@ -205,7 +205,6 @@ async def test_a_batch_is_admitted_where_its_partition_was_added_or_is_added_wit
 async def test_transactions_of_version_2_are_offered(raw: Raw) -> None:
     response = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("tests", "1"))
     assert [(each.name, each.min_version, each.max_version) for each in response.supported_features] == [
-        ("transaction.version", 0, 2)
+        ("transaction.version", 1, 2)
     ]
     assert [each.max_version_level for each in response.finalized_features] == [2]
-    assert (await raw.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("tests", "1"))).supported_features == []
