@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from odradek.broker import Broker, BrokerConfig, server
+from odradek.broker import Broker, BrokerConfig, flushing, server
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -20,6 +20,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.clock import FakeClock
@@ -101,6 +102,18 @@ async def test_with_flush_messages_1_the_answer_comes_after_the_fsync(raw: Raw, 
     disk.gate.set()
     assert (await answer).base_offset == 0
     assert disk.synced == ["t-0"]
+
+
+async def test_after_so_many_bytes_it_is_written_down_how_far_is_on_disk(
+    broker: Broker, raw: Raw, config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushing, "PROGRESS_BYTES", 20_000)
+    await raw.create_topic("t", flush_messages="1")
+    written = config.data_dir / checkpoints.RECOVERY_POINT
+    for count in range(4):
+        assert not written.exists() or ("t", 0) not in checkpoints.read_offsets(written), count
+        await raw.produce("t", batch_of(b"x" * 5_000))
+    await until(lambda: written.exists() and checkpoints.read_offsets(written).get(("t", 0)) == 4)
 
 
 async def test_all_that_wait_share_an_fsync(broker: Broker, raw: Raw, disk: SlowDisk) -> None:

@@ -303,6 +303,20 @@ def test_a_flush_moves_the_recovery_point(directory: Path) -> None:
     assert log.recovery_point == 11
 
 
+def test_a_segment_that_has_grown_asks_for_a_flush(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = opened(directory)
+    size = len(batch(0))
+    monkeypatch.setattr("odradek.storage.log.UNFLUSHED_BYTES", 3 * size)
+    asked: list[bool] = []
+    for n in range(6):
+        append(log, batch(n))
+        asked.append(log.needs_flush(1000))
+        if asked[-1]:
+            log.flush(log.log_end_offset)
+            assert log.flushed_bytes == (n + 1) * size
+    assert asked == [False, False, True] * 2
+
+
 def test_a_flush_of_finished_segments_leaves_the_newest_alone(directory: Path) -> None:
     log = filled(directory, 2)
     log.roll(1000)
