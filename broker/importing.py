@@ -16,6 +16,7 @@ from ..storage.importing import Imported, ImportRefused, finish, import_folder, 
 from ..storage.verify import segment_files
 from .config import BrokerConfig
 from .data_dir import DataDir
+from .log_dirs import check_whose
 from .metadata import Metadata, TopicRecord
 from .partition_dirs import partition_of
 from .topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
@@ -82,6 +83,7 @@ class Importer:
         meta = checkpoints.read_meta_properties(path, disk) if path.is_dir() else None
         node_id = meta.node_id if meta is not None else BrokerConfig().node_id
         self._disk = disk
+        check_whose(path, [path], disk)
         self._data_dir = DataDir.open(path, node_id, disk)
         try:
             self._metadata = Metadata(path, disk)

@@ -68,7 +68,7 @@ class LogDirs:
         """Opens them all. StartError where the one with the metadata cannot be used, or one belongs to somebody else;
         one that fails otherwise is offline.
         """
-        _refuse_orphans(config, disk)
+        check_whose(config.data_dir, config.data_dirs, disk)
         opened: dict[Path, DataDir] = {}
         try:
             metadata = opened[config.data_dir.absolute()] = DataDir.open(config.data_dir, config.node_id, disk)
@@ -221,17 +221,22 @@ class LogDirs:
         self.metadata.close()
 
 
-def _refuse_orphans(config: BrokerConfig, disk: Disk) -> None:
+def check_whose(metadata: Path, dirs: Iterable[Path], disk: Disk = DISK) -> None:
+    """StartError where partitions lie there and no metadata of ours do. Nothing has been touched then."""
+    try:
+        has_journal = metadata.is_dir() and Journal.exists(metadata, JOURNAL_NAME, disk)
+    except (OSError, StorageError) as error:
+        raise StartError(f"data directory {metadata} cannot be read: {error}") from error
+    if not has_journal:
+        refuse_orphans(metadata, dirs)
+
+
+def refuse_orphans(metadata: Path, dirs: Iterable[Path]) -> None:
     """StartError for partitions of which no metadata of ours tell: Kafka's own directory, or one that lost its journal.
 
-    All of them would be set aside as nobody's. Nothing is touched before this is known.
+    All of them would be set aside as nobody's.
     """
-    try:
-        if config.data_dir.is_dir() and Journal.exists(config.data_dir, JOURNAL_NAME, disk):
-            return
-    except (OSError, StorageError) as error:
-        raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
-    for path in config.data_dirs:
+    for path in dirs:
         try:
             found = sorted(each.name for each in path.iterdir() if partition_of(each.name) and each.is_dir())
         except OSError:
@@ -239,7 +244,7 @@ def _refuse_orphans(config: BrokerConfig, disk: Disk) -> None:
             continue
         if found:
             shown = ", ".join(found[:3])
-            why = f"holds partitions ({shown}), and {config.data_dir} no metadata of ours that tell whose they are"
+            why = f"holds partitions ({shown}), and {metadata} no metadata of ours that tell whose they are"
             how = "choose another --data-dir ('odradek log import' takes over Kafka's topics)"
             raise StartError(f"data directory {path} {why}: {how}")
 

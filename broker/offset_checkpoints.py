@@ -5,25 +5,33 @@ new topic takes a name that they still know from a deleted one: a recovery that 
 leave the new one's batches unchecked.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
 from ..storage import checkpoints
+from ..storage.errors import DamagedFile
 from ..storage.files import DISK, Disk
 from .partition import Partition
 
 Offsets = dict[tuple[str, int], int]
 
+_log = logging.getLogger(__name__)
+
 
 class OffsetCheckpoints:
-    """Both files of one data directory. Reads them when made, unless `empty`; StorageError where one is damaged."""
+    """Both files of one data directory. Reads them when made, unless `empty`.
+
+    Recovery points that cannot be read are those of nobody: everything is checked. StorageError where the starts are
+    damaged: records that were deleted would be there again.
+    """
 
     def __init__(self, directory: Path, disk: Disk = DISK, empty: bool = False) -> None:
         self._recovery_path = directory / checkpoints.RECOVERY_POINT
         self._start_path = directory / checkpoints.LOG_START
         self._disk = disk
-        self.recovery_points: Offsets = {} if empty else checkpoints.read_offsets(self._recovery_path, disk)
+        self.recovery_points: Offsets = {} if empty else self._read_recovery_points()
         self.log_starts: Offsets = {} if empty else checkpoints.read_offsets(self._start_path, disk)
         self._taken = 0
         self._written = 0
@@ -32,6 +40,13 @@ class OffsetCheckpoints:
         # Topics by the number of the state that names them: the one on disk, and those on their way there.
         self._named = {0: {topic for topic, _ in self.recovery_points.keys() | self.log_starts.keys()}}
         self._naming = Lock()
+
+    def _read_recovery_points(self) -> Offsets:
+        try:
+            return checkpoints.read_offsets(self._recovery_path, self._disk)
+        except DamagedFile as error:
+            _log.warning("%s: every partition here is checked from its first batch on", error.message)
+            return {}
 
     def may_name(self, topic: str) -> bool:
         """Whether the files have, or will have, an offset of a topic of this name."""

@@ -31,7 +31,7 @@ from .fetch_sessions import FetchSessions
 from .flushing import Flusher
 from .groups.coordinator import GroupCoordinator
 from .housekeeping import Housekeeping
-from .log_dirs import LogDir, LogDirs
+from .log_dirs import LogDir, LogDirs, refuse_orphans
 from .metadata import Metadata, UnknownMetadata
 from .offsets_log import OffsetsLog
 from .partition import Partition
@@ -280,6 +280,8 @@ class Broker:
         data_dir = dirs.metadata
         metadata = Metadata(data_dir.path, self.disk)
         if not metadata.cluster_id:
+            # A first start, or a journal of which nothing is left.
+            refuse_orphans(self.config.data_dir, self.config.data_dirs)
             metadata.set_cluster_id(data_dir.meta.cluster_id)
         if metadata.cluster_id != data_dir.meta.cluster_id:
             whose = f"its metadata are of cluster {metadata.cluster_id}, meta.properties of {data_dir.meta.cluster_id}"

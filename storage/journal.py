@@ -140,8 +140,10 @@ class Journal:
         """Take the records in and return where the last whole frame ends; 0 where not even the magic is whole."""
         if len(data) < len(MAGIC):
             return 0
-        if data[: len(MAGIC)] != MAGIC:
-            if _is_whole_somewhere(data, 0):
+        head = data[: len(MAGIC)]
+        if head != MAGIC:
+            # Nothing is appended before the magic is on disk: what a crash leaves of it is a part, and zeros.
+            if not MAGIC.startswith(head.rstrip(b"\0")) or _is_whole_somewhere(data, 0):
                 raise DamagedFile(path, 0, f"does not begin with {MAGIC!r}")
             return 0
         position = len(MAGIC)

@@ -61,11 +61,16 @@ async def test_partitions_without_metadata_of_ours_are_refused_and_left_as_they_
     assert not dirs[1].exists()
 
 
-async def test_a_lost_journal_is_told_before_anything_is_set_aside(config: BrokerConfig, dirs: list[Path]) -> None:
+@pytest.mark.parametrize("left", [None, b"", bytes(100)], ids=["gone", "empty", "zeros"])
+async def test_a_lost_journal_is_told_before_anything_is_set_aside(
+    config: BrokerConfig, dirs: list[Path], left: bytes | None
+) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 3)
     for path in dirs[0].glob("metadata-*"):
         path.unlink()
+        if left is not None:
+            path.write_bytes(left)
     with pytest.raises(StartError, match="no metadata of ours"):
         await Broker(config).start()
     assert home(dirs, "t-0")

@@ -219,6 +219,16 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_what_no_crash_leaves_is_refused_and_what_one_leaves_is_empty(tmp_path: Path) -> None:
+    opened(tmp_path).append([{"n": 1}])
+    for left in (b"", b"ODR", b"ODRJ\0\0\0\0", bytes(40), b"ODRJRNL1" + b"garbage"):
+        tail(tmp_path).write_bytes(left)
+        assert opened(tmp_path).records == []
+    tail(tmp_path).write_bytes(b"garbage from the first byte on")
+    with pytest.raises(DamagedFile, match="does not begin with"):
+        opened(tmp_path)
+
+
 # -- disks that refuse ---------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from odradek.broker.importing import Importer, plan
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.records.batch import decode_batch, iter_headers
-from odradek.storage.checkpoints import read_partition_metadata
+from odradek.storage.checkpoints import MetaProperties, read_partition_metadata, write_meta_properties
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -66,6 +66,13 @@ async def records(raw: Raw, partition: int, start: int, **rest: int) -> list[tup
 
 def sent(first: int, count: int, number: int) -> list[tuple[int, bytes, bytes]]:
     return [(first + n, b"key %d" % (number + n), b"value %d " % (number + n) * 3) for n in range(count)]
+
+
+def test_kafkas_own_directory_is_no_place_to_import_to(source: Path) -> None:
+    write_meta_properties(source, MetaProperties("cluster", 1, "directory"))
+    before = sorted(source.rglob("*"))
+    assert "no metadata of ours" in refusal(source, source)
+    assert sorted(source.rglob("*")) == before
 
 
 async def test_a_kafkas_topics_are_served_with_their_offsets(data: Path) -> None:
