@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..storage.errors import StorageError
 from ..storage.files import Disk
@@ -34,7 +34,6 @@ SEGMENTS_A_TURN = 16
 FIRST_CHECK_MS = 30_000
 
 # Work in a thread, and what the log says should it fail.
-Answer = TypeVar("Answer")
 Background = Callable[[Callable[[], None], str], None]
 
 _log = logging.getLogger(__name__)
@@ -193,17 +192,11 @@ class Housekeeping:
 
     # Checkpoints.
 
-    def once_written(self, answer: Answer) -> "Answer | asyncio.Future[Answer]":
-        """`answer`, when where each partition begins is on disk. StorageError where it cannot be written."""
-
-        async def wait() -> Answer:
-            await self.checkpoint()
-            return answer
-
-        return asyncio.ensure_future(wait())
-
     async def checkpoint(self) -> None:
-        """Returns when where each partition begins is on disk. Those who ask meanwhile share the next one."""
+        """Returns when where each partition begins is on disk. Those who ask meanwhile share the next one.
+
+        StorageError where it cannot be written.
+        """
         if self._next_checkpoint is None:
             self._next_checkpoint = asyncio.ensure_future(self._run_checkpoint())
         await asyncio.shield(self._next_checkpoint)

@@ -4,6 +4,8 @@ Version 1 says the same as 0, 2 has tagged fields. -1 asks for the high watermar
 the partitions begin: what was deleted does not come back, whatever happens then (Kafka writes that down by and by).
 """
 
+import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -13,12 +15,13 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ...storage.errors import StorageError
 from ..dispatch import RequestContext
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ..server import Broker
+
+_log = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
 _NO_LOW_WATERMARK = -1
@@ -26,7 +29,7 @@ _NO_LOW_WATERMARK = -1
 
 def handle(
     broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
-) -> "DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]":
+) -> asyncio.Future[DeleteRecordsResponse]:
     """One result a partition; one partition's error is no other's. One named twice is asked for as the last time."""
     topics: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -35,7 +38,18 @@ def handle(
     for name, asked in topics.items():
         results = [_delete(broker, name, index, offset) for index, offset in asked.items()]
         response.topics.append(DeleteRecordsTopicResult(name, results))
-    return broker.housekeeping.once_written(response)
+    return asyncio.ensure_future(_written(broker, response))
+
+
+async def _written(broker: "Broker", response: DeleteRecordsResponse) -> DeleteRecordsResponse:
+    """The response once the starts are on disk: where they cannot be written, nothing is promised."""
+    try:
+        await broker.housekeeping.checkpoint()
+    except StorageError as error:
+        _log.error("where partitions begin cannot be written: %s", error.message)
+        for result in (each for topic in response.topics for each in topic.partitions if not each.error_code):
+            result.error_code, result.low_watermark = int(error.code), _NO_LOW_WATERMARK
+    return response
 
 
 def _delete(broker: "Broker", name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:

@@ -57,7 +57,7 @@ class _Round:
             self.admit = admission(broker, request.transactional_id, context.api_version)
         self.unflushed: Unflushed = []
         # (topic, partition, its answer, a copy of its records): what a thread must look into before it is appended.
-        self.later: list[tuple[str, Partition, PartitionProduceResponse, bytearray]] = []
+        self.later: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
         # What the log is told, and of how many partitions: a request of thousands is one line all the same.
         self.refused: list[str] = []
 
@@ -117,14 +117,14 @@ async def _flushed(broker: "Broker", unflushed: Unflushed, response: ProduceResp
 async def _prepared(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
     """Appends what was too large to be looked into on the loop, one after the other."""
     version = work.context.api_version
-    for topic, partition, answer, records in work.later:
+    for partition, answer, records in work.later:
         try:
             prepared = await work.broker.conversions.run(
                 lambda p=partition, r=records: p.prepare(memoryview(r), version)
             )
             appended = partition.append(prepared, version, prepared=True, admit=work.admit)
         except KafkaError as error:
-            _note_refusal(work, topic, partition.index, error)
+            _note_refusal(work, partition.topic, partition.index, error)
             refusal = _refusal(partition.index, error)
             answer.error_code, answer.error_message = refusal.error_code, refusal.error_message
             answer.base_offset, answer.log_start_offset = refusal.base_offset, refusal.log_start_offset
@@ -147,11 +147,11 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
             )
         if partition.needs_preparing(work.context.api_version) and is_large(asked.records):
             answer = PartitionProduceResponse(asked.index)
-            work.later.append((data.name or uuid_to_text(data.topic_id), partition, answer, bytearray(asked.records)))
+            work.later.append((partition, answer, bytearray(asked.records)))
             return answer
         appended = partition.append(asked.records, work.context.api_version, admit=work.admit)  # type: ignore[arg-type]
     except KafkaError as error:
-        _note_refusal(work, data.name or uuid_to_text(data.topic_id), asked.index, error)
+        _note_refusal(work, _named(work.broker, data), asked.index, error)
         return _refusal(asked.index, error)
     answer = PartitionProduceResponse(
         asked.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
@@ -159,6 +159,12 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
     if partition.must_flush:
         work.unflushed.append((partition, answer))
     return answer
+
+
+def _named(broker: "Broker", data: TopicProduceData) -> str:
+    """What a person knows the topic by."""
+    topic = None if data.name else broker.topics.by_id(data.topic_id)
+    return data.name or (topic.name if topic is not None else uuid_to_text(data.topic_id))
 
 
 def _note_refusal(work: _Round, topic: str, index: int, error: KafkaError) -> None:

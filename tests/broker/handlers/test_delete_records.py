@@ -16,6 +16,7 @@ from odradek.protocol.messages.delete_records import (
 )
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.tests.support.disk import FaultyDisk
 from odradek.tests.support.raw import Raw, batch_of
 
 SMALL = {"internal_segment_bytes": "200"}
@@ -114,3 +115,15 @@ async def test_what_was_deleted_stays_deleted_whatever_happens_then(config: Brok
     await broker.stop()
     async with Broker(killed) as again, await Raw.connect(again.address) as raw:
         assert await earliest(raw) == 5
+
+
+async def test_nothing_is_promised_where_the_disk_is_full(config: BrokerConfig) -> None:
+    disk = FaultyDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await fill(raw)
+        disk.room_bytes = 0
+        assert await delete(raw, t={0: 5, 9: 1}) == {
+            "t": {0: (ErrorCode.KAFKA_STORAGE_ERROR, -1), 9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)}
+        }
+        disk.room_bytes = None
+        assert await delete(raw, t={0: 5}) == {"t": {0: (0, 5)}}
