@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.conversion import Converted, down_converted
 from ..protocol.records.errors import RecordError
+from .lookups import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ class Conversions:
                 if found.data or found.next_offset <= offset or isinstance(partition, ErrorCode):
                     return
                 offset = found.next_offset
-                source = partition.read(offset, READ_BYTES, 0, minimum_one=True)
+                source = await read(partition, offset, READ_BYTES, 0)
         except RecordError as error:
             answer.error_code = int(error.code)
             _log.error("%s-%d: no message set from offset %d on: %s", each.topic, each.partition, offset, error)

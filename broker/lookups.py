@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..storage.errors import CorruptBatch, StorageError
+from ..storage.files import FileRange, NotCached
 from ..storage.lookup import LogView
 from .partition import Partition
 
@@ -17,6 +18,18 @@ from .partition import Partition
 MAX_ATTEMPTS = 5
 
 Found = TypeVar("Found")
+
+
+async def read(partition: Partition, offset: int, max_bytes: int, isolation_level: int) -> FileRange | None:
+    """As Partition.read, the first batch whole. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
+    try:
+        return partition.read(offset, max_bytes, isolation_level, minimum_one=True, cached=True)
+    except NotCached:
+        up_to = partition.end_for(isolation_level)
+        located = await look_up(partition, lambda view: view.locate(offset, up_to))
+    if located is None:
+        return None
+    return partition.read(offset, max_bytes, isolation_level, minimum_one=True, located=located)
 
 
 async def look_up(partition: Partition, look: Callable[[LogView], Found]) -> Found:
