@@ -1,16 +1,24 @@
 """Transactions a second, and what idempotence costs a produce.
 
     python -m benchmarks.transactions 127.0.0.1:9092 --producers 50 --seconds 4     by librdkafka, 10 records each
-    python -m benchmarks.transactions 127.0.0.1:9092 --idempotence                  by raw frames, in pairs
+    python -m benchmarks.transactions 127.0.0.1:9092 --idempotence PID              by raw frames, in pairs
 
 Each prints a line of JSON. Works against any Kafka broker.
+
+What idempotence costs is the CPU time of the broker's process (PID), in pairs of runs of which one has producer id and
+sequences and the other has not. All else is the same on both sides, by raw frames: bursts of five requests, as many as
+a client with idempotence may have in flight. librdkafka itself will not do: with idempotence it sends the five one by
+one, without it together, and what that costs a broker is far more than idempotence is.
 """
 
 import argparse
 import json
 import statistics
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 
 import confluent_kafka
 from odradek.protocol.apis import ApiKey
@@ -19,13 +27,19 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 
+from .brokers import Broker, cpu_s
 from .load import Wire, create_topic, request
 
 RECORDS = 10
 WITHIN_S = 60.0
-# Requests of one measurement of idempotence, and how many of them wait for their answer at a time.
-REQUESTS = 16_000
-BURST = 32
+# Requests of one run, and how many of them wait for their answer at a time.
+REQUESTS = 1000
+IN_FLIGHT = 5
+ROUNDS = 60
+# Of a batch: one record is where a request costs least, so that idempotence weighs most; 16 KB is a batch of Java's
+# producer as it comes (batch.size).
+RECORD_BYTES = 100
+BATCH_BYTES = 16_000
 
 
 def main() -> None:
@@ -34,13 +48,38 @@ def main() -> None:
     parser.add_argument("address")
     parser.add_argument("--producers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--idempotence", action="store_true")
-    parser.add_argument("--rounds", type=int, default=9, help="pairs of plain and idempotent runs")
+    parser.add_argument("--idempotence", type=int, metavar="PID", help="the broker's process")
+    parser.add_argument("--record-bytes", type=int, default=RECORD_BYTES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="pairs of plain and idempotent runs")
     arguments = parser.parse_args()
     if arguments.idempotence:
-        print(json.dumps(idempotence(arguments.address, arguments.rounds)))
+        figures = idempotence(arguments.address, arguments.idempotence, arguments.record_bytes, arguments.rounds)
     else:
-        print(json.dumps(transactions(arguments.address, arguments.producers, arguments.seconds)))
+        figures = transactions(arguments.address, arguments.producers, arguments.seconds)
+    print(json.dumps(figures))
+
+
+def load(producers: int, seconds: float = 4.0) -> Callable[[Broker], float]:
+    """Transactions a second of so many producers, in a process of their own."""
+
+    def measure(broker: Broker) -> float:
+        return _run(broker, "--producers", str(producers), "--seconds", str(seconds))["transactions_per_s"]
+
+    return measure
+
+
+def cost(record_bytes: int) -> Callable[[Broker], float]:
+    """CPU time of idempotent requests of one such record, by that of plain ones."""
+
+    def measure(broker: Broker) -> float:
+        return _run(broker, "--idempotence", str(broker.pid), "--record-bytes", str(record_bytes))["times_plain"]
+
+    return measure
+
+
+def _run(broker: Broker, *options: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.transactions", broker.address, *options]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def transactions(address: str, producers: int, seconds: float) -> dict[str, float]:
@@ -83,47 +122,57 @@ def _commit_one(producer: confluent_kafka.Producer, topic: str) -> None:
     producer.commit_transaction(WITHIN_S)
 
 
-def idempotence(address: str, rounds: int) -> dict[str, float]:
-    """How much longer idempotent requests take than plain ones, in percent: the median over pairs of runs."""
+def idempotence(address: str, pid: int, record_bytes: int, rounds: int) -> dict[str, float]:
+    """The broker's CPU time a plain request in us, and that of an idempotent one by it: medians over the pairs."""
     wire = Wire(address)
     topic = f"idempotence-{time.time_ns()}"
     create_topic(wire, topic)
-    plain = _frames(topic, -1)
+    plain = _frames(topic, -1, record_bytes)
     _send(wire, plain)
-    overheads: list[float] = []
-    for _ in range(rounds):
+    pairs: list[tuple[float, float]] = []
+    for number in range(rounds):
         asked = InitProducerIdRequest(None, 60_000)
         producer_id = wire.ask(ApiKey.INIT_PRODUCER_ID, 4, asked, InitProducerIdResponse).producer_id
-        idempotent = _frames(topic, producer_id)
-        overheads.append(_send(wire, idempotent) / _send(wire, plain) * 100 - 100)
-    return {"overhead_percent": statistics.median(overheads)}
+        idempotent = _frames(topic, producer_id, record_bytes)
+        # Which one comes first changes: whatever follows from the one before is shared out.
+        if number % 2:
+            with_it = _cpu_us(pid, wire, idempotent)
+            pairs.append((_cpu_us(pid, wire, plain), with_it))
+        else:
+            pairs.append((_cpu_us(pid, wire, plain), _cpu_us(pid, wire, idempotent)))
+    return {
+        "plain_us": statistics.median(without for without, _ in pairs),
+        "times_plain": statistics.median(with_it / without for without, with_it in pairs),
+    }
 
 
-def _frames(topic: str, producer_id: int) -> list[bytes]:
+def _cpu_us(pid: int, wire: Wire, bursts: list[bytes]) -> float:
+    """Of a request."""
+    before = cpu_s(pid)
+    _send(wire, bursts)
+    return (cpu_s(pid) - before) / REQUESTS * 1e6
+
+
+def _frames(topic: str, producer_id: int, record_bytes: int) -> list[bytes]:
     """Bursts of requests of one record each."""
-    frames = [_frame(topic, producer_id, sequence) for sequence in range(REQUESTS)]
-    return [b"".join(frames[first : first + BURST]) for first in range(0, REQUESTS, BURST)]
+    frames = [_frame(topic, producer_id, sequence, record_bytes) for sequence in range(REQUESTS)]
+    return [b"".join(frames[first : first + IN_FLIGHT]) for first in range(0, REQUESTS, IN_FLIGHT)]
 
 
-def _frame(topic: str, producer_id: int, sequence: int) -> bytes:
+def _frame(topic: str, producer_id: int, sequence: int, record_bytes: int) -> bytes:
     epoch, first = (0, sequence) if producer_id >= 0 else (-1, -1)
-    records = [Record(0, int(time.time() * 1000), None, b"x" * 100)]
+    records = [Record(0, int(time.time() * 1000), None, b"x" * record_bytes)]
     batch = encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=first)
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
     return request(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[data]))
 
 
-def _send(wire: Wire, bursts: list[bytes]) -> float:
-    """Seconds for all of them, two bursts in flight."""
-    started = time.perf_counter()
-    wire.send(bursts[0])
-    for burst in bursts[1:]:
+def _send(wire: Wire, bursts: list[bytes]) -> None:
+    """A burst is sent when the one before is answered, so that every run wakes the broker as often."""
+    for burst in bursts:
         wire.send(burst)
-        for _ in range(BURST):
+        for _ in range(IN_FLIGHT):
             wire.receive()
-    for _ in range(BURST):
-        wire.receive()
-    return time.perf_counter() - started
 
 
 if __name__ == "__main__":
