@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 _ACKS = (-1, 0, 1)
 _FAILED_OFFSET = -1
-# What a client gets whose metadata is old: it asks for new ones, and nobody needs a line in the log.
-_EVERYDAY = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+# What a client gets whose metadata is old, or whose transaction is still being written: it asks again, and nobody needs
+# a line in the log.
+_EVERYDAY = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.CONCURRENT_TRANSACTIONS}
+)
 
 # Partitions whose last append is answered after an fsync, and that answer.
 Unflushed = list[tuple[Partition, PartitionProduceResponse]]

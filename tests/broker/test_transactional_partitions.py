@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from odradek.broker import Broker
+from odradek.broker import Broker, BrokerConfig
 from odradek.broker.txn_admission import told_to_producer
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -269,3 +271,18 @@ async def test_a_fenced_producer_commits_no_offsets(raw: Raw, producer: Transact
     assert await producer.commit_offset("g", "t", 6) == ErrorCode.INVALID_PRODUCER_EPOCH
     producer.epoch = new
     assert await fetched_offset(raw, "g", require_stable=True) == (-1, 0)
+
+
+async def test_a_batch_that_comes_too_soon_is_sent_again_without_a_line_in_the_log(
+    config: BrokerConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = replace(config, log_dirs=(str(tmp_path / "forced"),), log_flush_interval_messages=1)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("forced")
+        producer = Transactional(raw, "forced")
+        await producer.begin()
+        # The record that takes the partition into the transaction waits for its fsync.
+        assert (await producer.send("forced", b"a")).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert "refused" not in caplog.text
+        while (await producer.send("forced", b"a")).error_code:
+            pass
