@@ -83,7 +83,7 @@ class Commit:
         return self.response
 
     def _take(self, topic: OffsetCommitRequestTopic, found: Topic | None, version: int) -> None:
-        if not topic.partitions:
+        if found is not None and not topic.partitions:
             # As Kafka: nothing was asked of it, nothing is said.
             return
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)

@@ -155,6 +155,9 @@ def delete_offsets_response(
             response.error_code = answer
             return response
         for asked in request.topics:
+            if not asked.partitions:
+                # As Kafka: nothing was asked of it, nothing is said.
+                continue
             results = [_deleted(topics, answer, asked.name, each.partition_index) for each in asked.partitions]
             response.topics.append(OffsetDeleteResponseTopic(asked.name, results))
         return response

@@ -102,6 +102,9 @@ def _response(
         topics.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
     response = ListOffsetsResponse()
     for name, asked in topics.items():
+        if not asked:
+            # As Kafka: nothing was asked of it, nothing is said.
+            continue
         answers = [
             _answer(broker, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
             for at, each in asked.items()
@@ -122,6 +125,7 @@ def _answer(
     try:
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
+        _check_version(asked.timestamp, context.api_version)
         topic = broker.topics.get(name)
         partition = topic.partition(asked.partition_index) if topic is not None else None
         if partition is None:
@@ -132,7 +136,7 @@ def _answer(
             return ListOffsetsPartitionResponse(asked.partition_index, old_style_offsets=offsets)
         partition.check_epoch(asked.current_leader_epoch)
         end = partition.end_for(request.isolation_level)
-        timestamp, offset, epoch = _find(partition, asked.timestamp, end, context.api_version, found)
+        timestamp, offset, epoch = _find(partition, asked.timestamp, end, found)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(asked.partition_index, int(error.code))
     response = ListOffsetsPartitionResponse(asked.partition_index, timestamp=timestamp, offset=offset)
@@ -141,10 +145,14 @@ def _answer(
     return response
 
 
-def _find(partition: Partition, timestamp: int, end: int, version: int, found: object) -> Found:
-    """`found` is what was looked up, or why it could not be."""
-    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
+def _check_version(timestamp: int, version: int) -> None:
+    """UNSUPPORTED_VERSION for a sentinel that came later; version 0 has a rule of its own."""
+    if version and timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} cannot be asked for in this version")
+
+
+def _find(partition: Partition, timestamp: int, end: int, found: object) -> Found:
+    """`found` is what was looked up, or why it could not be."""
     log = partition.log
     match timestamp:
         case -1:

@@ -74,7 +74,8 @@ def _refuse_all(request: MetadataRequest) -> MetadataResponse:
 def _answer(
     broker: "Broker", asked: MetadataRequestTopic, create: bool, wants_operations: bool
 ) -> MetadataResponseTopic:
-    if asked.name is None:
+    if asked.topic_id != ZERO_UUID or asked.name is None:
+        # Also where it is named: a topic made anew has the name and another id, and is not the one that is asked for.
         topic = broker.topics.by_id(asked.topic_id)
         if topic is None:
             return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)

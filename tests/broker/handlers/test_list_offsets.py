@@ -58,7 +58,13 @@ async def test_an_empty_partition(raw: Raw, timestamp: int, expected: int) -> No
 @pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
 async def test_a_sentinel_is_not_known_before_its_version(raw: Raw, timestamp: int, since: int) -> None:
     assert (await ask(raw, timestamp, version=since - 1))[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert (await ask(raw, timestamp, partition=7, version=since - 1))[0] == ErrorCode.UNSUPPORTED_VERSION
     assert (await ask(raw, timestamp, version=since))[0] == 0
+
+
+async def test_a_topic_without_partitions_is_left_out_of_the_answer(raw: Raw) -> None:
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", []), ListOffsetsTopic("nothing", [])])
+    assert (await raw.ask(ApiKey.LIST_OFFSETS, 11, request)).topics == []
 
 
 async def test_unknown_partitions_and_epochs(raw: Raw) -> None:

@@ -54,6 +54,7 @@ async def test_a_consumer_that_cannot_be_read_subscribes_everything(raw: Raw) ->
     await raw.create_topic("t")
     await lead(raw, protocols=[JoinGroupRequestProtocol("range", b"x")])
     assert await delete_offsets(raw, t=[0]) == (0, {"t": {0: SUBSCRIBED}})
+    assert await delete_offsets(raw, t=[]) == (0, {})
 
 
 @pytest.mark.parametrize("asked", [{}, {"t": [0]}, {"missing": [0]}])

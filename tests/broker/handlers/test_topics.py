@@ -263,6 +263,9 @@ async def test_topics_by_id(raw: Raw) -> None:
     found, missing = (await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=topics))).topics
     assert (found.name, found.error_code) == ("t", 0)
     assert (missing.name, missing.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
+    both = [MetadataRequestTopic(b"\x09" * 16, "t")]
+    (other,) = (await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=both))).topics
+    assert (other.name, other.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 @pytest.mark.parametrize(
