@@ -73,10 +73,12 @@ def run(folder: Path, seed: int, plan: Plan) -> None:
             each.ask_to_leave()
         for each in crowds:
             each.wait_until_left()
-        assert [line for each in crowds for line in each.heard() if "failed" in line] == []
-        assert shared(crowds) == []
-        assert committed(broker.address, plan.partitions) == feed.ends
-        assert state(broker.address) is ConsumerGroupState.EMPTY
+        failed = [f"{each.client}: {line['failed']}" for each in crowds for line in each.heard() if "failed" in line]
+        assert not failed, "\n".join(failed)
+        assert not (twice := shared(crowds)), twice
+        ends = committed(broker.address, plan.partitions)
+        assert ends == feed.ends, f"committed: {ends}, ends: {feed.ends}"
+        assert (found := state(broker.address)) is ConsumerGroupState.EMPTY, found
     finally:
         for each in crowds:
             each.kill()
