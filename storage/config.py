@@ -35,7 +35,7 @@ class LogConfig:
 
         As chance would have it, and yet the same after each restart: what a segment is called decides.
         """
+        if not (self.segment_jitter_ms and self.segment_ms):
+            return self.segment_ms  # asked at every append: nearly always at once
         spread_ms = min(self.segment_jitter_ms, self.segment_ms)
-        if not spread_ms:
-            return self.segment_ms
         return self.segment_ms - crc32(b"%s %d" % (directory.name.encode(), base_offset)) % spread_ms
