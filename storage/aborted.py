@@ -133,7 +133,8 @@ class AbortedIndex:
     def sync(self) -> None:
         """Make durable what was written. A flush in a thread may overlap an append."""
         if self._is_dirty:
-            file = self._open()
+            # Never made here: in a thread it may be gone by now, with its segment, and is not to come back.
+            file = self._disk.open(self.path)
             self._is_dirty = False
             self._disk.fsync(file)
 

@@ -204,7 +204,8 @@ class SparseIndex:
     def sync(self) -> None:
         """Make durable what was written."""
         if self._file_dirty:
-            file = self._open()
+            # Never made here: in a thread it may be gone by now, with its segment, and is not to come back.
+            file = self._disk.open(self.path)
             # Before the fsync, for a flush in a thread may overlap a write.
             self._file_dirty = False
             self._disk.fsync(file)

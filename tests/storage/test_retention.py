@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.protocol.records.batch import read_header
+from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.errors import DiskError, OffsetOutOfRange
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.retention import (
@@ -294,3 +295,24 @@ def test_a_flush_does_not_touch_what_has_retired_meanwhile(directory: Path) -> N
     old.sync()
     log.flush()
     assert log.recovery_point == 20
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "txnindex"])
+def test_a_flush_that_is_late_brings_no_file_of_a_removed_segment_back(tmp_path: Path, suffix: str) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(segment_bytes=300, index_interval_bytes=50), clean=True, now_ms=0)
+    for number in range(6):
+        append(log, batch(number))
+    (segment, *_) = log.segments
+    index = {"index": segment.offsets, "timeindex": segment.times, "txnindex": segment.aborted}[suffix]
+    if suffix == "txnindex":
+        segment.aborted.append(AbortedTransaction(1, 0, 1, 2))
+    # A thread that has forced the log to disk comes to the indexes when the segment has gone.
+    log.advance_log_start(log.segments[1].base_offset)
+    for retired in log.take_retired():
+        retired.unlink()
+    assert segment.is_retired
+    if index.is_dirty:
+        with pytest.raises(DiskError):
+            index.sync()
+    assert not list(log.directory.glob("*.deleted"))
+    log.close()
