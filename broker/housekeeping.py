@@ -78,6 +78,30 @@ class Housekeeping:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
+        partition = self._due[0]
+        if partition.is_online and not all(each.knows_times for each in partition.log.segments[:SEGMENTS_A_TURN]):
+            self._load_times(partition)
+        else:
+            self._look_at_next()
+
+    def _load_times(self, partition: Partition) -> None:
+        """Asks the disk how old the segments are, in a thread; then goes on."""
+        log, loop = partition.log, asyncio.get_running_loop()
+        view = log.view()
+
+        def loaded() -> None:
+            log.learn(view)
+            self._look_at_next()
+
+        def load() -> None:
+            try:
+                view.load_times(SEGMENTS_A_TURN)
+            finally:
+                loop.call_soon_threadsafe(loaded)
+
+        self._background(load, f"the times of {partition.topic}-{partition.index} could not be read")
+
+    def _look_at_next(self) -> None:
         partition = self._due.popleft()
         topic = self._broker.topics.get(partition.topic)
         # It may be deleted by now, and another one have its name.

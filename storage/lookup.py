@@ -139,6 +139,11 @@ class LogView:
         """As the function."""
         return find_time(self.segments, self.start_offset, timestamp_ms, up_to)
 
+    def load_times(self, count: int) -> None:
+        """See that the largest timestamps of the first `count` segments are in memory."""
+        for segment in self.segments[:count]:
+            _ = segment.max_timestamp
+
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
         return latest(self.segments, self.start_offset, self.end_offset)

@@ -285,6 +285,11 @@ class Segment:
         return timestamp_ms if timestamp_ms >= 0 else self._disk.modified_ms(self.path(LOG_SUFFIX))
 
     @property
+    def knows_times(self) -> bool:
+        """Whether `max_timestamp` is in memory."""
+        return self._max_timestamp != UNKNOWN
+
+    @property
     def max_timestamp(self) -> tuple[int, int]:
         """(largest timestamp, last offset of its batch); (-1, base offset) if there is none.
 

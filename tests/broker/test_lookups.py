@@ -181,3 +181,25 @@ async def test_aborted_transactions_are_looked_up_beside_the_loop(config: Broker
         answer = (await raw.ask(ApiKey.FETCH, 11, fetch(0, isolation_level=1))).responses[0].partitions[0]
         assert [each.first_offset for each in answer.aborted_transactions] == [0, 4]
         disk.thaw()
+
+
+async def test_retention_asks_the_disk_beside_the_loop_how_old_segments_are(config: BrokerConfig) -> None:
+    config = replace(config, log_segment_bytes=1 << 20)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        for at in range(BATCHES):
+            await raw.produce("t", batch_of(VALUE, timestamp_ms=START_MS + at))
+    disk = ColdDisk()
+    async with Broker(config, disk=disk) as broker:
+        (partition,) = broker.topics.partitions()
+        disk.chill()
+        broker.housekeeping.check()
+        while not disk.waiting:
+            await asyncio.sleep(0)
+        assert partition.log.log_start_offset == 0
+        disk.open_up()
+        async with asyncio.timeout(20):
+            while broker.housekeeping.is_busy:
+                await asyncio.sleep(0)
+        assert partition.log.log_start_offset == BATCHES
+        disk.thaw()
