@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import recovery
+from . import log_alone, recovery
 from .brokers import Broker, Kafka, Odradek
 from .scenarios import KCAT, SCENARIOS, Scenario
 
@@ -42,6 +42,8 @@ def main() -> None:
         rows = measure(brokers, arguments.only, arguments.rounds)
         if arguments.only in "kill -9":
             rows += crash(Path(folder), jars, arguments.rounds)
+        if arguments.only in "the log alone":
+            rows += alone(Path(folder), compared=len(brokers) > 1)
     text = report(rows, len(brokers) > 1, arguments.rounds)
     print(text)
     if arguments.write:
@@ -99,6 +101,19 @@ def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
             broker.remove()
         rows.append(row(Scenario(name, "s", lambda _: 0.0, less=True), figures))
         print("  ".join(rows[-1]), file=sys.stderr)
+    return rows
+
+
+def alone(folder: Path, compared: bool) -> list[list[str]]:
+    """The log without a broker, in batches of 1 MB, as a share of what plain writes and reads come to."""
+    found = log_alone.measure(1000, 0.5, rounds=7, folder=folder)
+    rest = ["", "", f"{log_alone.GOAL:g}"] if compared else []
+    rows = [
+        ["the log alone appends 1 MB", "of os.write", f"{found['append_ratio']:.2f}", *rest],
+        ["the log alone reads 1 MB", "of os.preadv", f"{found['read_ratio']:.2f}", *rest],
+    ]
+    for each in rows:
+        print("  ".join(each), file=sys.stderr)
     return rows
 
 
