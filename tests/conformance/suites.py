@@ -45,7 +45,7 @@ def lines_of(suite: str, rows: list[Row] | None, before: str) -> list[str]:
     if rows is None:
         return re.findall(rf"^\| {re.escape(suite)} \| .*\|$", before, re.MULTILINE)
     passed = sum(result.startswith("passed") for _, result in rows)
-    others = [(name, result) for name, result in rows if not result.startswith("passed")]
+    others = [(re.sub(r"^[\w-]+: ", "", name), result) for name, result in rows if not result.startswith("passed")]
     count = [f"| {suite} | {passed} | passed |"] if passed else []
     return [*count, *sorted(f"| {suite} | {escaped(name)} | {escaped(result)} |" for name, result in others)]
 
