@@ -61,6 +61,8 @@ def _round(place: Path, batch: bytearray, count: int, plain_first: bool) -> dict
     """A pair of each, with the same buffer and as many bytes. Each side finds a disk that has nothing left to do."""
     log = Log.open(place / "log", CONFIG, clean=False, now_ms=NOW_MS)
     plain, total, found = place / "plain", len(batch) * count, dict[str, float]()
+    # Whole batches on either side.
+    fetch_bytes = max(FETCH_BYTES // len(batch), 1) * len(batch)
 
     def write_plain() -> None:
         found["plain_write"] = _mb_per_s(total, lambda: _write(plain, batch, count))
@@ -71,10 +73,10 @@ def _round(place: Path, batch: bytearray, count: int, plain_first: bool) -> dict
         log.flush()
 
     def read_plain() -> None:
-        found["plain_read"] = _mb_per_s(total, lambda: _read(plain, total))
+        found["plain_read"] = _mb_per_s(total, lambda: _read(plain, total, fetch_bytes))
 
     def read_log() -> None:
-        found["read"] = _mb_per_s(total, lambda: _fetch(log, total))
+        found["read"] = _mb_per_s(total, lambda: _fetch(log, total, fetch_bytes))
 
     for pair in ((write_plain, write_log), (read_plain, read_log)):
         for side in pair if plain_first else reversed(pair):
@@ -110,24 +112,24 @@ def _append(log: Log, batch: bytearray, count: int) -> None:
         log.append(batch, read_header(batch), NOW_MS)
 
 
-def _read(path: Path, total: int) -> None:
+def _read(path: Path, total: int, size: int) -> None:
     fd = os.open(path, os.O_RDONLY)
-    buffer = bytearray(FETCH_BYTES)
+    buffer = bytearray(size)
     position = 0
     while position < total:
         position += os.preadv(fd, [buffer], position)
     os.close(fd)
 
 
-def _fetch(log: Log, total: int) -> None:
+def _fetch(log: Log, total: int, size: int) -> None:
     """As fetches do: look up, read the range; each goes on at the offset behind the last whole batch."""
     offset, end, got = 0, log.log_end_offset, 0
     each = read_header(log.read(0, 1, end).read())
     while offset < end:
         try:
-            fetched = log.read(offset, FETCH_BYTES, end, cached=True)
+            fetched = log.read(offset, size, end, cached=True)
         except NotCached:
-            fetched = log.read(offset, FETCH_BYTES, end)
+            fetched = log.read(offset, size, end)
         data = fetched.read_nowait() or fetched.read()
         batches = len(data) // each.size_bytes
         got += batches * each.size_bytes

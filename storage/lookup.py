@@ -26,7 +26,7 @@ _BASE_OFFSET = attrgetter("base_offset")
 Found = tuple[int, int, int]
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)  # frozen ones take twice the time to make, and one is made a fetch
 class Location:
     """Where a read begins: at a batch of `first_bytes` at `position`. What may be read with it ends at `end`."""
 

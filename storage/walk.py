@@ -26,15 +26,17 @@ BATCH_WINDOW_BYTES = 1024 * 1024
 
 def cached_headers(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """As `headers`, of what is in the page cache: NotCached where it is not."""
-    position, held_from, held = start, start, bytearray()
+    position, held_from, held, wanted = start, start, bytearray(), LOOKUP_WINDOW_BYTES
     while position < end:
         at = position - held_from
         if at + HEADER_SIZE > len(held):
-            held = disk.read_cached(file, min(LOOKUP_WINDOW_BYTES, end - position), position)
+            held = disk.read_cached(file, min(wanted, end - position), position)
             held_from, at = position, 0
         header = _header(held, at, file, position, end)
         yield position, header
-        position += header.size_bytes
+        size = header.size_bytes
+        wanted = HEADER_SIZE if size >= LOOKUP_WINDOW_BYTES else LOOKUP_WINDOW_BYTES
+        position += size
 
 
 def headers(
