@@ -130,8 +130,8 @@ def _fetch(log: Log, total: int, size: int) -> None:
             fetched = log.read(offset, size, end, cached=True)
         except NotCached:
             fetched = log.read(offset, size, end)
-        data = fetched.read_nowait() or fetched.read()
-        batches = len(data) // each.size_bytes
+        # Held no longer than it takes to count them: the plain side has one buffer, too.
+        batches = len(fetched.read_nowait() or fetched.read()) // each.size_bytes
         got += batches * each.size_bytes
         offset += batches * (each.last_offset_delta + 1)
     assert got == total, "not all was read"
