@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from struct import pack
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
@@ -36,6 +37,8 @@ from .load import Wire, run
 from .load import request as frame_of
 
 TOPIC = "bench-groups"
+# Kafka 4 reads what a consumer subscribes to: version 0, one topic, no user data.
+SUBSCRIPTION = pack(">hih", 0, 1, len(TOPIC)) + TOPIC.encode() + pack(">i", -1)
 PARTITIONS = 40
 MEMBERS = 10
 CYCLES_FOR_S = 4.0
@@ -76,7 +79,7 @@ class Member:
             SESSION_MS,
             self.member_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol("range", b"topics")],
+            protocols=[JoinGroupRequestProtocol("range", SUBSCRIPTION)],
         )
         self.wire.send(frame_of(ApiKey.JOIN_GROUP, JOIN, asked))
 
@@ -262,6 +265,8 @@ def replay(broker: Broker) -> float:
     broker.stop()
     without_s = restarted(broker, "first")
     wire = prepared(broker.address, REPLAYED_PARTITIONS, topic)
+    for number in range(REPLAYED_GROUPS):
+        wait_until_served(wire, f"replayed-{number}")
     for turn in range(REPLAYED_TIMES):
         for number in range(REPLAYED_GROUPS):
             _commit_all(wire, topic, f"replayed-{number}", turn)

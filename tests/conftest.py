@@ -1,6 +1,7 @@
 """For all tests: every asynchronous test runs twice, on asyncio's own loop in debug mode and on uvloop."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -25,3 +26,9 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loops that the suite runs on."""
     return {"debug": _debug_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are processors: many a test waits for clients and processes of its own."""
+    return (os.cpu_count() or 1) + 1
