@@ -21,6 +21,7 @@ _MAGIC_AT = 16
 _MAGIC = b"\x02"
 _WINDOW_BYTES = 1024 * 1024
 _MAX_INT32 = 2**31 - 1
+WRONG_CRC = "its CRC is wrong"
 # Why a batch is refused that is sound, but for its offset.
 MISPLACED = "its offset does not fit between those around it"
 

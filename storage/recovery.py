@@ -12,6 +12,7 @@ behind it the log goes on in a new segment, at the recovery point.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from . import swap, walk
 from .aborted import ABORTED_SUFFIX, marker_of
 from .checkpoints import LEADER_EPOCH
 from .config import LogConfig
-from .damage import MISPLACED, Damage
+from .damage import MISPLACED, WRONG_CRC, Damage
 from .epochs import LeaderEpochs
 from .errors import CorruptBatch, DamagedFile
 from .files import TEMPORARY_SUFFIX, Disk
@@ -31,6 +32,9 @@ from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 # Left by a deletion or a cleaning that a crash cut short; Kafka's names. They hold nothing that the log still needs.
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", TEMPORARY_SUFFIX)
+
+# Where a batch begins in its segment, and its header.
+Found = tuple[int, BatchHeader]
 
 
 @dataclass(slots=True)
@@ -281,36 +285,75 @@ class Recovery:
 
         None: damage reaches past the recovery point, and the segment was cut behind it.
         """
-        end, interval_bytes = 0, self._config.index_interval_bytes
+        end, due = 0, segment.next_offset
+        # It is believed once the next one agrees: its own last offset may be what is wrong.
+        last: Found | None = None
         below = segment.sound_headers(passed=self._note_damage)
         # Not one header further than that: what follows may be torn.
-        while segment.next_offset < recovery_point and end < segment.size:
+        while due < recovery_point and end < segment.size:
             found = next(below, None)
+            if last is not None and segment.is_damaged(last[0]):
+                due, last = segment.next_offset, None
             if found is None:
-                return segment.size
+                end = segment.size
+                break
             position, header = found
-            next_offset, size = header.next_offset, header.size_bytes
+            wrong = self._wrong(segment, last, found, due, recovery_point)
+            if wrong is not None:
+                if wrong is found:
+                    self._believe(segment, last)
+                below = self._pass_over(segment, wrong[0])
+                due, last = segment.next_offset, None
+                continue
             # Most are as they should be, and there may be a million: what is asked first keeps them from the rest.
-            if header.base_offset < segment.next_offset or next_offset > recovery_point:
-                if self._is_misplaced(segment, position, header, recovery_point):
-                    self._note_damage(segment.mark(position, MISPLACED, position + size))
-                    end = position + size
+            if header.base_offset < due or header.next_offset > recovery_point:
+                if self._is_misplaced(segment, position, header, due, recovery_point):
+                    end = position + header.size_bytes
+                    self._note_damage(segment.mark(position, MISPLACED, end))
                     continue
+                self._believe(segment, last)
                 if header.base_offset > recovery_point and position > end:
                     why = "damage before it reaches past the recovery point"
                     self._report.cuts.append(Cut(segment.path(LOG_SUFFIX), position, segment.size - position, why))
                     segment.cut(position)
                     return None
                 return position
-            segment.note(header, position, interval_bytes)
-            if header.producer_id >= 0 or header.partition_leader_epoch > self._epochs.latest:
-                self._replay(segment, position, header, is_checked=True)
-            end = position + size
+            self._believe(segment, last)
+            due, last, end = header.next_offset, found, position + header.size_bytes
+        self._believe(segment, last)
         return end
 
-    def _is_misplaced(self, segment: Segment, position: int, header: BatchHeader, recovery_point: int) -> bool:
+    def _believe(self, segment: Segment, found: Found | None) -> None:
+        """Take note of a batch below the recovery point."""
+        if found is None:
+            return
+        position, header = found
+        segment.note(header, position, self._config.index_interval_bytes)
+        if header.producer_id >= 0 or header.partition_leader_epoch > self._epochs.latest:
+            self._replay(segment, position, header, is_checked=True)
+
+    def _wrong(self, segment: Segment, last: Found | None, found: Found, due: int, recovery_point: int) -> Found | None:
+        """Return the batch whose last offset cannot be, if its CRC says so: the recovery point ends a batch, too."""
+        header = found[1]
+        if last is not None and header.base_offset < due:
+            suspect = last
+        elif header.base_offset < recovery_point < header.next_offset:
+            suspect = found
+        else:
+            return None
+        return suspect if segment.has_wrong_crc(*suspect) else None
+
+    def _pass_over(self, segment: Segment, position: int) -> Iterator[Found]:
+        """Note that a batch is damaged; return the headers behind it."""
+        damage = segment.mark(position, WRONG_CRC)
+        self._note_damage(damage)
+        return segment.sound_headers(passed=self._note_damage, start=damage.end)
+
+    def _is_misplaced(
+        self, segment: Segment, position: int, header: BatchHeader, due: int, recovery_point: int
+    ) -> bool:
         """Whether a header's offset cannot be: no CRC covers it, so what comes behind has to say."""
-        if header.base_offset < segment.next_offset:
+        if header.base_offset < due:
             return True
         if header.next_offset <= recovery_point:
             return False
@@ -318,7 +361,7 @@ class Recovery:
             following = next(segment.headers(position + header.size_bytes), None)
         except CorruptBatch:
             return False
-        return following is not None and segment.next_offset <= following[1].base_offset < recovery_point
+        return following is not None and due <= following[1].base_offset < recovery_point
 
 
 def _stem(name: str, suffix: str) -> str:

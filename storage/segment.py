@@ -16,11 +16,11 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
-from ..protocol.records.batch import BatchHeader, iter_records
+from ..protocol.records.batch import BatchHeader, check_crc, iter_records
 from ..protocol.records.errors import RecordError
 from . import walk
 from .aborted import ABORTED_SUFFIX, AbortedIndex
-from .damage import Damage, next_sound
+from .damage import WRONG_CRC, Damage, next_sound
 from .errors import CorruptBatch, StorageError, TornWrite
 from .files import DISK, Buffer, Disk, File, NotCached
 from .offset_index import OffsetIndex
@@ -358,10 +358,10 @@ class Segment:
         return walk.batches(self._disk, self.file, start, self.size)
 
     def sound_headers(
-        self, from_offset: int | None = None, passed: Callable[[Damage], object] | None = None
+        self, from_offset: int | None = None, passed: Callable[[Damage], object] | None = None, start: int = 0
     ) -> Iterator[tuple[int, BatchHeader]]:
         """As `headers`, from the batch that holds `from_offset` on, over what is damaged: `passed` is told of it."""
-        start = 0 if from_offset is None else self.offsets.lookup(from_offset)[1]
+        start = start if from_offset is None else self.offsets.lookup(from_offset)[1]
         for position, header in self._around(start, walk.headers, passed):
             if from_offset is None or header.last_offset >= from_offset:
                 yield position, header
@@ -387,13 +387,31 @@ class Segment:
                     passed(damage)
                 position = damage.end
                 continue
+            before: Step | None = None
             try:
                 end = damage.position if damage is not None else self.size
                 for step in walker(self._disk, self.file, position, end):
+                    before = step
                     yield step
                     position = step[0] + step[1].size_bytes
             except CorruptBatch as error:
-                self.mark(error.position, error.why)
+                if before is not None and self.has_wrong_crc(before[0], before[1]):
+                    # Its length may be what is wrong: the next batch is elsewhere, and may be sound.
+                    position = self.mark(before[0], WRONG_CRC).position
+                else:
+                    self.mark(error.position, error.why)
+
+    def has_wrong_crc(self, position: int, header: BatchHeader) -> bool:
+        """Whether the batch at `position` is damaged, by its CRC."""
+        try:
+            check_crc(self._disk.read(self.file, header.size_bytes, position), 0, header)
+        except RecordError:
+            return True
+        return False
+
+    def is_damaged(self, position: int) -> bool:
+        """Whether `position` is known to lie in what cannot be read."""
+        return any(each.position <= position < each.end for each in self.damages)
 
     def mark(self, position: int, why: str, end: int | None = None) -> Damage:
         """Take note that no batch can be read at `position`, up to `end`, or else to the next sound one."""
