@@ -290,7 +290,14 @@ class Recovery:
         last: Found | None = None
         below = segment.sound_headers(passed=self._note_damage)
         # Not one header further than that: what follows may be torn.
-        while due < recovery_point and end < segment.size:
+        while end < segment.size:
+            if due >= recovery_point:
+                # Where the tail begins is what the last batch says: it has to be right.
+                if last is None or not segment.has_wrong_crc(*last):
+                    break
+                below = self._pass_over(segment, last[0])
+                due, last = segment.next_offset, None
+                continue
             found = next(below, None)
             if last is not None and segment.is_damaged(last[0]):
                 due, last = segment.next_offset, None
