@@ -9,9 +9,10 @@ Promise: what is accepted is acted on when the change is answered, and by every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .config import SETTINGS
@@ -71,6 +72,18 @@ class Resource(Protocol):
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         """Gives the resource these configs and no others. ConfigError or KafkaError where that cannot be."""
         ...
+
+
+class Asked(Protocol):
+    """What a request asks of a resource."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+AskedT = TypeVar("AskedT", bound=Asked)
 
 
 def resource_of(broker: Broker, kind: int, name: str) -> Resource:
@@ -210,6 +223,24 @@ def replace_all(resource: Resource, values: Iterable[tuple[str, str | None]], va
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
         configs[name] = _normal(resource, resource.setting(name), text)
     _take_over(resource, configs, validate_only)
+
+
+def each_alone(asked: Sequence[AskedT], alter_one: Callable[[AskedT], None]) -> list[tuple[AskedT, int, str | None]]:
+    """Each resource that is asked for with its error code and message: one's error is no other's. One that comes twice
+    is refused, in one line.
+    """
+    times = Counter((each.resource_type, each.resource_name) for each in asked)
+    results: list[tuple[AskedT, int, str | None]] = []
+    for each in {(each.resource_type, each.resource_name): each for each in asked}.values():
+        try:
+            if times[each.resource_type, each.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            alter_one(each)
+        except KafkaError as error:
+            results.append((each, int(error.code), error.message or error.code.text))
+        else:
+            results.append((each, 0, None))
+    return results
 
 
 def _take_over(resource: Resource, configs: dict[str, str], validate_only: bool) -> None:

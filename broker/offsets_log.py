@@ -5,21 +5,20 @@ has it and, where the topic asks for an fsync, once that is done.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, encode_batch
 from ..protocol.records.control import ControlType, control_type
 from ..protocol.records.record import Record
+from .coordination import OnCommitted
 from .groups.replaying import Ended, Written
 from .partition import Partition
 from .topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from .server import Broker
-
-OnCommitted = Callable[[KafkaError | None], None]
 
 
 class OffsetsLog:

@@ -28,8 +28,9 @@ from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDelete
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ..coordination import Call, Clock, TimerHandle, Timers
 from . import describing, fetching, records, requests
-from .actor import Call, Clock, GroupActor, OffsetsLog, TimerHandle, Timers, World
+from .actor import GroupActor, OffsetsLog, World
 from .committing import PLAIN_VERSION, Commit, Topics, as_plain, as_transactional
 from .events import (
     CommitInTransaction,

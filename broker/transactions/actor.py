@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
+from ..coordination import Call, Clock, OnCommitted, TimerHandle, Timers
 from . import records
 from .events import (
     AddPartitions,
-    Answer,
     AppendFailed,
     EndTransaction,
     Event,
@@ -39,28 +39,6 @@ _SETTLED = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
 """A partition that is gone needs no marker; where a later epoch has written, the transaction is open no longer."""
-
-
-class Clock(Protocol):
-    """Milliseconds: the wall for what is written down, the monotonic one for what waits."""
-
-    def now_ms(self) -> int: ...
-    def monotonic_ms(self) -> int: ...
-
-
-class TimerHandle(Protocol):
-    """A timer that can be cancelled."""
-
-    def cancel(self) -> None: ...
-
-
-class Timers(Protocol):
-    """The broker's one heap of timers."""
-
-    def at(self, deadline_ms: int, callback: Callable[[], None]) -> TimerHandle: ...
-
-
-OnCommitted = Callable[[KafkaError | None], None]
 
 
 class TransactionsLog(Protocol):
@@ -112,32 +90,6 @@ class World(NamedTuple):
     note: Callable[[str], object]
     forget: Callable[[TransactionActor], None]
     """Called where an id has expired, or was never more than an unanswered question."""
-
-
-class Call:
-    """A request, and its token in the machine: answered at once if it can be, else through a future."""
-
-    __slots__ = ("_future", "_respond", "_response")
-
-    def __init__(self, respond: Callable[[Any], Any]) -> None:
-        self._respond = respond
-        self._response: Any = None
-        self._future: asyncio.Future[Any] | None = None
-
-    def answer(self, answer: Answer) -> None:
-        """Makes the response. A client that does not wait any more (its connection is gone) is no error."""
-        if self._future is None:
-            if self._response is None:
-                self._response = self._respond(answer)
-        elif not self._future.done():
-            self._future.set_result(self._respond(answer))
-
-    def result(self) -> Any:
-        """The response, or the future of one."""
-        if self._response is None:
-            self._future = asyncio.get_running_loop().create_future()
-            return self._future
-        return self._response
 
 
 class TransactionActor:

@@ -26,9 +26,10 @@ from ...protocol.messages.describe_transactions import DescribeTransactionsReque
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ..coordination import Call, Clock, TimerHandle, Timers
 from ..groups.partitions import partition_for
 from . import describing, patterns, records, requests
-from .actor import Call, Clock, TimerHandle, Timers, TransactionActor, TransactionsLog, World, WriteMarker
+from .actor import TransactionActor, TransactionsLog, World, WriteMarker
 from .events import (
     AddPartitions,
     Answer,

@@ -39,8 +39,8 @@ from odradek.protocol.messages.offset_delete import (
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.tests.broker.groups.stage import pairs, places_of, protocols_of, show_answer, split
-from odradek.tests.broker.groups.test_transcripts import FOLDER
 from odradek.tests.support.raw import Raw
+from odradek.tests.support.transcript import transcripts
 
 OTHER_BROKER = os.environ.get("ODRADEK_TEST_GROUPS_AT")
 NOT_YET = {
@@ -57,7 +57,7 @@ Scene = list[tuple[str, list[str]]]
 
 def scenes() -> Iterator[Any]:
     """The sections of all transcripts that a client can play."""
-    for path in sorted(FOLDER.glob("*.txt")):
+    for path in transcripts("groups"):
         if OTHER_BROKER and path.stem == "unlike_kafka":
             continue
         for number, scene in enumerate(scenes_of(path)):
