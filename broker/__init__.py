@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .config import BrokerConfig
-    from .data_dir import StartError
+    from .configs.broker_config import BrokerConfig
+    from .log_dirs.data_dir import StartError
     from .server import Broker
 
 __all__ = ["Broker", "BrokerConfig", "StartError"]
 
-_HOME = {"Broker": "server", "BrokerConfig": "config", "StartError": "data_dir"}
+_HOME = {"Broker": "server", "BrokerConfig": "configs.broker_config", "StartError": "log_dirs.data_dir"}
 
 
 def __getattr__(name: str) -> object:

@@ -1,5 +1,5 @@
-"""`python -m odradek.broker` is the command `odradek`."""
+"""`python -m odradek.broker` still runs the command, which is `python -m odradek` now."""
 
-from .cli import main
+import runpy
 
-main(prog_name="odradek")
+runpy.run_module("odradek", run_name="__main__")

@@ -16,35 +16,35 @@ from functools import partial
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.errors import StorageError
 from ..storage.files import DISK, Disk
-from .admission import Admission
-from .cleaning import Cleaner
+from .background.cleaner import Cleaner
+from .background.producer_expiry import ProducerExpiry
+from .background.retention import Housekeeping
+from .background.scrubber import Scrubber
 from .clock import Clock
-from .config import BrokerConfig, Dynamic, Endpoint
-from .connection import Connection, Limits
-from .conversion import Conversions
-from .creation import Creation
-from .data_dir import StartError
-from .dispatch import Dispatcher, RequestContext
-from .durability import at_risk
-from .features import TRANSACTION_VERSION, finalized
-from .fetch_sessions import FetchSessions
-from .flushing import Flusher
-from .groups.coordinator import GroupCoordinator
-from .housekeeping import Housekeeping
-from .log_dirs import LogDir, LogDirs, refuse_orphans
-from .metadata import Metadata, UnknownMetadata
-from .offsets_log import OffsetsLog
-from .partition import Partition
-from .processor import Processor
-from .producer_expiry import ProducerExpiry
+from .configs.broker_config import BrokerConfig, Dynamic, Endpoint
+from .configs.durability import at_risk
+from .configs.settings import ConfigError
+from .coordination.coordinator_log import OffsetsLog
+from .coordination.features import TRANSACTION_VERSION, finalized
+from .coordination.groups.coordinator import GroupCoordinator
+from .coordination.transactions.coordinator import TransactionCoordinator
+from .coordination.transactions.markers import write_marker
+from .log_dirs.data_dir import StartError
+from .log_dirs.log_dirs import LogDir, LogDirs, refuse_orphans
+from .network.connection import Connection, Limits
+from .network.connection_limits import Admission
+from .network.dispatcher import Dispatcher, RequestContext
+from .network.processor import Processor
 from .purgatory import Purgatory
-from .scrubber import Scrubber
-from .settings import ConfigError
 from .threads import in_thread
 from .timers import Timers
-from .topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
-from .transactions.coordinator import TransactionCoordinator
-from .txn_markers import write_marker
+from .topics.conversion import Conversions
+from .topics.creation import Creation
+from .topics.fetch_sessions import FetchSessions
+from .topics.flusher import Flusher
+from .topics.metadata_journal import Metadata, UnknownMetadata
+from .topics.partition import Partition
+from .topics.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 
 # Answers under way get this long to be written when the broker stops.
 STOP_DEADLINE_S = 3.0

@@ -1,12 +1,18 @@
-"""For all tests: every asynchronous test runs twice, on asyncio's own loop in debug mode and on uvloop."""
+"""For all tests: every asynchronous test runs twice, on asyncio's own loop in debug mode and on uvloop.
+
+The fixtures `config`, `broker` and `raw` are a broker in the test's own loop and a connection to it.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
+from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.raw import Raw
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,3 +38,26 @@ def pytest_asyncio_loop_factories(
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One more than there are processors: many a test waits for clients and processes of its own."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> BrokerConfig:
+    """On a free port, in a directory of its own, with groups that do not wait for more members."""
+    return BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        log_dirs=(str(tmp_path / "data"),),
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_num_partitions=3,
+    )
+
+
+@pytest.fixture
+async def broker(config: BrokerConfig) -> AsyncIterator[Broker]:
+    async with Broker(config) as each:
+        yield each
+
+
+@pytest.fixture
+async def raw(broker: Broker) -> AsyncIterator[Raw]:
+    async with await Raw.connect(broker.address) as each:
+        yield each

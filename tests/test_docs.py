@@ -14,7 +14,7 @@ from types import ModuleType
 
 import click
 import pytest
-from odradek.broker.cli import main
+from odradek.cli import main
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -1,4 +1,4 @@
-"""Writes docs/configs.md from the tables in broker/config.py and broker/topic_config.py.
+"""Writes docs/configs.md from the tables in broker/configs.
 
     python tools/config_docs.py > docs/configs.md
 
@@ -7,14 +7,14 @@ A test fails where the file is not what this prints.
 
 from collections.abc import Iterable
 
-from odradek.broker.config import SETTINGS
-from odradek.broker.settings import Setting
-from odradek.broker.topic_config import EVERY_TOPIC_SETTING, WHY_NOT
+from odradek.broker.configs.broker_config import SETTINGS
+from odradek.broker.configs.settings import Setting
+from odradek.broker.configs.topic_config import EVERY_TOPIC_SETTING, WHY_NOT
 
 INTRO = """\
 # Configs
 
-Written by `tools/config_docs.py` from the tables in `broker/config.py` and `broker/topic_config.py`: change those.
+Written by `tools/config_docs.py` from the tables in `broker/configs/`: change those.
 
 Names, types and ranges are Kafka 4.3.1's. A config that is listed as acted on changes what the broker does. Another
 of Kafka's names is a warning at start; a value out of range is refused with its name, its range and the value given.

@@ -2,7 +2,7 @@
 
     python tools/state_pictures.py
 
-The moves are those of the tables LEGAL in broker/transactions/states.py and broker/groups/states.py; only places and
+The moves are those of the tables LEGAL in `states.py` in broker/coordination/transactions and groups; only places and
 words are from here. A move without words here, or words without a move there, is an error, so that no picture tells
 what the machine does not do. A test fails where a file is not what this draws.
 """
@@ -16,10 +16,10 @@ from html import escape
 from math import hypot
 from pathlib import Path
 
-from odradek.broker.groups import states as groups
-from odradek.broker.groups.states import GroupState as G
-from odradek.broker.transactions import states as transactions
-from odradek.broker.transactions.states import TransactionState as T
+from odradek.broker.coordination.groups import states as groups
+from odradek.broker.coordination.groups.states import GroupState as G
+from odradek.broker.coordination.transactions import states as transactions
+from odradek.broker.coordination.transactions.states import TransactionState as T
 
 DOCS = Path(__file__).parents[1] / "docs"
 BOX_WIDTH, BOX_HEIGHT = 168, 40

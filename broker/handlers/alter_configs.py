@@ -8,8 +8,8 @@ from ...protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ..config_resources import each_alone, replace_all, resource_of
-from ..dispatch import RequestContext
+from ..configs.resources import each_alone, replace_all, resource_of
+from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -16,8 +16,8 @@ from ...protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ..dispatch import ROUTES, RequestContext
-from ..features import SUPPORTED, finalized
+from ..coordination.features import SUPPORTED, finalized
+from ..network.dispatcher import ROUTES, RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -13,8 +13,8 @@ from ...protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ..dispatch import RequestContext
-from ..topics import Topic
+from ..network.dispatcher import RequestContext
+from ..topics.topics import Topic
 
 if TYPE_CHECKING:
     from ..server import Broker

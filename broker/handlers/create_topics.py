@@ -16,9 +16,9 @@ from ...protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ..dispatch import RequestContext
-from ..topic_config import describe_topic
-from ..topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
+from ..configs.topic_config import describe_topic
+from ..network.dispatcher import RequestContext
+from ..topics.topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -16,7 +16,7 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ...storage.errors import StorageError
-from ..dispatch import RequestContext
+from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -14,8 +14,8 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..dispatch import RequestContext
-from ..topics import Topic
+from ..network.dispatcher import RequestContext
+from ..topics.topics import Topic
 
 if TYPE_CHECKING:
     from ..server import Broker

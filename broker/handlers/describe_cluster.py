@@ -12,7 +12,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..dispatch import RequestContext
+from ..network.dispatcher import RequestContext
 from .metadata import CLUSTER_OPERATIONS
 
 if TYPE_CHECKING:

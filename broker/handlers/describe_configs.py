@@ -15,11 +15,11 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ..config_resources import ResourceType
-from ..dispatch import RequestContext
-from ..settings import ConfigEntry
-from ..topic_config import describe_topic
-from ..topics import check_name
+from ..configs.resources import ResourceType
+from ..configs.settings import ConfigEntry
+from ..configs.topic_config import describe_topic
+from ..network.dispatcher import RequestContext
+from ..topics.topics import check_name
 
 if TYPE_CHECKING:
     from ..server import Broker

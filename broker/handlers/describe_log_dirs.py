@@ -15,9 +15,9 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.errors import StorageError
-from ..dispatch import RequestContext
-from ..log_dirs import LogDir
-from ..partition import Partition
+from ..log_dirs.log_dirs import LogDir
+from ..network.dispatcher import RequestContext
+from ..topics.partition import Partition
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -16,13 +16,13 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ..topics import check_name
+from ..topics.topics import check_name
 
 if TYPE_CHECKING:
     from ...storage.producers import ProducerStates
-    from ..dispatch import RequestContext
+    from ..network.dispatcher import RequestContext
     from ..server import Broker
-    from ..topics import Topic
+    from ..topics.topics import Topic
 
 Answer = Callable[[int], PartitionResponse]
 

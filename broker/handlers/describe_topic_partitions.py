@@ -15,9 +15,9 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ..dispatch import RequestContext
-from ..partition import Partition
-from ..topics import INTERNAL_TOPICS, Topic, check_name
+from ..network.dispatcher import RequestContext
+from ..topics.partition import Partition
+from ..topics.topics import INTERNAL_TOPICS, Topic, check_name
 from .metadata import TOPIC_OPERATIONS
 
 if TYPE_CHECKING:

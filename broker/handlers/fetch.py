@@ -29,10 +29,10 @@ from ...protocol.messages.fetch import (
 from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
 from ...storage.lookup import Location, LogView
-from ..dispatch import RequestContext
-from ..fetch_sessions import FetchSession, Key, Wanted
-from ..lookups import look_up
-from ..partition import READ_COMMITTED, Partition
+from ..network.dispatcher import RequestContext
+from ..topics.disk_lookups import look_up
+from ..topics.fetch_sessions import FetchSession, Key, Wanted
+from ..topics.partition import READ_COMMITTED, Partition
 
 if TYPE_CHECKING:
     from ...storage.aborted import AbortedTransaction as Aborted

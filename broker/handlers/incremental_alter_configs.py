@@ -10,8 +10,8 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..config_resources import Change, Operation, alter, each_alone, resource_of
-from ..dispatch import RequestContext
+from ..configs.resources import Change, Operation, alter, each_alone, resource_of
+from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

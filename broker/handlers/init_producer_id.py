@@ -13,7 +13,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ..dispatch import RequestContext
+    from ..network.dispatcher import RequestContext
     from ..server import Broker
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from ..dispatch import RequestContext
+    from ..network.dispatcher import RequestContext
     from ..server import Broker
 
 

@@ -10,8 +10,8 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..config_resources import ResourceType
-from ..dispatch import RequestContext
+from ..configs.resources import ResourceType
+from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

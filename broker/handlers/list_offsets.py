@@ -23,9 +23,9 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ...storage.lookup import LogView
-from ..dispatch import RequestContext
-from ..lookups import look_up
-from ..partition import Partition
+from ..network.dispatcher import RequestContext
+from ..topics.disk_lookups import look_up
+from ..topics.partition import Partition
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -17,8 +17,8 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..dispatch import RequestContext
-from ..topics import INTERNAL_TOPICS, Topic
+from ..network.dispatcher import RequestContext
+from ..topics.topics import INTERNAL_TOPICS, Topic
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -14,7 +14,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ..dispatch import RequestContext
+from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

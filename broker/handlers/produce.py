@@ -21,13 +21,13 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.primitives import uuid_to_text
-from ..connection import CloseConnection
-from ..dispatch import RequestContext
-from ..partition import Admit, Partition
-from ..refusals import Refused
-from ..topics import Topic
-from ..txn_admission import admission
-from ..validation import is_large
+from ..coordination.transactions.verification import admission
+from ..network.connection import CloseConnection
+from ..network.dispatcher import RequestContext
+from ..topics.partition import Admit, Partition
+from ..topics.refusals import Refused
+from ..topics.topics import Topic
+from ..topics.validation import is_large
 
 if TYPE_CHECKING:
     from ..server import Broker

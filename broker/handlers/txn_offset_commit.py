@@ -10,10 +10,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from ..txn_admission import offsets_admission
+from ..coordination.transactions.verification import offsets_admission
 
 if TYPE_CHECKING:
-    from ..dispatch import RequestContext
+    from ..network.dispatcher import RequestContext
     from ..server import Broker
 
 

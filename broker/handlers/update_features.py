@@ -11,8 +11,8 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ..dispatch import RequestContext
-from ..features import FeatureUpdate, UpgradeType, finalized, updated
+from ..coordination.features import FeatureUpdate, UpgradeType, finalized, updated
+from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -17,10 +17,10 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..txn_markers import write_marker
+from ..coordination.transactions.markers import write_marker
 
 if TYPE_CHECKING:
-    from ..dispatch import RequestContext
+    from ..network.dispatcher import RequestContext
     from ..server import Broker
 
 # Markers whose fsync is waited for, and their results.

@@ -1,13 +1,12 @@
-"""A broker in the test's own loop or as a process, and nothing that goes wrong in it unseen."""
+"""A broker as a process, and nothing that goes wrong in it unseen."""
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.broker import Broker, BrokerConfig
+from odradek.broker import BrokerConfig
 from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw
 
 
 @pytest.fixture
@@ -20,18 +19,6 @@ def config(tmp_path: Path) -> BrokerConfig:
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
     )
-
-
-@pytest.fixture
-async def broker(config: BrokerConfig) -> AsyncIterator[Broker]:
-    async with Broker(config) as each:
-        yield each
-
-
-@pytest.fixture
-async def raw(broker: Broker) -> AsyncIterator[Raw]:
-    async with await Raw.connect(broker.address) as each:
-        yield each
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from tests.support import torn_log
+from odradek.tests.support import torn_log
 
 # Each found a flipped bit in a batch's length or last offset that was blamed on the batch behind it, or cut off.
 ONCE_FAILED = (1277, 2264, 2298, 2400, 3522)

@@ -10,8 +10,9 @@ import random
 from collections.abc import Callable
 
 import pytest
-from odradek.broker import Broker, BrokerConfig, topics
-from odradek.broker.dispatch import ROUTES
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.network.dispatcher import ROUTES
+from odradek.broker.topics import topics
 from odradek.tests.support.mutations import Imagination, framed, mutated, requests
 from odradek.tests.support.raw import Raw, batch_of
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from odradek.broker.config import BrokerConfig
-from odradek.broker.data_dir import DataDir
-from odradek.broker.flushing import Flusher
-from odradek.broker.housekeeping import remove_directories
-from odradek.broker.log_dirs import LogDir, LogDirs
-from odradek.broker.metadata import Metadata
-from odradek.broker.partition import Partition
+from odradek.broker.background.retention import remove_directories
+from odradek.broker.configs.broker_config import BrokerConfig
+from odradek.broker.log_dirs.data_dir import DataDir
+from odradek.broker.log_dirs.log_dirs import LogDir, LogDirs
 from odradek.broker.purgatory import Purgatory
 from odradek.broker.timers import Timers
-from odradek.broker.topics import Topic, Topics
+from odradek.broker.topics.flusher import Flusher
+from odradek.broker.topics.metadata_journal import Metadata
+from odradek.broker.topics.partition import Partition
+from odradek.broker.topics.topics import Topic, Topics
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records.batch import decode_batch
 from odradek.storage import checkpoints

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
-
-from tests.support.clients import CODECS, Record, create_topic, jars, produce
-from tests.support.kafka_tools import DUMP, WITHIN_S, dumped, kafka_tool
-from tests.support.keyed import ROLL, Kept, Pair, Round, compacted, last_of, until_cleaned, write
-from tests.support.process import BrokerProcess, broker_process
+from odradek.tests.support.clients import CODECS, Record, create_topic, jars, produce
+from odradek.tests.support.kafka_tools import DUMP, WITHIN_S, dumped, kafka_tool
+from odradek.tests.support.keyed import ROLL, Kept, Pair, Round, compacted, last_of, until_cleaned, write
+from odradek.tests.support.process import BrokerProcess, broker_process
 
 Row = tuple[str, str]
 

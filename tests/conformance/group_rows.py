@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
-
-from tests.support.clients import create_topic, jars
-from tests.support.process import BrokerProcess, KafkaProcess, java
+from odradek.tests.support.clients import create_topic, jars
+from odradek.tests.support.process import BrokerProcess, KafkaProcess, java
 
 ROOT = Path(__file__).parents[2]
 TRANSCRIPTS = "tests/broker/groups/test_on_the_wire.py"

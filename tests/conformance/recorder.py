@@ -1,6 +1,6 @@
 """A pytest plugin that notes which tests ask which (API key, version), and how they end.
 
-    pytest -p tests.conformance.recorder --pairs FILE ...
+    pytest -p odradek.tests.conformance.recorder --pairs FILE ...
 
 FILE gets a line of JSON a test that asked: [test, outcome, [[key, version], ...]]. A request counts where its response
 came and was decoded in that version.
@@ -9,13 +9,13 @@ came and was decoded in that version.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.tests.support.raw import Raw
 
 _asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
 _outcomes: dict[str, str] = {}
@@ -27,10 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The raw client is imported by two names: by the wings' path, and by the checkout's."""
-    for name in ("odradek.tests.support.raw", "tests.support.raw"):
-        if name in sys.modules:
-            _listen(sys.modules[name].Raw)
+    _listen(Raw)
 
 
 def _listen(raw: Any) -> None:

@@ -26,12 +26,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from odradek.broker.dispatch import ROUTES  # noqa: E402
-
-from tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
-from tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
-from tests.support.kafka_tools import kafka_tool  # noqa: E402
-from tests.support.process import BrokerProcess, broker_process, free_port  # noqa: E402
+from odradek.broker.network.dispatcher import ROUTES  # noqa: E402
+from odradek.tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
+from odradek.tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
+from odradek.tests.support.kafka_tools import kafka_tool  # noqa: E402
+from odradek.tests.support.process import BrokerProcess, broker_process, free_port  # noqa: E402
 
 # Each API of the table must be usable by Kafka's own client.
 PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]

@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.broker.dispatch import ROUTES
+from odradek.broker.network.dispatcher import ROUTES
 from odradek.protocol.apis import ApiKey
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,17 @@ class Covered(NamedTuple):
 
 def run_tests(lines: Path) -> None:
     """Runs the tests that speak in messages; their pairs go to `lines`."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conformance.recorder", "--pairs", str(lines), *TESTS]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "odradek.tests.conformance.recorder",
+        "--pairs",
+        str(lines),
+        *TESTS,
+    ]
     subprocess.run(command, cwd=ROOT, timeout=TESTS_WITHIN_S, check=False, stdout=sys.stderr)
 
 

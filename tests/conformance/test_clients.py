@@ -11,8 +11,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
-
-from tests.support.clients import (
+from odradek.tests.support.clients import (
     CANNOT,
     CLIENTS,
     CODECS,

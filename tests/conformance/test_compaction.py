@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-from tests.support.keyed import (
+from odradek.tests.support.keyed import (
     KEYED_CLIENTS,
     ROLL,
     Kept,
@@ -23,7 +22,7 @@ from tests.support.keyed import (
     until_cleaned,
     write,
 )
-from tests.support.process import broker_process
+from odradek.tests.support.process import broker_process
 
 INVALID_RECORD = 87
 

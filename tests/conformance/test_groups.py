@@ -12,11 +12,10 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-
-from tests.support import group_member
-from tests.support.clients import create_topic
-from tests.support.lines import Lines
-from tests.support.process import BrokerProcess
+from odradek.tests.support import group_member
+from odradek.tests.support.clients import create_topic
+from odradek.tests.support.lines import Lines
+from odradek.tests.support.process import BrokerProcess
 
 PARTITIONS = 6
 A_WAVE = 300

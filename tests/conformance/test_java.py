@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.support.clients import create_topic, require
-from tests.support.lines import Lines
-from tests.support.process import BrokerProcess, java
+from odradek.tests.support.clients import create_topic, require
+from odradek.tests.support.lines import Lines
+from odradek.tests.support.process import BrokerProcess, java
 
 PARTITIONS = 6
 COUNT = 8_000

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.support.clients import require
-from tests.support.process import BrokerProcess, java
+from odradek.tests.support.clients import require
+from odradek.tests.support.process import BrokerProcess, java
 
 TOOLS = "org.apache.kafka.tools."
 CONFIGS = "kafka.admin.ConfigCommand"

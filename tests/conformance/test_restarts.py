@@ -8,11 +8,10 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
-
-from tests.support import steady_producer
-from tests.support.clients import create_topic
-from tests.support.lines import Lines
-from tests.support.process import BrokerProcess
+from odradek.tests.support import steady_producer
+from odradek.tests.support.clients import create_topic
+from odradek.tests.support.lines import Lines
+from odradek.tests.support.process import BrokerProcess
 
 COUNT = 6_000
 PARTITIONS = 2

@@ -1,6 +1,6 @@
 """The lines that a run of some parts leaves in docs/conformance.md."""
 
-from tests.conformance import suites, table
+from odradek.tests.conformance import suites, table
 
 PAGE = "# Conformance\n\n| Produce | 0 | 13 | 2 | test | Java | passed |\n"
 RAN = {"librdkafka": [("0012", "passed"), ("0011", "passed: quickly"), ("0092", "given up: a config | gone")]}

@@ -1,8 +1,7 @@
 """docs/conformance.md holds every pair that is offered, as passed."""
 
-from odradek.broker.dispatch import ROUTES
-
-from tests.conformance import table
+from odradek.broker.network.dispatcher import ROUTES
+from odradek.tests.conformance import table
 
 
 def test_each_pair_that_is_served_is_in_the_table_as_passed() -> None:

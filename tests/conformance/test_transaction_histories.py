@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from tests.support import planted_broker, txn_history
-from tests.support.history import check
-from tests.support.process import broker_process
+from odradek.tests.support import planted_broker, txn_history
+from odradek.tests.support.history import check
+from odradek.tests.support.process import broker_process
 
 SETTINGS = {"transaction_state_log_num_partitions": 5, "offsets_topic_num_partitions": 5}
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from odradek.broker import dispatch
-from odradek.broker.cli import main
+from odradek.broker.network import dispatcher as dispatch
+from odradek.cli import main
 from odradek.protocol import frame
 
 # What is kept to know what is new: more clients than this are not told apart.

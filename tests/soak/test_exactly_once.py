@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from tests.support import exactly_once
+from odradek.tests.support import exactly_once
 
 
 @pytest.mark.parametrize("seed", range(100, 120))

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from tests.support import torn_log
+from odradek.tests.support import torn_log
 
 HUNDRED = 100
 

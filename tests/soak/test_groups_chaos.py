@@ -10,9 +10,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from tests.support import chaos
-from tests.support.clients import jars
+from odradek.tests.support import chaos
+from odradek.tests.support.clients import jars
 
 SEEDS = [int(seed) for seed in os.environ.get("ODRADEK_SOAK_SEEDS", "1 2").split()]
 CROWDS = (

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from tests.support import killing
+from odradek.tests.support import killing
 
 
 @pytest.mark.parametrize("seed", range(100, 130))

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-
-from tests.support import txn_history
-from tests.support.history import check
-from tests.support.process import broker_process
+from odradek.tests.support import txn_history
+from odradek.tests.support.history import check
+from odradek.tests.support.process import broker_process
 
 
 @pytest.mark.parametrize("seed", range(200, 210))

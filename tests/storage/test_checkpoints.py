@@ -5,8 +5,7 @@ import pytest
 from odradek.storage import checkpoints
 from odradek.storage.checkpoints import MetaProperties
 from odradek.storage.errors import DamagedFile
-
-from tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 TOPIC_ID = bytes(range(16))
 META = MetaProperties("5L6g3nShT-eMCtK--X86sw", 1, "9c5YtKjoSdSRiv4kOEGI3A")

@@ -17,8 +17,7 @@ from odradek.protocol.records.record import Record
 from odradek.storage.cleanable import CleaningRules
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.retention import facts_of, new_start, standard
-
-from tests.storage.cleaning import clean
+from odradek.tests.storage.cleaning import clean
 
 STEPS = 50
 KEYS = [b"a", b"b", b"c", b"d", b"long" * 30]

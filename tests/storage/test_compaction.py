@@ -18,8 +18,7 @@ from odradek.storage.cleanable import CleaningRules, cleanable, job_of
 from odradek.storage.compaction import Compaction
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.log import Log, LogConfig
-
-from tests.storage.cleaning import RULES, clean
+from odradek.tests.storage.cleaning import RULES, clean
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_ms=2**60)
 KEYS = [b"a", b"b", b"c", b"dd", b"long-" * 20]

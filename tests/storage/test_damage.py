@@ -16,8 +16,7 @@ from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segment import MAX_DAMAGES, segment_name
-
-from tests.storage.batches import append, batch
+from odradek.tests.storage.batches import append, batch
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)

@@ -12,8 +12,7 @@ from odradek.storage.errors import DamagedFile, DiskError
 from odradek.storage.offset_index import OffsetIndex
 from odradek.storage.sparse_index import PENDING_BYTES
 from odradek.storage.time_index import TimeIndex
-
-from tests.support.disk import FaultyDisk
+from odradek.tests.support.disk import FaultyDisk
 
 BASE = 1_000_000_000_000
 LOG_SIZE = 2**31 - 1

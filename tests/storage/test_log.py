@@ -14,9 +14,8 @@ from odradek.storage.errors import (
 )
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-
-from tests.storage.batches import append, batch, headers_of, read_all
-from tests.support.disk import FaultyDisk
+from odradek.tests.storage.batches import append, batch, headers_of, read_all
+from odradek.tests.support.disk import FaultyDisk
 
 NEVER = 2**63 - 1
 

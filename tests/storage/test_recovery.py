@@ -10,9 +10,8 @@ from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segment import segment_name
-
-from tests.storage.batches import append, batch, headers_of, read_all
-from tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.storage.batches import append, batch, headers_of, read_all
+from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)

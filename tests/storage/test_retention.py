@@ -23,9 +23,8 @@ from odradek.storage.retention import (
     policy_named,
     standard,
 )
-
-from tests.storage.batches import append, batch, read_all
-from tests.support.disk import FaultyDisk
+from odradek.tests.storage.batches import append, batch, read_all
+from odradek.tests.support.disk import FaultyDisk
 
 NEVER = 2**63 - 1
 

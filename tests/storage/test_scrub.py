@@ -10,8 +10,7 @@ from odradek.storage.files import DISK, Buffer, Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.scrub import Stopped, scrub
 from odradek.storage.segment import MAX_DAMAGES, Segment
-
-from tests.storage.batches import append, batch
+from odradek.tests.storage.batches import append, batch
 
 CONFIG = LogConfig(segment_bytes=1000)
 NEVER = 2**63 - 1

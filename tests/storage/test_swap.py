@@ -10,9 +10,8 @@ from odradek.protocol.records.batch import decode_batch, encode_batch, read_head
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
 from odradek.storage.log import Log, LogConfig
-
-from tests.storage.cleaning import clean
-from tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.storage.cleaning import clean
+from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, segment_ms=2**60)
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.storage.errors import DiskError
 from odradek.storage.log import Log, LogConfig
-
-from tests.storage.transactions import (
+from odradek.tests.storage.transactions import (
     COORDINATOR_EPOCH,
     Written,
     aborted_entries,
@@ -18,7 +17,7 @@ from tests.storage.transactions import (
     read_committed,
     stable_offset,
 )
-from tests.support.disk import FaultyDisk
+from odradek.tests.support.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 

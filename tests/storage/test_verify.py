@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.verify import CUT, REBUILT, REMOVED, STAYS, repair, segment_files, verify
-
-from tests.storage.batches import append, batch, headers_of
+from odradek.tests.storage.batches import append, batch, headers_of
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150)
 COUNT = 30

@@ -24,10 +24,9 @@ from typing import NamedTuple
 import confluent_kafka
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
-
-from tests.support import crowd
-from tests.support.clients import create_topic
-from tests.support.process import BrokerProcess, broker_process, java, javac
+from odradek.tests.support import crowd
+from odradek.tests.support.clients import create_topic
+from odradek.tests.support.process import BrokerProcess, broker_process, java, javac
 
 GROUP, TOPIC = "crowd", "chaos"
 RECORDS_A_TICK, TICK_S = 20, 0.1

@@ -16,10 +16,9 @@ from collections import Counter
 from pathlib import Path
 
 import confluent_kafka
-
-from tests.support import eos_worker
-from tests.support.clients import create_topic, jars
-from tests.support.process import BrokerProcess, broker_process, java, javac
+from odradek.tests.support import eos_worker
+from odradek.tests.support.clients import create_topic, jars
+from odradek.tests.support.process import BrokerProcess, broker_process, java, javac
 
 RECORDS = 300
 BROKER_KILLS = 3

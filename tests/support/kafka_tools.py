@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.process import java
+from odradek.tests.support.process import java
 
 WITHIN_S = 60
 DUMP = "org.apache.kafka.tools.DumpLogSegments"

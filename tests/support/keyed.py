@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-
-from tests.support.clients import WITHIN_S
+from odradek.tests.support.clients import WITHIN_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # What these use of Python is their own affair.

@@ -15,9 +15,8 @@ from typing import Any
 import confluent_kafka
 from odradek.storage.checkpoints import RECOVERY_POINT, read_offsets
 from odradek.storage.verify import verify
-
-from tests.support.clients import create_topic
-from tests.support.process import BrokerProcess
+from odradek.tests.support.clients import create_topic
+from odradek.tests.support.process import BrokerProcess
 
 COUNT = 4_000
 PARTITIONS = 2

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from odradek.broker.cli import main
-from odradek.broker.partition import Partition
+from odradek.broker.topics.partition import Partition
+from odradek.cli import main
 from odradek.protocol.records import batch
 from odradek.protocol.records.control import ControlType
 from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.aborted_reads import AbortedReads
-
-from tests.support.process import BrokerProcess
+from odradek.tests.support.process import BrokerProcess
 
 
 def lost() -> None:
@@ -104,7 +103,7 @@ class PlantedBroker(BrokerProcess):
         self.bug = bug
 
     def program(self) -> list[str]:
-        return ["-m", "tests.support.planted_broker", self.bug]
+        return ["-m", "odradek.tests.support.planted_broker", self.bug]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support.lines import Lines
+from odradek.tests.support.lines import Lines
 
 READY_WITHIN_S = 20.0
 KAFKA_READY_WITHIN_S = 60.0

@@ -16,9 +16,8 @@ from odradek.protocol.records.batch import BatchHeader, iter_headers, read_heade
 from odradek.storage.errors import CorruptBatch, DiskError, LogClosed
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.verify import verify
-
-from tests.storage.batches import batch, read_all
-from tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.storage.batches import batch, read_all
+from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 LIVES = 6
 OPERATIONS = 25

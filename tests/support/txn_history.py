@@ -15,10 +15,10 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.support import exactly_once, txn_reader, txn_writer
-from tests.support.clients import create_topic
-from tests.support.history import Committing, Ended, Event, Outcome, Read, Stored, Wrote
-from tests.support.process import BrokerProcess
+from odradek.tests.support import exactly_once, txn_reader, txn_writer
+from odradek.tests.support.clients import create_topic
+from odradek.tests.support.history import Committing, Ended, Event, Outcome, Read, Stored, Wrote
+from odradek.tests.support.process import BrokerProcess
 
 WRITERS = 3
 READERS = 2

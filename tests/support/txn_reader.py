@@ -12,8 +12,7 @@ import sys
 import time
 
 import confluent_kafka
-
-from tests.support.txn_writer import PARTITIONS, TOPIC
+from odradek.tests.support.txn_writer import PARTITIONS, TOPIC
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.config import SETTINGS
-from odradek.broker.config_resources import Change, Operation, TopicResource, alter
-from odradek.broker.topic_config import TOPIC_SETTINGS, TopicConfig
+from odradek.broker.configs.broker_config import SETTINGS
+from odradek.broker.configs.resources import Change, Operation, TopicResource, alter
+from odradek.broker.configs.topic_config import TOPIC_SETTINGS, TopicConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages import alter_configs as old

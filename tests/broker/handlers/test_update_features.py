@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.features import TRANSACTION_VERSION
+from odradek.broker.coordination.features import TRANSACTION_VERSION
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest

@@ -1,0 +1,170 @@
+"""OffsetCommit and TxnOffsetCommit: from a request to records, and back to what is said of each partition."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_records import OffsetCommitValue
+from ....protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ....protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from .records import NO_PRODUCER, OffsetRecord, Record
+
+TOPIC_ID_VERSION = 10
+PLAIN_VERSION = 9
+LOADING_VERSION = 2
+NO_RETENTION_TIME = -1
+NO_TIMESTAMP = -1
+
+
+class Topic(Protocol):
+    """A topic of the broker, as far as offsets are concerned."""
+
+    @property
+    def id(self) -> bytes: ...
+    @property
+    def name(self) -> str: ...
+    def partition(self, index: int) -> object | None: ...
+
+
+class Topics(Protocol):
+    """The broker's topics by name and by id."""
+
+    def get(self, name: str) -> Topic | None: ...
+    def by_id(self, topic_id: bytes) -> Topic | None: ...
+
+
+class Commit:
+    """One OffsetCommit under way.
+
+    Partitions that do not exist and metadata that is too long are refused one by one; the group then takes or refuses
+    the rest as a whole.
+    """
+
+    def __init__(
+        self,
+        request: OffsetCommitRequest,
+        version: int,
+        topics: Topics,
+        max_metadata_length: int,
+        now_ms: int,
+        producer_id: int = NO_PRODUCER,
+    ) -> None:
+        self.response = OffsetCommitResponse()
+        self.records: list[Record] = []
+        self.asks_group = False
+        """Whether any partition is left for the group to decide on."""
+        self._request = request
+        self._max_metadata_length = max_metadata_length
+        self._now_ms = now_ms
+        self._producer_id = producer_id
+        # The partitions that the group decides on, with what is said of them if it agrees.
+        self._open: list[tuple[OffsetCommitResponsePartition, ErrorCode]] = []
+        for topic in request.topics:
+            found = topics.by_id(topic.topic_id) if version >= TOPIC_ID_VERSION else topics.get(topic.name)
+            self._take(topic, found, version)
+
+    def answer(self, error: ErrorCode) -> OffsetCommitResponse:
+        """The response, after the group's word and the log's."""
+        for partition, otherwise in self._open:
+            partition.error_code = otherwise if error is ErrorCode.NONE else error
+        return self.response
+
+    def _take(self, topic: OffsetCommitRequestTopic, found: Topic | None, version: int) -> None:
+        if found is not None and not topic.partitions:
+            # As Kafka: nothing was asked of it, nothing is said.
+            return
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        self.response.topics.append(answered)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_ID_VERSION else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for partition in topic.partitions:
+            result = OffsetCommitResponsePartition(partition.partition_index)
+            answered.partitions.append(result)
+            if found is None:
+                result.error_code = unknown
+            elif found.partition(partition.partition_index) is None:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                self._take_partition(found, partition, result)
+
+    def _take_partition(
+        self, topic: Topic, partition: OffsetCommitRequestPartition, result: OffsetCommitResponsePartition
+    ) -> None:
+        self.asks_group = True
+        if _length(partition.committed_metadata or "") > self._max_metadata_length:
+            self._open.append((result, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+            return
+        self._open.append((result, ErrorCode.NONE))
+        value = self._value(topic, partition)
+        index = partition.partition_index
+        self.records.append(OffsetRecord(self._request.group_id, topic.name, index, value, self._producer_id))
+
+    def _value(self, topic: Topic, partition: OffsetCommitRequestPartition) -> OffsetCommitValue:
+        """Version 1 may date the commit, versions 2 to 4 may say for how long it is to be kept."""
+        committed_ms = self._now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp
+        retention_ms = self._request.retention_time_ms
+        return OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp=committed_ms,
+            expire_timestamp=-1 if retention_ms == NO_RETENTION_TIME else committed_ms + retention_ms,
+            topic_id=topic.id,
+        )
+
+
+def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+    """The OffsetCommit that says the same, but for the transaction: of PLAIN_VERSION."""
+    topics = [
+        OffsetCommitRequestTopic(
+            topic.name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    committed_metadata=each.committed_metadata,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetCommitRequest(
+        request.group_id, request.generation_id, request.member_id, request.group_instance_id, topics=topics
+    )
+
+
+def as_transactional(response: OffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
+    """The answer to an `as_plain` request. Producers before version 2 break on a coordinator that is loading."""
+    answered = TxnOffsetCommitResponse()
+    for topic in response.topics:
+        results = [
+            TxnOffsetCommitResponsePartition(each.partition_index, _known(each.error_code, version))
+            for each in topic.partitions
+        ]
+        answered.topics.append(TxnOffsetCommitResponseTopic(topic.name, results))
+    return answered
+
+
+def _known(error: int, version: int) -> int:
+    if version < LOADING_VERSION and ErrorCode.of(error) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error
+
+
+def _length(text: str) -> int:
+    """In UTF-16 units, as Kafka counts `offset.metadata.max.bytes`."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

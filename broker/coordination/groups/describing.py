@@ -1,0 +1,120 @@
+"""DescribeGroups and ListGroups: a group as outsiders see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....protocol.codec import encode_versioned
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
+from ....protocol.messages.list_groups import ListedGroup
+from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
+from .machine import Group
+from .states import GroupState
+
+NOT_FOUND_VERSION = 6
+"""From here on a group that nobody knows is GROUP_ID_NOT_FOUND; before it is Dead, without an error (KIP-1043)."""
+
+GROUP_TYPE = "classic"
+
+ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""Nothing is forbidden: the bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS."""
+
+
+def describe(group_id: str, group: Group | None, error: ErrorCode, version: int) -> DescribedGroup:
+    """One group of DescribeGroups; `group` None where it is not known, with the error that kept us from looking."""
+    if error is not ErrorCode.NONE:
+        return DescribedGroup(error_code=error, group_id=group_id)
+    if group is None or group.state is GroupState.DEAD:
+        missing = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if version >= NOT_FOUND_VERSION:
+            missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            missing.error_message = f"Group {group_id} not found."
+        return missing
+    stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                # While the group rebalances nobody knows under which protocol it will be read.
+                member.metadata(group.protocol) if stable else b"",
+                member.assignment,
+            )
+            for member in group.roster.members.values()
+        ],
+    )
+
+
+def history(group: Group, now_ms: int) -> bytes:
+    """The group's rebalances as the tagged field `history` carries them, the oldest first."""
+    rebalances = [_rebalance(each) for each in group.rebalances]
+    if rebalances and group.rebalances[-1].ending is Ending.RUNNING:
+        rebalances[-1].waited = [_waited(each) for each in _missing(group, group.rebalances[-1], now_ms)]
+    return encode_versioned(GroupHistory(rebalances), 0)
+
+
+def _rebalance(each: Rebalance) -> HistoricRebalance:
+    return HistoricRebalance(
+        each.began_ms,
+        each.joined_ms,
+        each.ended_ms,
+        each.ending.value,
+        each.first_round,
+        each.old_generation,
+        each.generation,
+        each.members,
+        each.protocol,
+        each.leader,
+        [_cause(cause) for cause in each.causes],
+        each.more_causes,
+        [_waited(waited) for waited in each.waited],
+    )
+
+
+def _cause(cause: Cause) -> HistoricCause:
+    return HistoricCause(
+        cause.kind.value,
+        cause.member_id,
+        cause.instance_id,
+        cause.client_id,
+        cause.client_host,
+        cause.silent_ms,
+        cause.detail,
+        cause.text,
+    )
+
+
+def _waited(waited: Waited) -> HistoricWait:
+    return HistoricWait(waited.member_id, waited.waited_ms, waited.fate.value)
+
+
+def _missing(group: Group, current: Rebalance, now_ms: int) -> list[Waited]:
+    """Whom the rebalance that runs waits for: those that have not joined; then the leader, which has the assignment."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        waited_ms = max(now_ms - current.began_ms, 0)
+        return slowest([Waited(member_id, waited_ms, Fate.MISSING) for member_id in group.roster.missing()])
+    if group.leader is None:
+        return current.waited
+    leader = Waited(group.leader, max(now_ms - current.joined_ms, 0), Fate.MISSING)
+    return slowest([*current.waited, leader])
+
+
+def list_groups(groups: Iterable[Group], states: list[str], types: list[str]) -> list[ListedGroup]:
+    """The groups in any of `states` and of any of `types`; either empty means all. Case does not matter."""
+    wanted_states = {state.lower() for state in states}
+    wanted_types = {kind.lower() for kind in types}
+    if wanted_types and GROUP_TYPE not in wanted_types:
+        return []
+    return [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+        for group in groups
+        if not wanted_states or group.state.value.lower() in wanted_states
+    ]

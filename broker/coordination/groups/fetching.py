@@ -1,0 +1,154 @@
+"""OffsetFetch: from the cache of a group's committed offsets to a response, in the three shapes that it has had."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_records import OffsetCommitValue
+from ....protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ....protocol.primitives import ZERO_UUID
+from .committing import Topics
+from .offsets import Offsets
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+TOP_LEVEL_ERROR_VERSION = 2
+SEVERAL_GROUPS_VERSION = 8
+TOPIC_ID_VERSION = 10
+
+
+class Found(NamedTuple):
+    """A group's offsets, or why they cannot be told. A group that nobody knows has no offsets, and no error."""
+
+    error: ErrorCode
+    offsets: Offsets | None
+
+
+def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    """The groups that are asked for, each once; before version 8 the one."""
+    if version >= SEVERAL_GROUPS_VERSION:
+        return list({each.group_id: each for each in request.groups}.values())
+    topics = request.topics
+    asked = (
+        None if topics is None else [OffsetFetchRequestTopics(t.name, ZERO_UUID, t.partition_indexes) for t in topics]
+    )
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=asked)]
+
+
+def fetch_group(
+    asked: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool = False
+) -> OffsetFetchResponseGroup:
+    """The offsets of one group. `topics` None in the request means all that it has."""
+    group = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=found.error)
+    if found.error is not ErrorCode.NONE:
+        return group
+    if asked.topics is None:
+        group.topics = _everything(found.offsets, topics, version)
+    else:
+        group.topics = [_topic(topic, found.offsets, topics, version) for topic in asked.topics]
+    if require_stable and found.offsets is not None and found.offsets.pending:
+        _hide_unstable(group, found.offsets)
+    return group
+
+
+def _hide_unstable(group: OffsetFetchResponseGroup, offsets: Offsets) -> None:
+    """A transaction that is not decided may change these: the client asks again (KIP-447)."""
+    for topic in group.topics:
+        for at, answer in enumerate(topic.partitions):
+            if not answer.error_code and (topic.name, answer.partition_index) in offsets.pending:
+                unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                topic.partitions[at] = OffsetFetchResponsePartitions(
+                    answer.partition_index, NO_OFFSET, NO_EPOCH, "", unstable
+                )
+
+
+def response_of(
+    request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup], version: int
+) -> OffsetFetchResponse:
+    """The response in the shape of its version: groups, or one group's topics with or without an error for all."""
+    if version >= SEVERAL_GROUPS_VERSION:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    if group.error_code and version < TOP_LEVEL_ERROR_VERSION:
+        group.topics = [
+            _refused(topic.name, topic.partition_indexes, group.error_code) for topic in request.topics or []
+        ]
+    return OffsetFetchResponse(
+        topics=[_flat(topic, version) for topic in group.topics],
+        error_code=group.error_code,
+    )
+
+
+def _everything(offsets: Offsets | None, topics: Topics, version: int) -> list[OffsetFetchResponseTopics]:
+    found: list[OffsetFetchResponseTopics] = []
+    for name, partitions in offsets or ():
+        topic_id = ZERO_UUID
+        if version >= TOPIC_ID_VERSION:
+            topic = topics.get(name)
+            if topic is None:
+                # It has no id any more by which to tell of it.
+                continue
+            topic_id = topic.id
+        answers = [_partition(index, value) for index, value in partitions.items() if _is_of(value, topic_id)]
+        found.append(OffsetFetchResponseTopics(name, topic_id, answers))
+    return found
+
+
+def _topic(
+    asked: OffsetFetchRequestTopics, offsets: Offsets | None, topics: Topics, version: int
+) -> OffsetFetchResponseTopics:
+    name = asked.name
+    if version >= TOPIC_ID_VERSION:
+        topic = topics.by_id(asked.topic_id)
+        if topic is None:
+            refused = _refused(name, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+            refused.topic_id = asked.topic_id
+            return refused
+        name = topic.name
+    answers: list[OffsetFetchResponsePartitions] = []
+    for index in asked.partition_indexes:
+        value = offsets.get(name, index) if offsets is not None else None
+        answers.append(_partition(index, value if value is not None and _is_of(value, asked.topic_id) else None))
+    return OffsetFetchResponseTopics(name, asked.topic_id, answers)
+
+
+def _is_of(value: OffsetCommitValue, topic_id: bytes) -> bool:
+    """An offset committed to an earlier topic of the same name does not count, where both ids are known."""
+    return ZERO_UUID in (topic_id, value.topic_id) or value.topic_id == topic_id
+
+
+def _partition(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
+    if value is None:
+        return OffsetFetchResponsePartitions(index, NO_OFFSET, NO_EPOCH, "")
+    return OffsetFetchResponsePartitions(index, value.offset, value.leader_epoch, value.metadata)
+
+
+def _refused(name: str, indexes: list[int], error: int) -> OffsetFetchResponseTopics:
+    partitions = [OffsetFetchResponsePartitions(index, NO_OFFSET, NO_EPOCH, "", error) for index in indexes]
+    return OffsetFetchResponseTopics(name=name, partitions=partitions)
+
+
+def _flat(topic: OffsetFetchResponseTopics, version: int) -> OffsetFetchResponseTopic:
+    """Version 0 knew offsets in ZooKeeper, and called a partition without one unknown."""
+    partitions = [
+        OffsetFetchResponsePartition(
+            p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+        )
+        for p in topic.partitions
+    ]
+    if version == 0:
+        for partition in partitions:
+            if partition.committed_offset == NO_OFFSET and not partition.error_code:
+                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetFetchResponseTopic(topic.name, partitions)

@@ -1,0 +1,74 @@
+"""The committed offsets of one group, by topic and partition: what OffsetFetch is answered from.
+
+Only committed records come in here (`apply`), so that what is read here survives a crash. A value is kept as it was
+written down. What was committed in a producer's transaction is pending until that ends (`end`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....protocol.messages.group_records import OffsetCommitValue
+from .pending import Pending
+from .records import NO_PRODUCER, OffsetRecord
+
+
+class Offsets:
+    """(topic, partition) -> OffsetCommitValue; its leader epoch is -1 and its topic id zeros where not known."""
+
+    __slots__ = ("_topics", "pending")
+
+    def __init__(self) -> None:
+        # Invariant: no topic without partitions.
+        self._topics: dict[str, dict[int, OffsetCommitValue]] = {}
+        self.pending: Pending[tuple[str, int], OffsetCommitValue] = Pending()
+
+    def __bool__(self) -> bool:
+        return bool(self._topics)
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for partitions in self._topics.values())
+
+    def __iter__(self) -> Iterator[tuple[str, dict[int, OffsetCommitValue]]]:
+        return iter(self._topics.items())
+
+    def get(self, topic: str, partition: int) -> OffsetCommitValue | None:
+        """What was committed last, or None."""
+        partitions = self._topics.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic that have an offset."""
+        return list(self._topics.get(topic, ()))
+
+    def topics(self) -> list[str]:
+        """Every topic with a partition that has an offset, or will have one if a transaction commits."""
+        return list(dict.fromkeys((*self._topics, *(name for name, _ in self.pending.undecided()))))
+
+    def with_pending(self, topic: str) -> list[int]:
+        """The partitions of a topic that have an offset, or will have one if a transaction commits."""
+        pending = (index for name, index in self.pending.undecided() if name == topic) if self.pending else ()
+        return list(dict.fromkeys((*self.partitions(topic), *pending)))
+
+    def end(self, producer_id: int, commit: bool) -> None:
+        """A producer's transaction is decided."""
+        for (topic, partition), value in self.pending.end(producer_id, commit):
+            self._topics.setdefault(topic, {})[partition] = value
+
+    def apply(self, record: OffsetRecord) -> None:
+        """A record of the log takes effect."""
+        key = record.topic, record.partition
+        if record.value is not None:
+            if record.producer_id != NO_PRODUCER:
+                self.pending.put(record.producer_id, key, record.value)
+                return
+            self._topics.setdefault(record.topic, {})[record.partition] = record.value
+            if self.pending:
+                self.pending.overtake(key)
+            return
+        self.pending.drop(key)
+        partitions = self._topics.get(record.topic)
+        if partitions is not None:
+            partitions.pop(record.partition, None)
+            if not partitions:
+                del self._topics[record.topic]

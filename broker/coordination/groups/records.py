@@ -1,0 +1,110 @@
+"""The records of `__consumer_offsets`, in Kafka's own format.
+
+A key is its type (int16: 1 an offset, 2 a group) and the fields of that type; type 0 is an offset of old, its key laid
+out as that of type 1. A value is its version (int16) and the fields of that version; no value is a tombstone. We write
+what Kafka 4.3.1 writes: GroupMetadataValue at version 3, OffsetCommitValue at version 4, or 1 where the commit came
+with a retention time of its own, which only that version can tell.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from ....protocol.codec import decode, decode_versioned, encode_versioned
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+OFFSET_KEY_OF_OLD = 0
+OFFSET_KEY = 1
+GROUP_KEY = 2
+GROUP_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+
+NO_PRODUCER = -1
+
+_KEY_LAYOUT_VERSION = 0
+"""A key's int16 is its type, not a version: each type has one layout."""
+
+
+class GroupRecord(NamedTuple):
+    """A generation of a group as it is written down; None deletes the group."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+class OffsetRecord(NamedTuple):
+    """A committed offset; None deletes it. One that was written in a producer's transaction is pending at first."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+    producer_id: int = NO_PRODUCER
+    """Of the batch, not of the record: key and value are the same."""
+
+
+Record = GroupRecord | OffsetRecord
+
+
+def encode(record: Record) -> tuple[bytes, bytes | None]:
+    """Key and value as they lie in the log. EncodeError where a name is too long for the format."""
+    if isinstance(record, GroupRecord):
+        return group_key(record.group_id), _value(record.value, GROUP_VALUE_VERSION)
+    key = _key(OFFSET_KEY, OffsetCommitKey(record.group_id, record.topic, record.partition))
+    expires = record.value is not None and record.value.expire_timestamp != -1
+    return key, _value(record.value, OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION)
+
+
+def group_key(group_id: str) -> bytes:
+    """The key under which a group's generations lie."""
+    return _key(GROUP_KEY, GroupMetadataKey(group_id))
+
+
+def decode_record(key: bytes, value: bytes | None) -> Record | None:
+    """The record, or None for a type that a classic group does not have (other kinds of groups use the same topic).
+
+    DecodeError where the bytes do not fit their type.
+    """
+    kind = int.from_bytes(key[:2], "big", signed=True)
+    if kind == GROUP_KEY:
+        group = decode(GroupMetadataKey, _KEY_LAYOUT_VERSION, key, 2).group
+        return GroupRecord(group, None if value is None else decode_versioned(GroupMetadataValue, value))
+    if kind in (OFFSET_KEY, OFFSET_KEY_OF_OLD):
+        cls = OffsetCommitKey if kind == OFFSET_KEY else LegacyOffsetCommitKey
+        found = decode(cls, _KEY_LAYOUT_VERSION, key, 2)
+        committed = None if value is None else decode_versioned(OffsetCommitValue, value)
+        return OffsetRecord(found.group, found.topic, found.partition, committed)
+    return None
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """What members are told where records could not be appended: they know coordinators, not logs."""
+    if error in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
+        return ErrorCode.NOT_COORDINATOR
+    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return error
+
+
+def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey) -> bytes:
+    return struct.pack(">h", kind) + encode_versioned(key, _KEY_LAYOUT_VERSION)[2:]
+
+
+def _value(value: GroupMetadataValue | OffsetCommitValue | None, version: int) -> bytes | None:
+    return None if value is None else encode_versioned(value, version)

@@ -1,0 +1,64 @@
+"""DescribeTransactions and ListTransactions: transactional ids as outsiders see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages import list_transactions
+from ....protocol.messages.describe_transactions import TopicData, TransactionState
+from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from . import states
+from .machine import Transaction
+from .records import by_topic
+
+_BY_NAME = {state.value: state for state in states.TransactionState}
+
+
+def describe(transactional_id: str, transaction: Transaction | None, error: ErrorCode) -> TransactionState:
+    """One id of DescribeTransactions; `transaction` None where it is not known, with what kept us from looking."""
+    if error is ErrorCode.NONE and (transaction is None or transaction.state is states.TransactionState.DEAD):
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    if error is not ErrorCode.NONE or transaction is None:
+        return TransactionState(error_code=error, transactional_id=transactional_id)
+    standing = transaction.standing
+    # While it ends: those that do not have their marker yet.
+    partitions = transaction.unmarked if transaction.state in states.ENDING else standing.partitions
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.value,
+        transaction_timeout_ms=standing.timeout_ms,
+        transaction_start_time_ms=standing.start_ms,
+        producer_id=standing.producer_id,
+        producer_epoch=standing.producer_epoch,
+        topics=[TopicData(topic, indexes) for topic, indexes in by_topic(partitions).items()],
+    )
+
+
+def list_ids(
+    transactions: Iterable[Transaction],
+    request: ListTransactionsRequest,
+    now_ms: int,
+    matches: Callable[[str], bool],
+) -> ListTransactionsResponse:
+    """ListTransactions. States that nobody knows filter like others: nothing is in them."""
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]
+    found = [each for each in transactions if _is_wanted(each, request, now_ms) and matches(each.transactional_id)]
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            list_transactions.TransactionState(each.transactional_id, each.standing.producer_id, each.state.value)
+            for each in found
+        ],
+    )
+
+
+def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
+    standing = transaction.standing
+    if transaction.state is states.TransactionState.DEAD:
+        return False
+    if request.state_filters and transaction.state.value not in request.state_filters:
+        return False
+    if request.producer_id_filters and standing.producer_id not in request.producer_id_filters:
+        return False
+    return request.duration_filter < 0 or now_ms - standing.start_ms > request.duration_filter

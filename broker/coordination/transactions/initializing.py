@@ -1,0 +1,89 @@
+"""How a producer takes a transactional id: every epoch has one owner, and each new owner fences the one before.
+
+A producer that begins gets the next epoch. One that goes on after an error says which id and epoch it has (KIP-360): it
+gets the next epoch if nobody else came meanwhile, and the same answer again if it only asks again. An open transaction
+of the former owner is aborted first, under the next epoch; whoever asked is told CONCURRENT_TRANSACTIONS,
+and comes back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....protocol.errors import ErrorCode
+from . import ending
+from .events import Initialize, Outcome, Producer
+from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, NO_TIME, Standing, TopicPartition
+from .states import ENDING, TransactionState
+
+if TYPE_CHECKING:
+    from .machine import Transaction
+
+
+def initialize(transaction: Transaction, event: Initialize, outcome: Outcome, now_ms: int) -> None:
+    """Initialize. PRODUCER_FENCED for who goes on with what is not its own."""
+    error = ErrorCode.NONE if _may_have(transaction, event) else ErrorCode.PRODUCER_FENCED
+    if error is ErrorCode.NONE and transaction.state in ENDING:
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    if error is not ErrorCode.NONE:
+        outcome.replies.append((event.token, Producer(error)))
+    elif transaction.state is TransactionState.ONGOING:
+        ending.fence(transaction, outcome, now_ms)
+        outcome.notes.append(f"transaction of {transaction.transactional_id}: aborted, a new producer took the id")
+        outcome.replies.append((event.token, Producer(ErrorCode.CONCURRENT_TRANSACTIONS)))
+    else:
+        _take(transaction, event, outcome, now_ms)
+
+
+def _may_have(transaction: Transaction, event: Initialize) -> bool:
+    """Whether the id that the producer goes on with can be its own; its epoch is looked at when it is raised."""
+    standing = transaction.standing
+    if event.producer_id == NO_ID or standing.producer_epoch == NO_EPOCH:
+        return True
+    if event.producer_id == standing.producer_id:
+        return True
+    # It asks again for what it was given when its epochs were used up.
+    return event.producer_id == standing.previous_producer_id and event.producer_epoch >= LAST_TOLD_EPOCH
+
+
+def _take(transaction: Transaction, event: Initialize, outcome: Outcome, now_ms: int) -> None:
+    standing = _next_owner(transaction, event, now_ms)
+    if standing is None:
+        outcome.replies.append((event.token, Producer(ErrorCode.PRODUCER_FENCED)))
+        return
+    transaction.write(standing, outcome)
+    outcome.replies.append((event.token, Producer(ErrorCode.NONE, standing.producer_id, standing.producer_epoch)))
+
+
+def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Standing | None:
+    """How the id stands once the producer has it; None if somebody else came meanwhile."""
+    now = transaction.standing
+    goes_on = event.producer_id != NO_ID
+    producer_id = now.producer_id
+    if transaction.epochs_used_up and (not goes_on or event.producer_epoch == now.producer_epoch):
+        producer_id, epoch, last = transaction.limits.new_producer_id(), 0, now.producer_epoch if goes_on else NO_EPOCH
+    elif not goes_on:
+        epoch, last = now.producer_epoch + 1, NO_EPOCH
+    elif event.producer_epoch == now.producer_epoch or now.producer_epoch == NO_EPOCH:
+        epoch, last = now.producer_epoch + 1, now.producer_epoch
+    elif event.producer_epoch == now.last_producer_epoch and now.producer_epoch > LAST_TOLD_EPOCH:
+        producer_id, epoch, last = transaction.limits.new_producer_id(), 0, event.producer_epoch
+    elif event.producer_epoch == now.last_producer_epoch:
+        # A repetition: had anybody else come since, there would be no last epoch.
+        epoch, last = now.producer_epoch, now.last_producer_epoch
+    else:
+        return None
+    if producer_id == NO_ID:
+        producer_id = transaction.limits.new_producer_id()
+    return transaction.next(
+        TransactionState.EMPTY,
+        now_ms,
+        producer_id=producer_id,
+        # Kafka's records of a new id say the same twice.
+        previous_producer_id=producer_id if now.producer_id == NO_ID else now.producer_id,
+        producer_epoch=epoch,
+        last_producer_epoch=last,
+        timeout_ms=event.timeout_ms,
+        partitions=frozenset[TopicPartition](),
+        start_ms=NO_TIME,
+    )

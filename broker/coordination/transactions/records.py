@@ -1,0 +1,136 @@
+"""The records of `__transaction_state`, in Kafka's own format.
+
+A key is its type (int16: 0) and the transactional id. A value is its version (int16) and the fields of that version; no
+value is a tombstone: the id has expired. We write version 1, as Kafka 4.3.1 does with transactions of version 2
+(KIP-890), and read version 0 too.
+
+The epoch before the last raise (`last_producer_epoch`) is not in the format: a client that repeats an InitProducerId
+across a restart of its coordinator is fenced, as with Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ....protocol.codec import decode, decode_versioned, encode_versioned
+from ....protocol.errors import DecodeError
+from ....protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from .states import TransactionState
+
+KEY_TYPE = 0
+VALUE_VERSION = 1
+NO_ID = -1
+NO_EPOCH = -1
+NO_TIME = -1
+LAST_TOLD_EPOCH = 2**15 - 2
+"""The highest epoch that a producer is told. The one after it is for the coordinator alone, which may have to fence the
+last producer; then the producer id has to change."""
+
+_NUMBERS = {
+    TransactionState.EMPTY: 0,
+    TransactionState.ONGOING: 1,
+    TransactionState.PREPARE_COMMIT: 2,
+    TransactionState.PREPARE_ABORT: 3,
+    TransactionState.COMPLETE_COMMIT: 4,
+    TransactionState.COMPLETE_ABORT: 5,
+    TransactionState.DEAD: 6,
+    TransactionState.PREPARE_EPOCH_FENCE: 7,
+}
+_STATES = {number: state for state, number in _NUMBERS.items()}
+
+TopicPartition = tuple[str, int]
+
+
+class UnknownStatus(DecodeError):
+    """A record says a state that Kafka does not have."""
+
+
+class Standing(NamedTuple):
+    """How a transactional id stands: what one record says."""
+
+    state: TransactionState
+    producer_id: int = NO_ID
+    # The producer id before the last record: the same, but after a change of ids.
+    previous_producer_id: int = NO_ID
+    # While a transaction ends whose epochs are used up: the id that comes next.
+    next_producer_id: int = NO_ID
+    producer_epoch: int = NO_EPOCH
+    # Invariant: the epoch that the owner of `producer_epoch` had before, NO_EPOCH where somebody else had it.
+    last_producer_epoch: int = NO_EPOCH
+    timeout_ms: int = 0
+    # Invariant: empty in the idle states.
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = NO_TIME
+    update_ms: int = NO_TIME
+    # 2 where the client raises its epoch with every transaction (KIP-890), otherwise 0.
+    client_version: int = 0
+
+
+class TransactionRecord(NamedTuple):
+    """A transactional id as it is written down; None: it has expired."""
+
+    transactional_id: str
+    standing: Standing | None
+
+
+def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
+    """Key and value as they lie in the log. EncodeError where a name is too long for the format."""
+    key = encode_versioned(TransactionLogKey(record.transactional_id), KEY_TYPE)
+    standing = record.standing
+    if standing is None:
+        return key, None
+    value = TransactionLogValue(
+        producer_id=standing.producer_id,
+        previous_producer_id=standing.previous_producer_id,
+        next_producer_id=standing.next_producer_id,
+        producer_epoch=standing.producer_epoch,
+        transaction_timeout_ms=standing.timeout_ms,
+        transaction_status=_NUMBERS[standing.state],
+        # Kafka's way to say that there is no transaction.
+        transaction_partitions=_grouped(standing.partitions) if standing.state is not TransactionState.EMPTY else None,
+        transaction_last_update_timestamp_ms=standing.update_ms,
+        transaction_start_timestamp_ms=standing.start_ms,
+        client_transaction_version=standing.client_version,
+    )
+    return key, encode_versioned(value, VALUE_VERSION)
+
+
+def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
+    """The record, or None for a type of key that is not known. DecodeError where the bytes do not fit their type."""
+    if int.from_bytes(key[:2], "big", signed=True) != KEY_TYPE:
+        return None
+    transactional_id = decode(TransactionLogKey, KEY_TYPE, key, 2).transactional_id
+    if value is None:
+        return TransactionRecord(transactional_id, None)
+    found = decode_versioned(TransactionLogValue, value)
+    state = _STATES.get(found.transaction_status)
+    if state is None:
+        raise UnknownStatus(f"transactional id {transactional_id!r} in state {found.transaction_status}")
+    partitions = frozenset(
+        (each.topic, index) for each in found.transaction_partitions or () for index in each.partition_ids
+    )
+    standing = Standing(
+        state=state,
+        producer_id=found.producer_id,
+        previous_producer_id=found.previous_producer_id,
+        next_producer_id=found.next_producer_id,
+        producer_epoch=found.producer_epoch,
+        timeout_ms=found.transaction_timeout_ms,
+        partitions=partitions,
+        start_ms=found.transaction_start_timestamp_ms,
+        update_ms=found.transaction_last_update_timestamp_ms,
+        client_version=found.client_transaction_version,
+    )
+    return TransactionRecord(transactional_id, standing)
+
+
+def by_topic(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> dict[str, list[int]]:
+    """Partition indexes by topic, both in order."""
+    found: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def _grouped(partitions: frozenset[TopicPartition]) -> list[PartitionsSchema]:
+    return [PartitionsSchema(topic, indexes) for topic, indexes in by_topic(partitions).items()]

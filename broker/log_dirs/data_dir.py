@@ -1,0 +1,104 @@
+"""The data directory: who may use it, and what the last stop left there.
+
+It holds Kafka's `meta.properties` (which cluster and node the data belong to), a lock file, the clean-stop marker,
+the metadata journal and a directory a partition. One process at a time: a second is refused and the first never
+notices.
+"""
+
+import secrets
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+from ...storage import checkpoints
+from ...storage.checkpoints import MetaProperties
+from ...storage.errors import LockedError, StorageError
+from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
+
+# What a directory may hold and still be a new one: what a file system makes by itself, and what a first start that was
+# cut short leaves.
+_NO_STRANGERS = frozenset({"lost+found", checkpoints.META_PROPERTIES + TEMPORARY_SUFFIX})
+
+
+class StartError(Exception):
+    """Why the broker cannot start, in one line that says what to do."""
+
+
+class DirectoryFailed(StartError):
+    """A directory that the system does not let us use: what lies in it is out of reach, everything else is not."""
+
+
+class DataDir:
+    """A locked data directory. `open` before anything is read, `close` last of all."""
+
+    def __init__(self, path: Path, lock: DirectoryLock, meta: MetaProperties, clean: bool, disk: Disk = DISK) -> None:
+        self.path = path
+        self.meta = meta
+        self.clean = clean
+        self._lock = lock
+        self._disk = disk
+
+    @classmethod
+    def open(cls, path: Path, node_id: int, disk: Disk = DISK, cluster_id: str = "") -> "DataDir":
+        """Makes the directory if need be, locks it, and takes away the clean-stop marker.
+
+        `cluster_id` is the one that it must belong to, or will where it is new; none is any, or a new one. StartError
+        says why it cannot, DirectoryFailed where the disk is to blame; somebody else's directory is then as it was.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            _refuse_strangers(path)
+            lock = DirectoryLock(path, disk)
+        except LockedError as error:
+            why = f"data directory {path} is in use by another process: stop that one, or choose another --data-dir"
+            raise StartError(why) from error
+        except (OSError, StorageError) as error:
+            raise DirectoryFailed(f"data directory {path} cannot be written: {error}") from error
+        try:
+            meta = _meta(path, node_id, cluster_id, disk)
+            clean = checkpoints.take_clean_shutdown(path, disk)
+        except (OSError, StorageError) as error:
+            lock.release()
+            raise DirectoryFailed(f"data directory {path} cannot be used: {error}") from error
+        except StartError:
+            lock.release()
+            raise
+        return cls(path, lock, meta, clean, disk)
+
+    def mark_clean(self) -> None:
+        """Everything is on disk: the next start need not check."""
+        checkpoints.write_clean_shutdown(self.path, self._disk)
+
+    def close(self) -> None:
+        """Lets others have the directory."""
+        self._lock.release()
+
+
+def _refuse_strangers(path: Path) -> None:
+    """StartError for a directory that holds something, but nothing of a broker's."""
+    names = sorted(each.name for each in path.iterdir())
+    strangers = [name for name in names if not name.startswith(".") and name not in _NO_STRANGERS]
+    if strangers and checkpoints.META_PROPERTIES not in names:
+        shown = ", ".join(strangers[:3])
+        raise StartError(f"data directory {path} is not empty and not a broker's ({shown}): choose another --data-dir")
+
+
+def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk) -> MetaProperties:
+    meta = checkpoints.read_meta_properties(path, disk)
+    if meta is None:
+        meta = MetaProperties(cluster_id or _new_id_text(), node_id, _new_id_text())
+        checkpoints.write_meta_properties(path, meta, disk)
+    if cluster_id and meta.cluster_id != cluster_id:
+        raise StartError(f"data directory {path} belongs to cluster {meta.cluster_id}, the others to {cluster_id}")
+    if meta.node_id != node_id:
+        raise StartError(
+            f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
+        )
+    return meta
+
+
+def _new_id_text() -> str:
+    """A random UUID as Kafka writes ids: 22 letters of base64, never beginning with '-'."""
+    while True:
+        text = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

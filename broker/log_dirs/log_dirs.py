@@ -1,0 +1,264 @@
+"""The data directories (log.dirs): which one holds which partition, where a new one goes, and what one's failure takes.
+
+Each is locked, has its own meta.properties, checkpoints and clean-stop marker, and the same cluster and node ids. A new
+partition goes to the one that has the fewest. The metadata journal lies in the first, or in `metadata.log.dir`, which
+then need not hold partitions.
+
+A directory that cannot be used at start, or whose device refuses an operation while the broker runs, is offline until
+the next start, and with it its partitions: KAFKA_STORAGE_ERROR for whoever writes or reads them, no leader in Metadata.
+All others go on. While one is offline, a partition that is nowhere else is taken to be there: it is not made anew. Only
+the directory with the metadata is one that nothing goes on without.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...storage.errors import StorageError
+from ...storage.files import DISK, Disk
+from ...storage.journal import Journal
+from ...storage.log import Log
+from ..configs.broker_config import BrokerConfig
+from ..topics.metadata_journal import JOURNAL_NAME
+from ..topics.partition import Partition
+from .data_dir import DataDir, DirectoryFailed, StartError
+from .offset_checkpoints import OffsetCheckpoints
+from .partition_dirs import PartitionDirs, partition_of
+
+_log = logging.getLogger(__name__)
+
+
+class LogDir:
+    """One data directory. `data` is None where it could not even be opened."""
+
+    def __init__(self, path: Path, data: DataDir | None, failure: str | None, disk: Disk) -> None:
+        self.path = path
+        self.data = data
+        self.failure = failure  # why it is offline, None: it is not
+        self.partitions = PartitionDirs(path, disk)
+        self.checkpoints = OffsetCheckpoints(path, disk, empty=data is None)
+        self.count = 0  # partitions that it holds, online or not
+
+    @property
+    def is_online(self) -> bool:
+        return self.failure is None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the last stop left all that is here whole."""
+        return self.data is not None and self.data.clean
+
+
+class LogDirs:
+    """The data directories of one broker. `open` before anything is read, `close` last of all."""
+
+    def __init__(self, dirs: list[LogDir], metadata: DataDir, disk: Disk = DISK) -> None:
+        self._dirs = dirs
+        self.metadata = metadata
+        self._disk = disk
+        self._by_path = {each.path: each for each in dirs}
+        # Where the partitions are that a start found, by directory name.
+        self._found: dict[str, LogDir] = {}
+        # With new names that no fsync has covered yet.
+        self._unsynced: set[LogDir] = set()
+
+    @classmethod
+    def open(cls, config: BrokerConfig, disk: Disk = DISK) -> "LogDirs":
+        """Opens them all. StartError where the one with the metadata cannot be used, or one belongs to somebody else;
+        one that fails otherwise is offline.
+        """
+        check_whose(config.data_dir, config.data_dirs, disk)
+        opened: dict[Path, DataDir] = {}
+        try:
+            metadata = opened[config.data_dir.absolute()] = DataDir.open(config.data_dir, config.node_id, disk)
+            dirs = [_open(path, config.node_id, metadata, opened, disk) for path in config.data_dirs]
+        except BaseException:
+            for each in opened.values():
+                each.close()
+            raise
+        return cls(dirs, metadata, disk)
+
+    @property
+    def all(self) -> list[LogDir]:
+        """Every one, in order of log.dirs."""
+        return self._dirs
+
+    @property
+    def online(self) -> list[LogDir]:
+        return [each for each in self._dirs if each.is_online]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing that is served needs to be checked."""
+        return self.metadata.clean and all(each.is_clean for each in self.online)
+
+    def of(self, log: Log) -> LogDir:
+        """The directory that a log lies in."""
+        return self._by_path[log.directory.parent]
+
+    def holding(self, path: Path) -> LogDir | None:
+        """The directory that a file lies in; None where that is none of ours."""
+        return next((self._by_path[each] for each in path.parents if each in self._by_path), None)
+
+    # Partitions' directories.
+
+    def tidy(self, owned: Mapping[str, bytes]) -> list[Path]:
+        """Sets aside what belongs to no topic, and finds what does; answers with what deletions have left to remove.
+
+        `owned`: directory name -> topic id, of every partition there is. StartError where one is in two directories.
+        """
+        left: list[Path] = []
+        for each in self.online:
+            names, leftovers = each.partitions.tidy(owned)
+            left += leftovers
+            for name in names:
+                other = self._found.setdefault(name, each)
+                if other is not each:
+                    raise StartError(f"{name} is in {other.path} and in {each.path}: move one of them away")
+        return left
+
+    def find(self, topic: str, index: int, topic_id: bytes) -> tuple[LogDir, Path] | None:
+        """Where a partition is that was there before; None: in a directory that is offline.
+
+        What a crash has taken is made again, empty.
+        """
+        home = self._found.get(f"{topic}-{index}")
+        if home is None:
+            if len(self.online) < len(self._dirs):
+                return None
+            home = self._fewest()
+        directory = home.partitions.opened(topic, index, topic_id)
+        home.count += 1
+        return home, directory
+
+    def make(self, topic: str, index: int, topic_id: bytes) -> Path:
+        """The directory of a new partition, in the data directory with the fewest. Durable after `sync`."""
+        home = self._fewest()
+        directory = home.partitions.made(topic, index, topic_id)
+        home.count += 1
+        self._unsynced.add(home)
+        return directory
+
+    def unmake(self, topic: str, index: int) -> None:
+        """Removes what there is of the directory of a partition that could not be made."""
+        for each in self.online:
+            each.partitions.unmake(topic, index)
+
+    def sync(self) -> None:
+        """Makes the names of new directories durable."""
+        while self._unsynced:
+            self._unsynced.pop().partitions.sync()
+
+    def sync_all(self) -> None:
+        """Makes every name in every directory durable."""
+        self._unsynced.update(self.online)
+        self.sync()
+
+    def _fewest(self) -> LogDir:
+        if not self.online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory is offline")
+        return min(self.online, key=lambda each: each.count)
+
+    # Failing.
+
+    def fail(self, log_dir: LogDir, error: StorageError, partitions: Iterable[Partition]) -> list[Partition]:
+        """Takes a directory offline, until the next start; those of `partitions` that go with it."""
+        if not log_dir.is_online:
+            return []
+        log_dir.failure = error.message
+        gone = [each for each in partitions if self.of(each.log) is log_dir]
+        for each in gone:
+            each.go_offline(error, tell=False)
+        text = "data directory %s is offline until the next start, and with it %d partitions: %s"
+        _log.error(text, log_dir.path, len(gone), error.message)
+        return gone
+
+    # Checkpoints and the end.
+
+    def may_name(self, topic: str) -> bool:
+        """Whether a checkpoint has, or will have, an offset of a topic of this name."""
+        return any(each.checkpoints.may_name(topic) for each in self.online)
+
+    def checkpoint(self, partitions: Iterable[Partition]) -> Callable[[], None]:
+        """Notes where the partitions are now; the call that is returned writes it, in any thread.
+
+        It raises the first failure after all have been tried.
+        """
+        shares: dict[LogDir, list[Partition]] = {each: [] for each in self.online}
+        for each in partitions:
+            home = self.of(each.log)
+            if home in shares:
+                shares[home].append(each)
+        writers = [home.checkpoints.take(share) for home, share in shares.items()]
+
+        def write() -> None:
+            failure: StorageError | None = None
+            for writer in writers:
+                try:
+                    writer()
+                except StorageError as error:
+                    failure = failure or error
+            if failure is not None:
+                raise failure
+
+        return write
+
+    def mark_clean(self, spoilt: Iterable[Log]) -> None:
+        """Everything is on disk but the logs named: the next start need not check the directories without any."""
+        torn = {self.of(log) for log in spoilt}
+        for each in self.online:
+            if each not in torn and each.data is not None:
+                each.data.mark_clean()
+        if self.metadata.path.absolute() not in self._by_path:
+            self.metadata.mark_clean()
+
+    def close(self) -> None:
+        """Lets others have the directories."""
+        for each in self._dirs:
+            if each.data is not None and each.data is not self.metadata:
+                each.data.close()
+        self.metadata.close()
+
+
+def check_whose(metadata: Path, dirs: Iterable[Path], disk: Disk = DISK) -> None:
+    """StartError where partitions lie there and no metadata of ours do. Nothing has been touched then."""
+    try:
+        has_journal = metadata.is_dir() and Journal.exists(metadata, JOURNAL_NAME, disk)
+    except (OSError, StorageError) as error:
+        raise StartError(f"data directory {metadata} cannot be read: {error}") from error
+    if not has_journal:
+        refuse_orphans(metadata, dirs)
+
+
+def refuse_orphans(metadata: Path, dirs: Iterable[Path]) -> None:
+    """StartError for partitions of which no metadata of ours tell: Kafka's own directory, or one that lost its journal.
+
+    All of them would be set aside as nobody's.
+    """
+    for path in dirs:
+        try:
+            found = sorted(each.name for each in path.iterdir() if partition_of(each.name) and each.is_dir())
+        except OSError:
+            # Not there yet, or out of reach: opening it says so.
+            continue
+        if found:
+            shown = ", ".join(found[:3])
+            why = f"holds partitions ({shown}), and {metadata} no metadata of ours that tell whose they are"
+            how = "choose another --data-dir ('odradek log import' takes over Kafka's topics)"
+            raise StartError(f"data directory {path} {why}: {how}")
+
+
+def _open(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDir], disk: Disk) -> LogDir:
+    whole = path.absolute()
+    data = opened.get(whole)
+    if data is None:
+        try:
+            data = opened[whole] = DataDir.open(path, node_id, disk, metadata.meta.cluster_id)
+        except DirectoryFailed as error:
+            _log.error("%s; its partitions are offline", error)
+            return LogDir(whole, None, str(error), disk)
+    try:
+        return LogDir(whole, data, None, disk)
+    except StorageError as error:
+        raise StartError(f"data directory {path} cannot be used: {error}") from error

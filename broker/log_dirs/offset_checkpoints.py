@@ -1,0 +1,80 @@
+"""Two small files of the data directory: up to where each partition is on disk for certain, and where it starts.
+
+They are written now and then while the broker runs (in a thread: it takes some fsyncs), at a clean stop, and before a
+new topic takes a name that they still know from a deleted one: a recovery that trusted the old topic's offset would
+leave the new one's batches unchecked.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
+
+from ...storage import checkpoints
+from ...storage.errors import DamagedFile
+from ...storage.files import DISK, Disk
+from ..topics.partition import Partition
+
+Offsets = dict[tuple[str, int], int]
+
+_log = logging.getLogger(__name__)
+
+
+class OffsetCheckpoints:
+    """Both files of one data directory. Reads them when made, unless `empty`.
+
+    Recovery points that cannot be read are those of nobody: everything is checked. StorageError where the starts are
+    damaged: records that were deleted would be there again.
+    """
+
+    def __init__(self, directory: Path, disk: Disk = DISK, empty: bool = False) -> None:
+        self._recovery_path = directory / checkpoints.RECOVERY_POINT
+        self._start_path = directory / checkpoints.LOG_START
+        self._disk = disk
+        self.recovery_points: Offsets = {} if empty else self._read_recovery_points()
+        self.log_starts: Offsets = {} if empty else checkpoints.read_offsets(self._start_path, disk)
+        self._taken = 0
+        self._written = 0
+        # One writer at a time.
+        self._writing = Lock()
+        # Topics by the number of the state that names them: the one on disk, and those on their way there.
+        self._named = {0: {topic for topic, _ in self.recovery_points.keys() | self.log_starts.keys()}}
+        self._naming = Lock()
+
+    def _read_recovery_points(self) -> Offsets:
+        try:
+            return checkpoints.read_offsets(self._recovery_path, self._disk)
+        except DamagedFile as error:
+            _log.warning("%s: every partition here is checked from its first batch on", error.message)
+            return {}
+
+    def may_name(self, topic: str) -> bool:
+        """Whether the files have, or will have, an offset of a topic of this name."""
+        with self._naming:
+            return any(topic in names for names in self._named.values())
+
+    def take(self, partitions: Iterable[Partition]) -> Callable[[], None]:
+        """Notes where the partitions are now; the call that is returned writes it, in any thread.
+
+        Of two that were taken the later one stays, whichever is written first.
+        """
+        self._taken += 1
+        number = self._taken
+        points: Offsets = {}
+        starts: Offsets = {}
+        for each in partitions:
+            key = each.topic, each.index
+            points[key], starts[key] = each.log.recovery_point, each.log.log_start_offset
+        with self._naming:
+            self._named[number] = {topic for topic, _ in points}
+        return lambda: self._write(number, points, starts)
+
+    def _write(self, number: int, points: Offsets, starts: Offsets) -> None:
+        with self._writing:
+            if number < self._written:
+                return
+            checkpoints.write_offsets(self._recovery_path, points, self._disk)
+            checkpoints.write_offsets(self._start_path, starts, self._disk)
+            self._written = number
+        with self._naming:
+            self._named = {each: names for each, names in self._named.items() if each >= number}

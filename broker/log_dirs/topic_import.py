@@ -1,0 +1,178 @@
+"""Topics of another broker, taken into a data directory that no broker uses: folders first, then what names them.
+
+The order makes a crash harmless: copies lie under names that a start removes, get their own names only when all are
+there, and belong to no topic (a start sets such folders aside) until the journal has the topics, last of all.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...protocol.errors import KafkaError
+from ...protocol.primitives import ZERO_UUID
+from ...storage import checkpoints
+from ...storage.files import DISK, Disk
+from ...storage.importing import Imported, ImportRefused, finish, import_folder, topic_id_in
+from ...storage.verify import segment_files
+from ..configs.broker_config import BrokerConfig
+from ..topics.metadata_journal import Metadata, TopicRecord
+from ..topics.topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
+from .data_dir import DataDir
+from .log_dirs import check_whose
+from .partition_dirs import partition_of
+
+# What only the broker that wrote it can make sense of.
+_INTERNAL_PREFIX = "__"
+
+
+@dataclass(slots=True)
+class Plan:
+    """A topic that is to come, and the folder of each partition that there is one of."""
+
+    name: str
+    folders: dict[int, Path]
+    log_starts: dict[int, int]
+
+    @property
+    def partitions(self) -> int:
+        """By the highest index: those without a folder begin empty."""
+        return max(self.folders) + 1
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size for folder in self.folders.values() for _, _, size in segment_files(folder))
+
+
+def plan(directories: Iterable[Path]) -> list[Plan]:
+    """The topics in partitions' folders, or in whole data directories, by name. ImportRefused."""
+    plans: dict[str, Plan] = {}
+    for folder in (each for directory in directories for each in _folders(directory)):
+        named = partition_of(folder.name)
+        if named is None or not segment_files(folder):
+            raise ImportRefused(f"{folder} is no partition's folder: TOPIC-NUMBER with segments in it")
+        topic, index = named
+        check_name(topic)
+        if topic in INTERNAL_TOPICS or topic.startswith(_INTERNAL_PREFIX):
+            raise ImportRefused(f"{folder}: what is in {topic} belongs to the broker that wrote it")
+        each = plans.setdefault(topic, Plan(topic, {}, {}))
+        if index in each.folders:
+            raise ImportRefused(f"{folder} and {each.folders[index]} are the same partition")
+        if index >= MAX_PARTITIONS_PER_TOPIC:
+            raise ImportRefused(f"{folder}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions")
+        each.folders[index] = folder
+        each.log_starts[index] = checkpoints.read_offsets(folder.absolute().parent / checkpoints.LOG_START).get(
+            named, 0
+        )
+    return [plans[name] for name in sorted(plans)]
+
+
+def _folders(directory: Path) -> list[Path]:
+    """The partitions of a data directory but for internal topics; any other directory is a partition itself."""
+    if not directory.is_dir():
+        raise ImportRefused(f"{directory} is not a directory")
+    if not (directory / checkpoints.META_PROPERTIES).exists():
+        return [Path(directory.absolute())]
+    found = (each for each in sorted(directory.absolute().iterdir()) if each.is_dir() and partition_of(each.name))
+    return [each for each in found if not each.name.startswith(_INTERNAL_PREFIX) and segment_files(each)]
+
+
+class Importer:
+    """One data directory, locked while it is open. StartError where it cannot be used."""
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        meta = checkpoints.read_meta_properties(path, disk) if path.is_dir() else None
+        node_id = meta.node_id if meta is not None else BrokerConfig().node_id
+        self._disk = disk
+        check_whose(path, [path], disk)
+        self._data_dir = DataDir.open(path, node_id, disk)
+        try:
+            self._metadata = Metadata(path, disk)
+            if not self._metadata.cluster_id:
+                self._metadata.set_cluster_id(self._data_dir.meta.cluster_id)
+        except BaseException:
+            self._data_dir.close()
+            raise
+        self._is_clean = self._data_dir.clean or not self._metadata.topics
+
+    def __enter__(self) -> "Importer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Lets others have the directory; its logs are as whole as they were."""
+        try:
+            self._metadata.close()
+            if self._is_clean:
+                self._data_dir.mark_clean()
+        finally:
+            self._data_dir.close()
+
+    def run(
+        self, plans: list[Plan], now_ms: int, progress: Callable[[int], None], done: Callable[[Imported], None]
+    ) -> None:
+        """Imports all topics or none. `progress` gets the bytes that were read, `done` each partition.
+
+        ImportRefused, and other KafkaErrors: nothing has changed then but the time.
+        """
+        for each in plans:
+            self._check(each)
+        copies: list[tuple[Plan, int, Imported]] = []
+        path = self._data_dir.path
+        try:
+            for each in plans:
+                for index, folder in sorted(each.folders.items()):
+                    imported = import_folder(folder, path, each.log_starts[index], now_ms, progress, self._disk)
+                    copies.append((each, index, imported))
+                    done(imported)
+        except KafkaError:
+            for _, _, imported in copies:
+                self._remove(imported.copy)
+            raise
+        self._take_in(plans, copies)
+
+    def _check(self, plan: Plan) -> None:
+        if plan.name in self._metadata.topics:
+            raise ImportRefused(
+                f"topic {plan.name} is there already: delete it first, or choose another data directory"
+            )
+        for index in range(plan.partitions):
+            if self._disk.exists(target := self._data_dir.path / f"{plan.name}-{index}"):
+                raise ImportRefused(f"{target} is there already, of no topic: start the broker once, or remove it")
+
+    def _take_in(self, plans: list[Plan], copies: list[tuple[Plan, int, Imported]]) -> None:
+        """Name the copies, note where they begin and end, and last of all write the topics down."""
+        path = self._data_dir.path
+        ids = {each.name: self._topic_id(each) for each in plans}
+        for plan_, index, imported in copies:
+            finish(imported, path / f"{plan_.name}-{index}", ids[plan_.name], self._disk)
+        self._disk.fsync_dir(path)
+        for name, offset_of in ((checkpoints.RECOVERY_POINT, _end), (checkpoints.LOG_START, _start)):
+            new = {(plan_.name, index): offset_of(imported) for plan_, index, imported in copies}
+            checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self._disk) | new, self._disk)
+        metadata = self._metadata
+        # Epochs and producer ids that the logs know must not come again with another meaning.
+        epoch = max(imported.leader_epoch for _, _, imported in copies)
+        if epoch > metadata.leader_epoch:
+            metadata.raise_leader_epoch(epoch)
+        metadata.skip_producer_ids(max(imported.producer_id for _, _, imported in copies))
+        for each in plans:
+            metadata.put_topic(TopicRecord(each.name, ids[each.name], each.partitions, {}))
+
+    def _topic_id(self, plan: Plan) -> bytes:
+        """The id that all folders agree on, if it is free; or else a new one."""
+        named = {topic_id_in(folder, self._disk) for folder in plan.folders.values()}
+        topic_id = (named.pop() if len(named) == 1 else None) or ZERO_UUID
+        taken = {ZERO_UUID, *(each.id for each in self._metadata.topics.values())}
+        return topic_id if topic_id not in taken else new_topic_id()
+
+    def _remove(self, copy: Path) -> None:
+        for name in self._disk.sizes(copy):
+            self._disk.unlink(copy / name)
+        self._disk.rmdir(copy)
+
+
+def _end(imported: Imported) -> int:
+    return imported.end_offset
+
+
+def _start(imported: Imported) -> int:
+    return imported.log_start_offset

@@ -1,0 +1,180 @@
+"""What the broker knows besides the batches: its cluster's id, the topics, the next producer id, the leader epoch.
+
+All of it is a small state that changes by records in a journal (`storage.journal`): a change is appended and forced
+to disk first, then applied; start-up applies the same records in the same order. Every `SNAPSHOT_RECORDS` records the
+state is written as a snapshot, so that the journal stays short.
+
+Records are dicts with a `type`: `cluster` (id), `topic` (name, id, partitions, configs), `topic_deleted` (name),
+`producer_ids` (next), `leader_epoch` (epoch), `broker_configs` (node, configs): what was changed while a broker ran,
+for the node of that number, or for all of them where `node` is the empty text; `features` (epoch, levels): those of
+features that were changed.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from ...storage.errors import StorageError
+from ...storage.files import DISK, Disk
+from ...storage.journal import Journal
+
+JOURNAL_NAME = "metadata"
+# The journal is read at every start: a thousand records are read in a few milliseconds.
+SNAPSHOT_RECORDS = 1000
+# Producer ids are handed out from blocks, as Kafka does, so that not each costs a write; a crash wastes the rest of a
+# block.
+PRODUCER_ID_BLOCK = 1000
+
+JournalRecord = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class TopicRecord:
+    """A topic as it is written down. `configs` holds only what was set for this topic."""
+
+    name: str
+    id: bytes
+    partitions: int
+    configs: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Metadata:
+    """The state and its journal. Opening replays the journal."""
+
+    def __init__(self, directory: Path, disk: Disk = DISK) -> None:
+        self.cluster_id = ""
+        self.leader_epoch = 0
+        self.topics: dict[str, TopicRecord] = {}
+        # Config name -> text by node, "" for every node; a node without any is not here.
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        # Feature -> level, of those that were ever changed; the epoch counts the changes.
+        self.features: dict[str, int] = {}
+        self.features_epoch = 0
+        self._next_producer_id = 0
+        self._producer_id_limit = 0
+        self._journal = Journal.open(directory, JOURNAL_NAME, disk)
+        self._since_snapshot = 0
+        for record in self._journal.records:
+            self._apply(record)
+        self._next_producer_id = self._producer_id_limit
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Once, when the data directory is new."""
+        self._commit({"type": "cluster", "id": cluster_id})
+
+    def raise_leader_epoch(self, at_least: int = 0) -> None:
+        """A stop that was not clean may have lost what a client had seen: a new epoch lets it notice (KIP-320).
+
+        `at_least`: an epoch that a log from elsewhere has seen already.
+        """
+        self._commit({"type": "leader_epoch", "epoch": max(self.leader_epoch + 1, at_least)})
+
+    def skip_producer_ids(self, up_to: int) -> None:
+        """Never hands out `up_to` or a lower one: a log from elsewhere knows sequences of another producer by it."""
+        if up_to >= self._producer_id_limit:
+            self._commit({"type": "producer_ids", "next": up_to + 1})
+            self._next_producer_id = self._producer_id_limit
+
+    def put_topic(self, topic: TopicRecord) -> None:
+        """Creates a topic, or replaces what is written of it."""
+        self._commit(_topic_record(topic))
+
+    def delete_topic(self, name: str) -> None:
+        """From here on the topic does not exist; its files are the caller's to remove."""
+        self._commit({"type": "topic_deleted", "name": name})
+
+    def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
+        """The configs that are changed for a node (its number), or for all of them (""), from here on these alone."""
+        self._commit({"type": "broker_configs", "node": node, "configs": configs})
+
+    def put_features(self, levels: dict[str, int]) -> None:
+        """The levels of features from here on."""
+        self._commit({"type": "features", "epoch": self.features_epoch + 1, "levels": levels})
+
+    def new_producer_id(self) -> int:
+        """An id that was never handed out in this data directory, across restarts and crashes."""
+        if self._next_producer_id >= self._producer_id_limit:
+            self._commit({"type": "producer_ids", "next": self._next_producer_id + PRODUCER_ID_BLOCK})
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def close(self) -> None:
+        """Closes the journal; everything in it is on disk already."""
+        self._journal.close()
+
+    def _commit(self, record: JournalRecord) -> None:
+        self._journal.append([record])
+        self._apply(record)
+        self._since_snapshot += 1
+        if self._since_snapshot >= SNAPSHOT_RECORDS:
+            self._since_snapshot = 0
+            self._snapshot()
+
+    def _snapshot(self) -> None:
+        try:
+            self._journal.snapshot(self._state())
+        except StorageError as error:
+            # The change itself is on disk: it counts, whatever becomes of the journal's length.
+            _log.error("the metadata journal could not be made shorter: %s", error.message)
+
+    def _apply(self, record: JournalRecord) -> None:
+        match record["type"]:
+            case "cluster":
+                self.cluster_id = str(record["id"])
+            case "leader_epoch":
+                self.leader_epoch = int(record["epoch"])
+            case "producer_ids":
+                self._producer_id_limit = int(record["next"])
+            case "topic":
+                configs = cast("dict[str, str]", record["configs"])
+                topic = TopicRecord(str(record["name"]), bytes(record["id"]), int(record["partitions"]), dict(configs))
+                self.topics[topic.name] = topic
+            case "topic_deleted":
+                self.topics.pop(str(record["name"]), None)
+            case "broker_configs":
+                configs = dict(cast("dict[str, str]", record["configs"]))
+                self.broker_configs.pop(str(record["node"]), None)
+                if configs:
+                    self.broker_configs[str(record["node"])] = configs
+            case "features":
+                self.features_epoch = int(record["epoch"])
+                self.features = dict(cast("dict[str, int]", record["levels"]))
+            case other:
+                raise UnknownMetadata(
+                    f"the metadata journal has a record of type {other!r}: written by a newer Odradek?"
+                )
+
+    def _state(self) -> list[JournalRecord]:
+        """The records that lead from nothing to the present state."""
+        return [
+            {"type": "cluster", "id": self.cluster_id},
+            {"type": "leader_epoch", "epoch": self.leader_epoch},
+            {"type": "producer_ids", "next": self._producer_id_limit},
+            *(
+                {"type": "broker_configs", "node": node, "configs": configs}
+                for node, configs in self.broker_configs.items()
+            ),
+            *(
+                [{"type": "features", "epoch": self.features_epoch, "levels": self.features}]
+                if self.features_epoch
+                else []
+            ),
+            *(_topic_record(topic) for topic in self.topics.values()),
+        ]
+
+
+class UnknownMetadata(Exception):
+    """The journal says something that this version cannot act on: it refuses to start rather than guess."""
+
+
+def _topic_record(topic: TopicRecord) -> JournalRecord:
+    return {
+        "type": "topic",
+        "name": topic.name,
+        "id": topic.id,
+        "partitions": topic.partitions,
+        "configs": topic.configs,
+    }

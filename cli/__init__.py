@@ -1,0 +1,64 @@
+"""The command `odradek`: a table of commands, each in a module of its own that is loaded when it is asked for.
+
+`serve` must be listening in a fraction of a second, so nothing but click is imported here: no asyncio, no rich, no
+client. Every failure that a user can do something about is a CliError: one line on standard error and status 1 (wrong
+usage: 2).
+"""
+
+from importlib import import_module
+from typing import IO, Any
+
+import click
+
+from .. import __version__
+
+# Module of this package -> what `odradek --help` says. The module holds a click command named `command`.
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "config": "Look at configs and change them while the broker runs.",
+    "produce": "Send lines from standard input as records.",
+    "consume": "Print a topic's records.",
+    "groups": "Look at consumer groups, reset their offsets, delete them.",
+    "transactions": "Look at transactions, end those that hang.",
+    "log": "Look into a data directory's files, offline; verify, repair, import.",
+}
+
+
+class CliError(click.ClickException):
+    """Ends the command with one line on standard error and status 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo("odradek: " + " ".join(self.message.split()), file=file, err=True)
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module("." + cmd_name, __name__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="odradek")
+def main() -> None:
+    """A Kafka broker that is one pip install away, and the tools to talk to it.
+
+    \b
+    Examples:
+      odradek serve                                  a broker on 127.0.0.1:9092, data in ./odradek-data
+      odradek topics create flights --partitions 6
+      seq 1000 | odradek produce numbers
+      odradek consume numbers --max 10
+      odradek log dump odradek-data/numbers-0/00000000000000000000.log --records
+    """

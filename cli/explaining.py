@@ -1,0 +1,79 @@
+"""How `odradek groups explain` shows rebalances: a timeline for people, rows for pipes and programs.
+
+    BEGAN                    TOOK MS  JOINS MS  ASSIGNMENT MS  ENDING     GENERATION  MEMBERS
+    2026-11-21 12:06:39.013  442      442       0              stable     2           2
+        waited for: blue-09081787 442 ms came
+        why: green-0eaa46e9 joined
+
+Member ids are long: whom it waited for and why stand on lines of their own, so that all fits `WIDTH` columns.
+"""
+
+import sys
+import textwrap
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .output import Rows, as_text
+
+if TYPE_CHECKING:  # the client is imported where it is needed: --help stays quick
+    from ..client.descriptions import GroupRebalance
+
+WIDTH = 100
+# The columns of the timeline, with the longest that each has to show.
+_TIMELINE = {"began": 23, "took_ms": 8, "joins_ms": 8, "assignment_ms": 13, "ending": 9, "generation": 10, "members": 7}
+_ROW = (*_TIMELINE, "waited_for", "why")
+_INDENT = "    "
+
+
+def show(rebalances: "Iterable[GroupRebalance]", as_json: bool) -> None:
+    """Prints them, as the reader wants them."""
+    if sys.stdout.isatty() and not as_json:
+        _show_timeline(rebalances)
+        return
+    with Rows(_ROW, as_json) as rows:
+        for each in rebalances:
+            rows.add(asdict(each) if as_json else _as_row(each))
+
+
+def _show_timeline(rebalances: "Iterable[GroupRebalance]") -> None:
+    click.secho(_line({name: name.upper().replace("_", " ") for name in _TIMELINE}), bold=True)
+    for each in rebalances:
+        row = _as_row(each)
+        click.echo(_line(row | {"began": _began(each).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]}))
+        for waited in row["waited_for"] or ():
+            _tell(f"waited for: {waited}")
+        _tell(f"why: {row['why']}")
+
+
+def _line(row: dict[str, Any]) -> str:
+    return "  ".join(as_text(row[name]).ljust(width) for name, width in _TIMELINE.items()).rstrip()
+
+
+def _tell(text: str) -> None:
+    for line in textwrap.wrap(
+        text, WIDTH, initial_indent=_INDENT, subsequent_indent=2 * _INDENT, break_on_hyphens=False
+    ):
+        click.echo(line)
+
+
+def _began(each: "GroupRebalance") -> datetime:
+    return datetime.fromtimestamp(each.began_ms / 1000).astimezone()
+
+
+def _as_row(each: "GroupRebalance") -> dict[str, Any]:
+    """A rebalance in one line, the causes at its end."""
+    return {
+        "began": _began(each).isoformat(" ", "milliseconds"),
+        "took_ms": None if each.ended_ms is None else max(each.ended_ms - each.began_ms, 0),
+        "joins_ms": each.joins_ms,
+        "assignment_ms": each.assignment_ms,
+        "ending": each.ending,
+        "generation": each.generation if each.generation >= 0 else None,
+        "members": each.members,
+        "waited_for": [f"{wait.member_id} {wait.waited_ms} ms {wait.fate}" for wait in each.waited] or None,
+        "why": "; ".join([cause.text for cause in each.causes] + [f"{each.more_causes} more"] * bool(each.more_causes)),
+    }

@@ -1,0 +1,69 @@
+"""`odradek log import`: partitions' folders of a real Kafka into a data directory that no broker uses.
+
+Records keep their offsets, topics their ids. Every batch is checked on the way; the source is only read. All topics
+are there afterwards, or none.
+"""
+
+from pathlib import Path
+
+import click
+
+from ..broker.clock import Clock
+from ..broker.log_dirs.data_dir import StartError
+from ..broker.log_dirs.topic_import import Importer, plan
+from ..protocol.errors import KafkaError
+from ..storage.importing import Imported
+from . import CliError
+from .output import Rows, json_option
+from .progress import Progress
+
+_COLUMNS = ("folder", "log_start_offset", "end_offset")
+
+
+@click.command(short_help="Take over topics that a real Kafka wrote.")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("./odradek-data"),
+    show_default=True,
+    help="Where they go; made if missing.",
+)
+@json_option
+def command(directories: tuple[Path, ...], data_dir: Path, as_json: bool) -> None:
+    """Copy topics into a data directory: each DIR is a partition's folder (TOPIC-NUMBER), or all of a Kafka's log.dirs.
+
+    Kafka must have stopped, and no broker may use the data directory. Topics keep their offsets and ids, not their
+    configs. Internal topics (__consumer_offsets) are left out of a whole directory.
+
+    \b
+    Examples:
+      odradek log import /var/lib/kafka/flights-0 /var/lib/kafka/flights-1
+      odradek log import /var/lib/kafka --data-dir /var/lib/odradek
+    """
+    try:
+        plans = plan(directories)
+        if not plans:
+            raise CliError("no partition's folder was found there")
+        progress = Progress(sum(each.size_bytes for each in plans))
+        with Importer(data_dir) as importer, Rows(_COLUMNS, as_json) as out:
+
+            def done(imported: Imported) -> None:
+                progress.clear()
+                out.add(_row(imported))
+                for cut in imported.cuts:
+                    text = f"{imported.source / cut.path.name}: {cut.size} bytes from {cut.position} on are left out"
+                    click.echo(f"{text}: {cut.why}", err=True)
+
+            importer.run(plans, Clock().now_ms(), progress.add, done)
+    except (KafkaError, StartError) as error:
+        raise CliError(error.message if isinstance(error, KafkaError) else str(error)) from error
+    for each in plans:
+        missing = [str(index) for index in range(each.partitions) if index not in each.folders]
+        if missing:
+            click.echo(f"{each.name}: no folder for {', '.join(missing)}: begins empty there", err=True)
+
+
+def _row(imported: Imported) -> dict[str, object]:
+    return dict(zip(_COLUMNS, (str(imported.source), imported.log_start_offset, imported.end_offset), strict=True))

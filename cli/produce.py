@@ -1,0 +1,141 @@
+"""`odradek produce`: lines from standard input become records.
+
+Input is read as it comes, by a thread, so that a line typed or piped is sent at once and never waits for the next; what
+was read and is not yet acknowledged is bounded. Promise: status 0 means that every line was acknowledged.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import click
+
+from . import CliError
+from .connect import PATIENCE_MS, bootstrap_option, run
+
+_READ_BYTES = 256 * 1024
+# Reads that may wait to be sent: with what the producer buffers, the memory of a run that is faster than its broker.
+_READS_AHEAD = 16
+# A line is held until its end comes. Kafka's default for a whole batch is 1 MiB; nobody takes a longer line unasked.
+_MAX_LINE_BYTES = 64 << 20
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+@click.command(short_help="Send lines from standard input as records.")
+@click.argument("topic")
+@click.option("--key-separator", metavar="TEXT", help="Each line is KEY TEXT VALUE.")
+@click.option("--partition", type=click.IntRange(min=0), help="All to this partition; otherwise by key, or spread.")
+@click.option(
+    "--compression",
+    type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")),
+    default="none",
+    show_default=True,
+    help="How batches are packed.",
+)
+@click.option("--acks", type=click.Choice(("all", "1", "0")), default="all", show_default=True)
+@bootstrap_option
+def command(
+    topic: str, key_separator: str | None, partition: int | None, compression: str, acks: str, bootstrap_server: str
+) -> None:
+    """Send each line of standard input as a record to TOPIC. Ends when all are acknowledged.
+
+    \b
+    Examples:
+      seq 1000 | odradek produce numbers
+      odradek produce users --key-separator : < users.txt
+      tail -f app.log | odradek produce logs --compression zstd
+    """
+    if key_separator == "":
+        raise click.UsageError("--key-separator must not be empty")
+    lines = _Lines(key_separator.encode() if key_separator else None)
+    run(_produce(topic, lines, partition, compression, acks, bootstrap_server))
+
+
+async def _produce(
+    topic: str, lines: "_Lines", partition: int | None, compression: str, acks: str, bootstrap_server: str
+) -> None:
+    from ..client import Producer
+
+    shown = sys.stderr.isatty() and not sys.stdin.isatty()
+    async with Producer(
+        bootstrap_server,
+        client_id="odradek-cli",
+        acks=acks,
+        compression_type=compression,
+        enable_idempotence=acks == "all",
+        max_block_ms=PATIENCE_MS,
+    ) as producer:
+        async for chunk in _chunks(sys.stdin.fileno()):
+            await producer.send_many(topic, lines.feed(chunk), partition=partition)
+            if shown:
+                click.echo(f"\r{lines.count:,} records", nl=False, err=True)
+        await producer.send_many(topic, lines.end(), partition=partition)
+    if shown:
+        click.echo(f"\r{lines.count:,} records to {topic}", err=True)
+
+
+class _Lines:
+    """Cuts what was read into lines, and lines into key and value."""
+
+    def __init__(self, separator: bytes | None) -> None:
+        self.count = 0
+        self._separator = separator
+        self._open = b""  # Invariant: a line whose end has not come, at most _MAX_LINE_BYTES
+
+    def feed(self, data: bytes) -> Iterator[Pair]:
+        *whole, self._open = (self._open + data).split(b"\n")
+        if len(self._open) > _MAX_LINE_BYTES:
+            raise CliError(f"line {self.count + len(whole) + 1} is longer than {_MAX_LINE_BYTES >> 20} MiB")
+        return self._pairs(whole)
+
+    def end(self) -> Iterator[Pair]:
+        """The last line, where the input does not end with a line feed."""
+        rest, self._open = self._open, b""
+        return self._pairs([rest] if rest else [])
+
+    def _pairs(self, lines: list[bytes]) -> Iterator[Pair]:
+        for line in lines:
+            self.count += 1
+            if self._separator is None:
+                yield None, line
+                continue
+            key, separator, value = line.partition(self._separator)
+            if not separator:
+                raise CliError(f"line {self.count} has no {self._separator.decode()!r}: {line[:80]!r}")
+            yield key, value
+
+
+async def _chunks(fd: int) -> AsyncIterator[bytes]:
+    """What can be read from `fd`, as it comes; what came meanwhile is joined.
+
+    The thread is a daemon: an input that never ends, as a terminal's, must not keep the command from ending.
+    """
+    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(_READS_AHEAD)
+    loop = asyncio.get_running_loop()
+
+    def pump() -> None:
+        data = b"?"
+        while data:
+            try:
+                data = os.read(fd, _READ_BYTES)
+            except OSError as error:
+                asyncio.run_coroutine_threadsafe(queue.put(error), loop).result()
+                return
+            asyncio.run_coroutine_threadsafe(queue.put(data), loop).result()
+
+    threading.Thread(target=pump, name="standard input", daemon=True).start()
+    while True:
+        parts = [await queue.get()]
+        while not queue.empty():
+            parts.append(queue.get_nowait())
+        data: list[bytes] = []
+        for part in parts:
+            if isinstance(part, OSError):
+                raise CliError(f"cannot read standard input: {part.strerror}") from part
+            data.append(part)
+        yield b"".join(data)
+        if not data[-1]:
+            return

@@ -1,0 +1,129 @@
+"""`odradek serve`: reads the configs, sets up logging and the file limit, and runs the broker until it is told to stop.
+
+The contract with scripts: the first line on standard output is `ready HOST:PORT`, once a client can connect; all else
+goes to standard error. SIGTERM and SIGINT end it with status 0; what keeps it from starting is one line and status 1.
+Precedence: --listen and --data-dir over --set, --set over --config, all over the defaults.
+"""
+
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..broker.configs.broker_config import BrokerConfig
+from ..broker.configs.settings import ConfigError
+from . import CliError
+from .logs import FORMATS, LEVELS, set_up_logging
+
+log = logging.getLogger("odradek.broker")
+
+
+@click.command(short_help="Run a broker.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one. [127.0.0.1:9092]")
+@click.option("--data-dir", metavar="DIR", help="Where topics and offsets are kept; made if missing. [./odradek-data]")
+@click.option("--config", "config_file", metavar="FILE", help="A Kafka server.properties file.")
+@click.option(
+    "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One config, by Kafka's name; repeatable."
+)
+@click.option("--log-format", type=click.Choice(FORMATS), default="human", show_default=True)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+def command(
+    listen: str | None,
+    data_dir: str | None,
+    config_file: str | None,
+    assignments: tuple[str, ...],
+    log_format: str,
+    log_level: str,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    The first line on standard output is "ready HOST:PORT", printed when clients can connect. Logs go to standard error.
+
+    \b
+    Examples:
+      odradek serve
+      odradek serve --listen 0.0.0.0:9092 --data-dir /var/lib/odradek
+      odradek serve --config server.properties --set num.partitions=6
+      odradek serve --listen 127.0.0.1:0 --log-format json
+    """
+    set_up_logging(log_format, log_level)
+    texts = _texts(listen, data_dir, config_file, assignments)
+    try:
+        config, warnings = BrokerConfig.parse(texts)
+    except ConfigError as error:
+        raise CliError(str(error)) from error
+    for warning in warnings:
+        log.warning(warning)
+    _raise_file_limit()
+    _run(config)
+
+
+def _texts(
+    listen: str | None, data_dir: str | None, config_file: str | None, assignments: tuple[str, ...]
+) -> dict[str, str]:
+    """Names and values from everywhere, the stronger ones last."""
+    texts = _from_file(Path(config_file)) if config_file else {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"--set needs NAME=VALUE, got {assignment!r}")
+        texts[name.strip()] = value
+    if listen is not None:
+        if "://" in listen or "," in listen:
+            raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
+        texts["listeners"] = f"PLAINTEXT://{listen}"
+    if data_dir is not None:
+        # A comma in a directory's name would make a list of it: log.dirs is Kafka's list.
+        if "," in data_dir:
+            raise click.UsageError("--data-dir cannot have a comma")
+        texts["log.dirs"] = data_dir
+    return texts
+
+
+def _from_file(path: Path) -> dict[str, str]:
+    from ..broker.configs.properties import PropertiesError, load
+
+    try:
+        return load(path)
+    except PropertiesError as error:
+        raise CliError(str(error)) from error
+
+
+def _raise_file_limit() -> None:
+    """As many open files as the system allows: each connection and each segment costs one."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError) as error:
+        log.warning("cannot raise the limit of open files from %d to %d: %s", soft, hard, error)
+
+
+def _run(config: BrokerConfig) -> None:
+    from ..broker.log_dirs.data_dir import StartError
+    from ..broker.server import serve
+
+    try:
+        _run_loop(serve(config, _announce))
+    except StartError as error:
+        raise CliError(str(error)) from error
+
+
+def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+    try:
+        from uvloop import run
+    except ImportError:  # not on every platform: asyncio's own loop serves as well, slower
+        from asyncio import run
+    run(main)
+
+
+def _announce(address: str) -> None:
+    try:
+        click.echo(f"ready {address}")
+    except OSError as error:
+        log.warning("nobody reads standard output (%s); ready on %s", error, address)

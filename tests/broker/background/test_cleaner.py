@@ -1,0 +1,231 @@
+"""The cleaner of a running broker: what it cleans, when, what it survives, and that a stop does not wait for it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.background.cleaner import CHECKPOINT, rules_of
+from odradek.broker.configs.topic_config import TopicConfig
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import decode_batch, encode_batch
+from odradek.protocol.records.record import Record
+from odradek.storage.checkpoints import read_offsets
+from odradek.storage.cleanable import CleaningRules
+from odradek.storage.compaction import Job, Source
+from odradek.storage.compaction_worker import Throttle, job_from_json, job_to_json
+from odradek.storage.log import Log
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.raw import Raw
+
+WAIT_S = 30
+START_MS = 1_700_000_000_000
+BACKOFF_MS = 1000
+COMPACTED = {"cleanup_policy": "compact", "internal_segment_bytes": "1000", "file_delete_delay_ms": "0"}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(START_MS)
+
+
+@pytest.fixture
+def config(config: BrokerConfig) -> BrokerConfig:
+    return replace(config, log_cleaner_backoff_ms=BACKOFF_MS)
+
+
+@pytest.fixture
+async def broker(config: BrokerConfig, clock: FakeClock) -> AsyncIterator[Broker]:
+    async with Broker(config, clock=clock) as each:
+        yield each
+
+
+def log_of(broker: Broker, topic: str = "t") -> Log:
+    found = broker.topics.get(topic)
+    assert found is not None
+    return found.partitions[0].log
+
+
+async def fill(raw: Raw, count: int = 60, topic: str = "t") -> None:
+    for number in range(count):
+        record = Record(0, START_MS, b"k%d" % (number % 5), b"v%d" % number)
+        assert (await raw.produce(topic, encode_batch([record]))).error_code == 0
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+async def round_of(broker: Broker, clock: FakeClock) -> None:
+    """One round of the cleaner, to its end."""
+    clock.advance(BACKOFF_MS)
+    broker.timers.fire_due()
+    await until(lambda: not broker.cleaner.is_busy)
+
+
+def cleaned_files(config: BrokerConfig) -> list[Path]:
+    return list(Path(config.data_dir, "t-0").glob("*.cleaned"))
+
+
+def values(log: Log) -> dict[bytes | None, bytes | None]:
+    return {each.key: each.value for _, data in log.iter_batches(0) for each in decode_batch(data)}
+
+
+async def test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not(
+    broker: Broker, raw: Raw, clock: FakeClock
+) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    await raw.create_topic("plain", internal_segment_bytes="1000")
+    await fill(raw)
+    await fill(raw, topic="plain")
+    log, plain = log_of(broker), log_of(broker, "plain").size_bytes
+    expected, size, end = values(log), log.size_bytes, log.log_end_offset
+    await round_of(broker, clock)
+    assert (values(log), log.log_end_offset) == (expected, end)
+    assert log.size_bytes < size / 2
+    assert log_of(broker, "plain").size_bytes == plain
+    offsets = read_offsets(broker.config.data_dir / CHECKPOINT)
+    assert offsets == {("t", 0): log.segments[-1].base_offset}
+
+
+@pytest.mark.parametrize("off", [{"log_cleaner_enable": False}, {"log_cleaner_threads": 0}])
+async def test_without_a_cleaner_nothing_is_cleaned(
+    config: BrokerConfig, clock: FakeClock, off: dict[str, Any]
+) -> None:
+    async with Broker(replace(config, **off), clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", **COMPACTED)
+        await fill(raw)
+        size = log_of(broker).size_bytes
+        await round_of(broker, clock)
+        assert log_of(broker).size_bytes == size
+
+
+def test_the_brokers_configs_reach_a_topics_rules() -> None:
+    broker = BrokerConfig(
+        log_cleanup_policy=("compact",),
+        log_cleaner_min_cleanable_ratio=0.1,
+        log_cleaner_min_compaction_lag_ms=2,
+        log_cleaner_max_compaction_lag_ms=3,
+        log_cleaner_delete_retention_ms=4,
+    )
+    config = TopicConfig.resolve(broker)
+    assert (config.is_compacted, config.segment_age_ms) == (True, 3)
+    assert rules_of(config) == CleaningRules(0.1, 2, 3, 4)
+
+
+async def test_a_restart_knows_what_is_clean(config: BrokerConfig, clock: FakeClock) -> None:
+    async with Broker(config, clock=clock) as broker:
+        async with await Raw.connect(broker.address) as raw:
+            await raw.create_topic("t", **COMPACTED)
+            await fill(raw)
+        await round_of(broker, clock)
+        expected = values(log_of(broker))
+    async with Broker(config, clock=clock) as broker:
+        assert values(log_of(broker)) == expected
+        await round_of(broker, clock)
+        assert not broker.cleaner.is_busy
+
+
+async def test_a_record_without_a_key_is_refused(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    answer = await raw.produce("t", encode_batch([Record(0, START_MS, b"k", b"v"), Record(1, START_MS, None, b"v")]))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in answer.record_errors] == [1]
+
+
+async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
+    broker: Broker, raw: Raw, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for topic in ("t", "sound"):
+        await raw.create_topic(topic, **COMPACTED)
+        await fill(raw, topic=topic)
+    path = log_of(broker).segments[1].path(".log")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with caplog.at_level(logging.ERROR):
+        await round_of(broker, clock)
+        await round_of(broker, clock)
+    assert [each.message for each in caplog.records if "t-0 is not cleaned any more" in each.message] != []
+    assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == 1
+    assert len(values(log_of(broker, "sound"))) == 5
+    assert ("sound", 0) in read_offsets(broker.config.data_dir / CHECKPOINT)
+    assert not list(path.parent.glob("*.cleaned"))
+
+
+async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(config: BrokerConfig, clock: FakeClock) -> None:
+    slow = replace(config, log_cleaner_io_max_bytes_per_second=1.0)
+    async with Broker(slow, clock=clock) as broker:
+        async with await Raw.connect(broker.address) as raw:
+            await raw.create_topic("t", **COMPACTED)
+            await fill(raw)
+        expected = values(log_of(broker))
+        clock.advance(BACKOFF_MS)
+        broker.timers.fire_due()
+        assert broker.cleaner.is_busy
+    assert cleaned_files(slow) == []
+    async with Broker(config, clock=clock) as broker:
+        assert values(log_of(broker)) == expected
+
+
+async def test_a_topic_deleted_while_it_is_cleaned_is_gone(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+    clock.advance(BACKOFF_MS)
+    broker.timers.fire_due()
+    topic = broker.topics.get("t")
+    assert topic is not None
+    broker.delete_topic(topic)
+    await until(lambda: not broker.cleaner.is_busy)
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+    await round_of(broker, clock)
+    assert len(values(log_of(broker))) == 5
+
+
+async def test_the_offsets_topic_is_compacted(broker: Broker) -> None:
+    topic = broker.create_internal_topic("__consumer_offsets")
+    assert topic.config.is_compacted
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+@pytest.mark.parametrize(
+    "configs", [{"segment.bytes": "2000000"}, {"segment.bytes": "2000000", "cleanup.policy": "delete"}]
+)
+async def test_an_internal_topic_that_was_not_compacted_is_from_the_next_start_on(
+    config: BrokerConfig, name: str, configs: dict[str, str]
+) -> None:
+    async with Broker(config) as broker:
+        broker.topics.create(name, 1, configs)
+    for _ in range(2):
+        async with Broker(config) as broker:
+            topic = broker.topics.get(name)
+            assert topic is not None
+            assert topic.config.is_compacted
+            assert topic.record.configs == {"segment.bytes": "2000000", "cleanup.policy": "compact"}
+
+
+def test_a_job_is_the_same_after_its_way_to_the_process() -> None:
+    job = Job(Path("/a/b-0"), (Source(0, 5, 100),), 3, 4, 5, 6, 7, 8, 9, ((0, 34),), ((1, 2),), ((3, 0),))
+    assert job_from_json(job_to_json(job, 1.5)) == (job, 1.5)
+
+
+def test_the_throttle_sleeps_as_long_as_its_rate_asks() -> None:
+    now, slept = [0.0], [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        slept[0] += seconds
+
+    throttle = Throttle(1000, lambda: now[0], sleep)
+    throttle(500)
+    assert slept[0] == pytest.approx(0.5)
+    now[0] += 10
+    throttle(3000)
+    assert slept[0] == pytest.approx(3.5)

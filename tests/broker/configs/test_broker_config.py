@@ -1,0 +1,335 @@
+"""The tables of configs: equal to Kafka's, checked, described, and no two lists of the same thing."""
+
+import csv
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.broker.configs.broker_config import SETTINGS, BrokerConfig, Endpoint
+from odradek.broker.configs.kafka_names import KAFKA_NAMES
+from odradek.broker.configs.settings import ConfigError, Kind, Setting, Source, Synonym, Value
+from odradek.broker.configs.topic_config import (
+    EVERY_TOPIC_SETTING,
+    TOPIC_SETTINGS,
+    WHY_NOT,
+    TopicConfig,
+    describe_topic,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.1" / "configs.tsv"
+
+# Where Odradek's default is not Kafka's, and why.
+OTHER_DEFAULTS = {
+    ("broker", "node.id"): "Kafka makes every user choose one; a broker that starts by itself is 1",
+    ("broker", "listeners"): "a broker without authentication is not opened to the network unasked",
+    ("broker", "log.dir"): "data must not lie where the system deletes it",
+    ("broker", "controller.listener.names"): "there is no controller, so there is nothing to name",
+    ("broker", "socket.receive.buffer.bytes"): "the system's own tuning takes a batch of 1 MB in fewer reads",
+    ("broker", "socket.send.buffer.bytes"): "the system's own tuning sends a fetch of 1 MB in fewer writes",
+    ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
+}
+# Configs that Kafka does not have.
+OWN = {("broker", "log.retention.policy"), ("broker", "log.scrub.interval.ms")}
+# Where Odradek's range is not Kafka's, and why. Kafka checks some of these outside its table.
+OTHER_RANGES = {
+    ("broker", "broker.id"): "-1 means unset; lower ones mean nothing",
+    ("broker", "default.replication.factor"): "one broker holds one replica",
+    ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
+    ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
+    ("broker", "log.cleaner.threads"): "one process cleans",
+    ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for as much for each thread when it starts",
+    ("broker", "log.roll.ms"): "0 would close a segment with every record",
+    ("broker", "log.roll.jitter.ms"): "less than none means nothing",
+    ("broker", "offsets.topic.segment.bytes"): "a topic's segment.bytes is not smaller: Kafka fails to make it",
+    ("broker", "transaction.state.log.segment.bytes"): "the same",
+    ("broker", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
+    ("topic", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
+}
+
+
+def kafka_rows(scope: str) -> dict[str, dict[str, str]]:
+    with GOLDEN.open(newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {row["name"]: row for row in rows if row["scope"] == scope}
+
+
+def kafka_range(setting: Setting) -> str:
+    """A setting's range in the notation of Kafka's validators."""
+    if setting.choices:
+        return f"[{', '.join(setting.choices)}]"
+    if setting.low is not None and setting.high is not None:
+        return f"[{setting.low},...,{setting.high}]"
+    return f"[{setting.low},...]" if setting.low is not None else ""
+
+
+ALL = [("broker", each) for each in SETTINGS.values()] + [("topic", each) for each in EVERY_TOPIC_SETTING.values()]
+
+
+@pytest.mark.parametrize(("scope", "setting"), ALL, ids=lambda value: getattr(value, "name", value))
+def test_name_type_default_and_range_are_kafkas(scope: str, setting: Setting) -> None:
+    if (scope, setting.name) in OWN:
+        assert setting.name not in kafka_rows(scope)
+        return
+    row = kafka_rows(scope)[setting.name]
+    assert row["type"] == setting.kind.name
+    default = setting.format(setting.default)
+    same = (row["default"] == "\\N" and default is None) or row["default"] == default
+    assert same is ((scope, setting.name) not in OTHER_DEFAULTS), (row["default"], default)
+    if (scope, setting.name) not in OTHER_RANGES and setting.kind is not Kind.LIST:
+        assert kafka_range(setting) == ("" if ":" in row["valid"] else row["valid"])
+
+
+def test_each_topic_config_that_is_refused_has_its_reason() -> None:
+    assert WHY_NOT.keys() == EVERY_TOPIC_SETTING.keys() - TOPIC_SETTINGS.keys()
+
+
+def test_every_topic_config_of_kafka_is_answered() -> None:
+    assert EVERY_TOPIC_SETTING.keys() == kafka_rows("topic").keys()
+
+
+def test_topic_configs_inherit_from_the_broker_configs_that_kafka_names() -> None:
+    rows = kafka_rows("topic")
+    for name, setting in TOPIC_SETTINGS.items():
+        theirs = [each for each in rows[name]["synonyms"].split(",") if each in SETTINGS]
+        assert [each for each, _ in setting.broker_synonyms] == theirs
+
+
+def test_the_list_of_kafkas_names_is_kafkas() -> None:
+    assert kafka_rows("broker").keys() == KAFKA_NAMES
+
+
+# Those that Kafka lets be changed while a broker runs, and Odradek does not: they are refused then.
+ONLY_AT_START = {
+    "listeners",
+    "listener.security.protocol.map",
+    "num.network.threads",
+    "log.cleaner.threads",
+}
+
+
+def test_what_may_change_while_a_broker_runs_is_what_kafka_lets_be_changed() -> None:
+    kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
+    ours = {name for name, setting in SETTINGS.items() if setting.dynamic}
+    assert ours == (kafkas & SETTINGS.keys()) - ONLY_AT_START
+
+
+def test_every_field_but_the_given_names_is_a_config() -> None:
+    assert [each.name for each in fields(BrokerConfig) if each.name.replace("_", ".") not in SETTINGS] == [
+        "given",
+        "dynamic",
+    ]
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    config = BrokerConfig()
+    assert config.endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert (str(config.data_dir), config.node_id) == ("odradek-data", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("log.segment.bytes", "12", "at least 1048576"),
+        ("log.segment.bytes", "1GB", "whole number of 32 bits, at least 1048576"),
+        ("log.segment.bytes", "2147483648", "32 bits"),
+        ("log.segment.bytes", "9" * 10_000, "32 bits"),
+        ("log.segment.bytes", "", "whole number"),
+        ("num.partitions", "0", "at least 1"),
+        ("num.partitions", "١", "whole number"),
+        ("default.replication.factor", "3", "from 1 to 1"),
+        ("auto.create.topics.enable", "yes", "true or false"),
+        ("log.message.timestamp.type", "createtime", "one of CreateTime, LogAppendTime"),
+        ("log.dirs", "/a,/a", "must name each directory once"),
+        ("log.dirs", "", "must name a directory"),
+        ("listeners", "9092", "NAME://HOST:PORT"),
+        ("listeners", "PLAINTEXT://h:65536", "port from 0 to 65535"),
+        ("listeners", "A://h:1,A://h:2", "name of its own"),
+        ("listeners", "SSL://h:1", "only PLAINTEXT"),
+        ("listeners", "INTERNAL://h:1", "missing in listener.security.protocol.map"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "clients can connect to"),
+        ("advertised.listeners", "OTHER://h:9092", "not one of the listeners"),
+        ("listener.security.protocol.map", "PLAINTEXT", "NAME:PROTOCOL"),
+        ("group.max.session.timeout.ms", "10", "at most group.max.session.timeout.ms, 10"),
+        ("authorizer.class.name", "org.apache.kafka.X", "must not start open"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name_range_and_value(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason.replace(".", r"\.")) as caught:
+        BrokerConfig.parse({name: text})
+    if name != "group.max.session.timeout.ms":
+        assert text[:50] in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+def test_a_config_made_in_code_is_checked_as_well() -> None:
+    with pytest.raises(ConfigError, match=r"num\.partitions=0"):
+        BrokerConfig(num_partitions=0)
+    with pytest.raises(ConfigError, match=r"num\.partitions=1: must be a whole number"):
+        BrokerConfig(num_partitions="1")  # type: ignore[arg-type]
+
+
+def test_names_that_nothing_acts_on_are_warnings_that_tell_them_apart() -> None:
+    _, warnings = BrokerConfig.parse(
+        {
+            "log.local.retention.ms": "1",
+            "process.roles": "broker",
+            "foo": "1",
+            "log.segmnt.bytes": "1",
+            "num.partitions": "2",
+        }
+    )
+    assert warnings == [
+        "config log.local.retention.ms: known to Kafka, not acted on by Odradek yet",
+        "config process.roles: not needed by Odradek",
+        "config foo: unknown",
+        "config log.segmnt.bytes: unknown (did you mean log.segment.bytes?)",
+    ]
+
+
+def test_a_combined_kafka_node_loses_its_controller_listener() -> None:
+    config, _ = BrokerConfig.parse(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "7",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
+        }
+    )
+    assert config.endpoints == (Endpoint("PLAINTEXT", "", 9092),)
+    assert config.advertised["PLAINTEXT"] == Endpoint("PLAINTEXT", "localhost", 9092)
+    assert config.node_id == config.broker_id == 7
+
+
+def test_broker_id_is_node_id_under_its_older_name() -> None:
+    assert BrokerConfig.parse({"broker.id": "5"})[0].node_id == 5
+    assert BrokerConfig.parse({"node.id": "5"})[0].broker_id == 5
+    with pytest.raises(ConfigError, match=r"broker\.id=4: must equal node\.id, 5"):
+        BrokerConfig.parse({"node.id": "5", "broker.id": "4"})
+
+
+def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:
+    (endpoint,) = BrokerConfig.parse({"listeners": "PLAINTEXT://[::1]:9092"})[0].endpoints
+    assert (endpoint.host, endpoint.address) == ("::1", "[::1]:9092")
+
+
+@given(st.sampled_from([each for _, each in ALL]), st.text(max_size=25))
+def test_any_text_is_a_value_or_a_typed_error(setting: Setting, text: str) -> None:
+    try:
+        value = setting.parse(text)
+    except ConfigError as error:
+        assert error.name == setting.name
+    else:
+        assert setting.parse(setting.format(value) or "") == value
+
+
+@given(st.integers(min_value=-(2**70), max_value=2**70))
+def test_whole_numbers_are_accepted_exactly_in_their_range(value: int) -> None:
+    setting = SETTINGS["log.roll.ms"]
+    try:
+        assert setting.parse(str(value)) == value
+        assert 1 <= value < 2**63
+    except ConfigError:
+        assert not 1 <= value < 2**63
+
+
+class TestTopic:
+    def test_takes_the_brokers_configs_where_it_is_silent(self) -> None:
+        config = TopicConfig.resolve(BrokerConfig(log_segment_bytes=2 << 20), {"flush.messages": "1"})
+        assert (config.segment_bytes, config.flush_messages, config.max_message_bytes) == (2 << 20, 1, 1048588)
+
+    def test_segment_ms_comes_from_milliseconds_before_hours(self) -> None:
+        assert TopicConfig.resolve(BrokerConfig(log_roll_hours=2)).segment_ms == 7_200_000
+        assert TopicConfig.resolve(BrokerConfig(log_roll_hours=2, log_roll_ms=5)).segment_ms == 5
+        assert TopicConfig.resolve(BrokerConfig(log_roll_ms=5), {"segment.ms": "9"}).segment_ms == 9
+
+    def test_defaults_alone_equal_the_declared_ones(self) -> None:
+        assert TopicConfig.resolve(BrokerConfig()) == TopicConfig()
+
+    @pytest.mark.parametrize(
+        ("name", "text", "reason"),
+        [
+            ("segment.bytes", "5", "at least 1048576"),
+            ("retention.ms", "-2", "must be a whole number of 64 bits, at least -1"),
+            ("local.retention.ms", "1000", "does not act on it yet; what holds is -2"),
+            ("remote.storage.enable", "true", "does not act on it yet"),
+            ("cleanup.policy", "nonsense", "one of compact, delete"),
+            ("log.segment.bytes", "1048576", "is not a topic config"),
+        ],
+    )
+    def test_refuses_what_it_would_not_act_on(self, name: str, text: str, reason: str) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            TopicConfig.resolve(BrokerConfig(), {name: text})
+
+    def test_accepts_what_is_true_today(self) -> None:
+        TopicConfig.resolve(
+            BrokerConfig(), {"cleanup.policy": "delete", "retention.ms": "-1", "compression.type": "producer"}
+        )
+
+    def test_is_described_with_source_and_synonyms_strongest_first(self) -> None:
+        broker, _ = BrokerConfig.parse({"log.roll.ms": "7200000"})
+        (entry,) = describe_topic(broker, {"segment.ms": "3600000"}, ["segment.ms"])
+        assert (entry.value, entry.source, entry.kind) == ("3600000", Source.DYNAMIC_TOPIC_CONFIG, Kind.LONG)
+        assert entry.synonyms == (
+            Synonym("segment.ms", "3600000", Source.DYNAMIC_TOPIC_CONFIG),
+            Synonym("log.roll.ms", "7200000", Source.STATIC_BROKER_CONFIG),
+            Synonym("log.roll.hours", "168", Source.DEFAULT_CONFIG),
+        )
+
+    def test_a_value_from_the_broker_is_shown_in_the_topics_unit(self) -> None:
+        (entry,) = describe_topic(BrokerConfig.parse({"log.roll.hours": "2"})[0], {}, ["segment.ms"])
+        assert (entry.value, entry.source, entry.is_default) == ("7200000", Source.STATIC_BROKER_CONFIG, False)
+
+    def test_is_described_whole_but_for_the_internal_config(self) -> None:
+        names = [entry.name for entry in describe_topic(BrokerConfig(), {})]
+        assert sorted([*names, "internal.segment.bytes"]) == sorted(EVERY_TOPIC_SETTING)
+
+
+class TestBrokerDescribed:
+    def test_a_given_value_stands_before_the_default(self) -> None:
+        config, _ = BrokerConfig.parse({"num.partitions": "4"})
+        (entry,) = config.describe(["num.partitions", "not.a.config"])
+        assert (entry.value, entry.source) == ("4", Source.STATIC_BROKER_CONFIG)
+        assert entry.synonyms == (
+            Synonym("num.partitions", "4", Source.STATIC_BROKER_CONFIG),
+            Synonym("num.partitions", "1", Source.DEFAULT_CONFIG),
+        )
+
+    def test_a_default_that_was_written_down_is_not_a_default(self) -> None:
+        (entry,) = BrokerConfig.parse({"num.partitions": "1"})[0].describe(["num.partitions"])
+        assert not entry.is_default
+
+    def test_all_are_described_with_a_documentation(self) -> None:
+        entries = BrokerConfig().describe()
+        assert len(entries) == len(SETTINGS)
+        assert all(entry.documentation for entry in entries)
+        assert {entry.name for entry in entries if not entry.read_only} == {
+            name for name, setting in SETTINGS.items() if setting.dynamic
+        }
+
+
+def test_value_texts_round_trip() -> None:
+    values: list[tuple[Kind, Value, str]] = [
+        (Kind.BOOLEAN, True, "true"),
+        (Kind.DOUBLE, 0.5, "0.5"),
+        (Kind.LIST, ("a", "b"), "a,b"),
+        (Kind.LIST, (), ""),
+    ]
+    for kind, value, text in values:
+        setting = Setting("x", kind, value, "")
+        assert setting.format(value) == text and setting.parse(text) == value
+
+
+def test_the_documentation_is_what_the_tables_say() -> None:
+    root = Path(__file__).parents[3]
+    printed = subprocess.run(
+        [sys.executable, root / "tools" / "config_docs.py"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == (root / "docs" / "configs.md").read_text(), (
+        "run: python tools/config_docs.py > docs/configs.md"
+    )

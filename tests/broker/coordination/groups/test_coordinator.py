@@ -1,0 +1,481 @@
+"""The coordinator among fakes: what waits for the log and what does not, loading, letting go, timers, bounds."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from odradek.broker.coordination.groups import joining
+from odradek.broker.coordination.groups.history import MAX_HISTORY
+from odradek.broker.coordination.groups.partitions import partition_for
+from odradek.broker.coordination.groups.records import group_key
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.tests.broker.coordination.groups.world import Asker, Config, FakeLog, World, code_of, is_waiting
+
+HOUSEKEEPING = 1
+"""The timer that looks for old offsets."""
+NOT_ENOUGH = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    world.groups.start()
+    return world
+
+
+# The log.
+
+
+async def test_replies_wait_until_the_record_is_committed(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(leader)
+    world.join(follower)
+    parked = world.sync(follower, 3)
+    world.log.hold = True
+    first = world.sync(leader, 3, client_1=b"one", client_2=b"two")
+    assert is_waiting(first) and is_waiting(parked)
+    world.log.answer()
+    assert first.result().assignment == b"one"
+    assert parked.result().assignment == b"two"
+
+
+async def test_what_comes_while_the_log_is_busy_waits_its_turn(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.leave("client-2")
+    world.join(leader)
+    world.log.hold = True
+    sync = world.sync(leader, 3, client_1=b"one")
+    beat, commit, join = world.heartbeat(leader, 3), world.commit(7, leader, 3), world.join(version=3)
+    assert is_waiting(sync) and is_waiting(beat) and is_waiting(commit)
+    world.log.answer()
+    assert beat.result().error_code == 0
+    assert is_waiting(commit) and is_waiting(join)
+    world.log.answer()
+    assert code_of(commit.result()) == 0
+    assert world.heartbeat(leader, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_commits_do_not_wait_for_one_another_and_are_seen_when_they_are_durable(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.commit(1, leader, 2)
+    world.log.hold = True
+    second, third = world.commit(2, leader, 2), world.commit(3, leader, 2)
+    assert world.heartbeat(leader, 2).error_code == 0
+    assert world.committed() == 1
+    world.log.answer()
+    assert world.committed() == 2
+    assert code_of(second.result()) == 0 and is_waiting(third)
+    world.log.answer()
+    assert world.committed() == 3
+
+
+async def test_a_commit_that_cannot_be_written_is_refused_and_not_seen(world: World) -> None:
+    world.commit(1)
+    world.log.hold = True
+    commit = world.commit(2)
+    world.log.answer(NOT_ENOUGH)
+    assert code_of(commit.result()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.committed() == 1
+
+
+async def test_an_assignment_that_cannot_be_written_sends_everyone_to_join_again(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(leader)
+    world.join(follower)
+    parked = world.sync(follower, 3)
+    world.log.hold = True
+    sync = world.sync(leader, 3, client_1=b"one")
+    world.log.answer(NOT_ENOUGH)
+    assert sync.result().error_code == parked.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.heartbeat(leader, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_a_group_whose_first_record_cannot_be_written_does_not_come_to_be(world: World) -> None:
+    world.log.hold = True
+    join = world.join()
+    world.log.answer(NOT_ENOUGH)
+    assert join.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not world.groups.groups
+    world.log.hold = False
+    assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+async def test_a_name_too_long_for_the_format_is_an_error_of_its_request_alone(world: World) -> None:
+    assert world.join(group="g" * 40_000).error_code == ErrorCode.INVALID_GROUP_ID
+    assert code_of(world.commit(1, group="ä" * 20_000)) == ErrorCode.INVALID_GROUP_ID
+    assert not world.groups.groups
+    leader = world.join(version=3, group_instance_id="i" * 40_000).member_id
+    assert world.sync(leader, 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.heartbeat(leader, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+# Loading.
+
+
+async def test_a_live_group_survives_a_restart_with_fresh_sessions(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.commit(42, leader, 2)
+    world.wait(9000)
+    world = world.restarted()
+    world.wait(9000)
+    assert world.heartbeat(leader, 2).error_code == 0
+    assert world.sync(follower, 2).assignment == b"two"
+    assert world.committed() == 42
+    world.wait(10_000)
+    assert world.heartbeat(follower, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_while_a_partition_is_read_only_heartbeats_succeed() -> None:
+    world = World()
+    world.groups.start()
+    world.commit(5)
+    seen: list[int] = []
+    world = World(log=world.log)
+
+    def ask(partition: int) -> None:
+        if partition == partition_for("g", 50):
+            seen.append(world.heartbeat("m", 1).error_code)
+            seen.append(world.join().error_code)
+            seen.append(world.sync("m", 1).error_code)
+            seen.append(world.leave("m").error_code)
+            seen.append(code_of(world.commit(9)))
+            seen.append(world.groups.describe(Asker(5), DescribeGroupsRequest(["g"])).groups[0].error_code)
+            seen.append(world.groups.list(Asker(5), ListGroupsRequest()).error_code)
+
+    world.log.while_replaying = ask
+    world.groups.start()
+    assert seen == [0] + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 6
+    assert world.committed() == 5
+
+
+async def test_the_last_record_of_a_key_counts_and_tombstones_delete(world: World) -> None:
+    world.commit(1)
+    world.commit(2)
+    world.commit(3, group="other")
+    partition = partition_for("g", 50)
+    ((key, _), *_) = world.log.partitions[partition]
+    world.log.partitions[partition].append((key, None))
+    world = world.restarted()
+    assert world.committed() == -1
+    assert world.committed("other") == 3
+    assert set(world.groups.groups) == {"other"}
+
+
+async def test_a_deleted_group_is_not_restored(world: World) -> None:
+    world.stable_pair()
+    world.log.partitions[partition_for("g", 50)].append((group_key("g"), None))
+    world = world.restarted()
+    assert not world.groups.groups
+
+
+async def test_a_record_that_cannot_be_read_is_left_out_and_said(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.commit(1)
+    partition = partition_for("g", 50)
+    world.log.partitions[partition] += [(b"\0\2\0\5g", b"\0\3"), (b"\0\2\0\1x", b"\0\x63"), (b"\0\7\0\1z", b"\0\0")]
+    with caplog.at_level(logging.WARNING):
+        world = world.restarted()
+    assert world.committed() == 1
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING"]
+
+
+# Letting go.
+
+
+async def test_stop_sends_everyone_on_who_waits_and_leaves_no_timer(world: World) -> None:
+    leader, follower = world.stable_pair()
+    join = world.join(leader)
+    assert is_waiting(join)
+    world.groups.stop()
+    world.groups.stop()
+    assert join.result().error_code == ErrorCode.NOT_COORDINATOR
+    assert not world.timers.live()
+    assert world.heartbeat(follower, 2).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.join().error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_stop_in_the_middle_of_a_write(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.log.hold = True
+    commits = [world.commit(1, leader, 2), world.commit(2, leader, 2)]
+    last = world.leave(leader, "client-2")
+    behind = [world.heartbeat(leader, 2), world.sync(leader, 2), world.leave("x"), world.commit(3)]
+    again = world.join(version=3)
+    world.groups.stop()
+    assert [answer.result().error_code for answer in behind[:2]] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert again.result().error_code == ErrorCode.NOT_COORDINATOR
+    world.log.answer()
+    world.log.answer(NOT_ENOUGH)
+    world.log.answer(NOT_ENOUGH)
+    assert code_of(commits[0].result()) == 0
+    assert code_of(commits[1].result()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert last.result().members[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not world.timers.live()
+
+
+async def test_a_client_that_has_gone_does_not_disturb_the_others(world: World) -> None:
+    leader, follower = world.stable_pair()
+    gone = world.join(follower, metadata=b"changed")
+    gone.cancel()
+    assert world.join(leader).generation_id == 3
+
+
+async def test_a_partition_can_be_let_go_alone(world: World) -> None:
+    world.commit(1)
+    world.commit(2, group="other")
+    world.groups.unload(partition_for("g", 50))
+    assert code_of(world.commit(3)) == ErrorCode.NOT_COORDINATOR
+    assert world.committed("other") == 2
+    world.groups.load(partition_for("g", 50))
+    assert world.committed() == 1
+
+
+# Timers.
+
+
+async def test_heartbeats_keep_a_member_and_cost_no_timers(world: World) -> None:
+    leader, follower = world.stable_pair()
+    for _ in range(50):
+        world.wait(5000)
+        assert world.heartbeat(leader, 2).error_code == 0
+        assert world.heartbeat(follower, 2).error_code == 0
+        assert len(world.timers.live()) == 2 + HOUSEKEEPING
+    world.wait(9999)
+    assert world.heartbeat(leader, 2).error_code == 0
+    world.wait(1)
+    assert world.heartbeat(leader, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_a_shorter_session_ends_sooner(world: World) -> None:
+    leader = world.join(version=3, session_timeout_ms=60_000).member_id
+    world.sync(leader, 1)
+    world.join(leader, session_timeout_ms=6000)
+    world.wait(5999)
+    assert world.heartbeat(leader, 2).error_code == 0
+    world.wait(6000)
+    assert world.heartbeat(leader, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_heartbeat_that_waits_behind_the_log_still_counts(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(leader)
+    world.join(follower)
+    world.log.hold = True
+    world.sync(leader, 3, client_1=b"one")
+    world.wait(9999)
+    beat = world.heartbeat(follower, 3)
+    world.wait(1)
+    world.log.answer()
+    assert beat.result().error_code == 0
+    world.wait(9000)
+    assert world.heartbeat(follower, 3).error_code == 0
+
+
+async def test_nobody_left_means_no_timers(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.leave(leader, follower)
+    assert len(world.timers.live()) == HOUSEKEEPING
+    world.join()
+    assert len(world.timers.live()) == 1 + HOUSEKEEPING
+    world.wait(10_000)
+    assert len(world.timers.live()) == HOUSEKEEPING
+
+
+# Offsets that go.
+
+
+async def test_old_offsets_go_when_it_is_time_to_look_and_their_group_with_them(world: World) -> None:
+    world.commit(1)
+    world.commit(2, group="kept")
+    world.wait(59 * 60_000)
+    world.commit(3, group="kept")
+    world.wait(59_999)
+    assert set(world.groups.groups) == {"g", "kept"}
+    world.wait(1)
+    assert set(world.groups.groups) == {"kept"}
+    assert world.restarted().committed() == -1
+    world.groups.stop()
+    assert not world.timers.live()
+
+
+async def test_a_live_group_keeps_its_offsets(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.commit(1, leader, 2)
+    for _ in range(1000):
+        world.wait(9000)
+        world.heartbeat(leader, 2)
+        world.heartbeat(follower, 2)
+    assert world.committed() == 1
+
+
+async def test_a_deleted_topic_is_forgotten_by_every_group(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.commit(1, leader, 2)
+    world.commit(2, group="other")
+    world.groups.forget_topic("t")
+    assert world.committed() == world.committed("other") == -1
+    assert set(world.groups.groups) == {"g"}
+    assert world.restarted().committed() == -1
+
+
+# Administration.
+
+
+def deleted(response: Any) -> dict[str, int]:
+    return {each.group_id: each.error_code for each in response.results}
+
+
+async def test_a_deleted_group_leaves_tombstones_and_no_timer(world: World) -> None:
+    world.commit(1)
+    world.join()
+    assert deleted(world.delete("g")) == {"g": 0}
+    assert not world.groups.groups
+    assert len(world.timers.live()) == HOUSEKEEPING
+    restarted = world.restarted()
+    assert not restarted.groups.groups
+    assert restarted.committed() == -1
+
+
+async def test_groups_are_deleted_when_the_last_of_them_is_and_each_has_its_own_word(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.commit(1, group="one")
+    world.commit(2, group="two")
+    world.log.hold = True
+    answer = world.delete("g", "one", "two", "nobody")
+    world.log.answer()
+    assert is_waiting(answer)
+    world.log.answer(NOT_ENOUGH)
+    assert deleted(await answer) == {
+        "g": ErrorCode.NON_EMPTY_GROUP,
+        "one": 0,
+        "two": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    assert set(world.groups.groups) == {"g", "two"}
+    assert world.heartbeat(leader, 2).error_code == 0
+
+
+@pytest.mark.parametrize("deletes", ["the group", "its offsets", "its topic"])
+async def test_a_commit_that_is_under_way_does_not_outlive_its_deletion(world: World, deletes: str) -> None:
+    world.commit(1)
+    world.log.hold = True
+    commit = world.commit(2, partition=1)
+    answer: Any = None
+    match deletes:
+        case "the group":
+            answer = world.delete("g")
+        case "its offsets":
+            answer = world.uncommit(0, 1)
+        case _:
+            world.groups.forget_topic("t")
+    assert len(world.log.held) == 1
+    world.log.answer()
+    world.log.answer()
+    assert code_of(commit.result()) == 0
+    assert answer is None or await answer
+    assert world.committed(partition=0) == world.committed(partition=1) == -1
+    world = world.restarted()
+    assert world.committed(partition=0) == world.committed(partition=1) == -1
+
+
+async def test_who_comes_while_a_group_is_being_deleted_is_sent_to_ask_again(world: World) -> None:
+    world.commit(1)
+    world.log.hold = True
+    answer, join, commit, uncommit = world.delete("g"), world.join(), world.commit(2), world.uncommit(0)
+    world.log.answer()
+    assert deleted(await answer) == {"g": 0}
+    assert join.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert code_of(commit.result()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert uncommit.result().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    world.log.hold = False
+    assert code_of(world.commit(3)) == 0
+
+
+async def test_what_waits_to_be_deleted_is_answered_when_the_partition_is_let_go(world: World) -> None:
+    world.commit(1)
+    world.log.hold = True
+    world.commit(2)
+    answers = world.delete("g"), world.uncommit(0)
+    world.groups.stop()
+    assert deleted(await answers[0]) == {"g": ErrorCode.NOT_COORDINATOR}
+    assert answers[1].result().error_code == ErrorCode.NOT_COORDINATOR
+    assert deleted(world.delete("g")) == {"g": ErrorCode.NOT_COORDINATOR}
+    assert world.uncommit(0).error_code == ErrorCode.NOT_COORDINATOR
+
+
+# Who is let in.
+
+
+async def test_checks_before_a_group_is_asked(world: World) -> None:
+    assert world.join(group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.join(session_timeout_ms=5999).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert world.join(session_timeout_ms=1_800_001).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert world.join("stranger").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.join(protocol_type="").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.join(protocols=[]).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.sync("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.heartbeat("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert not world.groups.groups
+    assert not world.log.exists
+
+
+async def test_the_empty_name_has_no_members_even_where_it_has_offsets(world: World) -> None:
+    assert code_of(world.commit(1, group="")) == 0
+    assert world.sync("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.heartbeat("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_ids_that_nobody_uses_are_bounded_and_run_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "MAX_PENDING_MEMBERS", 3)
+    for _ in range(3):
+        assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert world.join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    world.wait(10_000)
+    assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+async def test_a_question_leaves_no_group_behind(world: World) -> None:
+    assert code_of(world.commit(1, "stranger", 3)) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert code_of(world.commit(1, "stranger", 3, version=8)) == ErrorCode.ILLEGAL_GENERATION
+    assert code_of(world.commit(1, metadata="x" * 101)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert world.committed() == -1
+    assert not world.groups.groups
+
+
+async def test_what_is_remembered_of_rebalances_is_bounded(world: World) -> None:
+    leader = world.join(version=3).member_id
+    for generation in range(1, 2 * MAX_HISTORY):
+        world.sync(leader, generation)
+        assert world.join(leader).generation_id == generation + 1
+    history = world.groups.groups["g"].group.rebalances
+    assert len(history) == MAX_HISTORY
+    assert [cause.text for cause in history[-1].causes] == [f"leader {leader} joined again"]
+
+
+async def test_one_line_a_rebalance(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(Config(group_initial_rebalance_delay_ms=10))
+    world.groups.start()
+    with caplog.at_level(logging.INFO):
+        member = world.join(version=8, reason="because").member_id
+        world.join(member, version=8, reason="because")
+        world.wait(10)
+        world.sync(member, 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"group g is stable in generation 1 with 1 member (range, leader {member}) after 10 ms "
+        f"(joins 10 ms, assignment 0 ms): {member} joined (because)",
+    ]
+
+
+async def test_an_empty_log_is_a_coordinator_without_groups() -> None:
+    world = World(log=FakeLog())
+    world.groups.start()
+    assert world.groups.owned == set(range(50))
+    assert not world.groups.loading
+    assert world.groups.list(Asker(5), ListGroupsRequest()).groups == []

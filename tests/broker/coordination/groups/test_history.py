@@ -1,0 +1,175 @@
+"""What a group remembers of its rebalances, and how it is told: causes, phases, whom it waited for."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.broker.coordination.groups.history import MAX_CAUSES, MAX_WAITED, Cause, CauseKind, Ending, Rebalance
+from odradek.protocol.codec import decode_versioned
+from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.group_history import GroupHistory, HistoricRebalance
+from odradek.tests.broker.coordination.groups.world import Asker, Config, World
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    world.groups.start()
+    return world
+
+
+def history(world: World, group: str = "g") -> list[HistoricRebalance]:
+    request = DescribeGroupsRequest([group], include_history=True)
+    (described,) = world.groups.describe(Asker(6), request).groups
+    assert described.history is not None
+    return decode_versioned(GroupHistory, described.history).rebalances
+
+
+def waited(rebalance: HistoricRebalance) -> list[tuple[str, int, str]]:
+    return [(each.member_id, each.waited_ms, each.fate) for each in rebalance.waited]
+
+
+def reading(*topics: str) -> bytes:
+    return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+async def test_only_who_asks_is_told_and_a_group_that_is_not_there_has_none(world: World) -> None:
+    world.stable_pair()
+    asked = DescribeGroupsRequest(["g", "nobody"], include_history=True)
+    assert [each.history is None for each in world.groups.describe(Asker(6), asked).groups] == [False, True]
+    assert world.groups.describe(Asker(6), DescribeGroupsRequest(["g"])).groups[0].history is None
+
+
+async def test_a_member_that_joins_and_how_long_the_others_took(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(version=3, reason="scaled out")
+    world.wait(300)
+    world.join(follower)
+    world.wait(400)
+    world.join(leader)
+    world.wait(50)
+    world.sync(leader, 3)
+    last = history(world)[-1]
+    assert [(c.kind, c.member_id, c.client_host, c.detail) for c in last.causes] == [
+        ("joined", "client-3", "/10.0.0.1", "scaled out")
+    ]
+    assert (last.joined_ms - last.began_ms, last.ended_ms - last.joined_ms) == (700, 50)
+    assert waited(last) == [(leader, 700, "came"), (follower, 300, "came")]
+    assert (last.ending, last.old_generation, last.generation, last.members) == ("stable", 2, 3, 3)
+    assert (last.protocol, last.leader) == ("range", leader)
+
+
+async def test_a_member_that_falls_silent_is_told_with_how_long_ago_it_was_heard_of(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.wait(4000)
+    world.heartbeat(leader, 2)
+    world.wait(6000)
+    (cause,) = history(world)[-1].causes
+    assert (cause.kind, cause.member_id, cause.silent_ms) == ("expired", follower, 10_000)
+    assert cause.text == f"{follower} expired, last heard of 10000 ms ago (session.timeout.ms 10000)"
+
+
+async def test_after_a_restart_the_history_begins_anew_and_nobody_was_heard_of_yet(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world = world.restarted()
+    assert history(world) == []
+    world.wait(9000)
+    world.heartbeat(leader, 2)
+    world.wait(1000)
+    (cause,) = history(world)[-1].causes
+    assert (cause.member_id, cause.silent_ms) == (follower, -1)
+    assert "not heard of since this broker started" in cause.text
+
+
+async def test_a_rebalance_that_runs_says_who_is_missing_right_now(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(version=3)
+    world.wait(100)
+    world.join(follower)
+    world.wait(100)
+    last = history(world)[-1]
+    assert (last.ending, last.joined_ms, last.ended_ms) == ("running", -1, -1)
+    assert waited(last) == [(leader, 200, "missing")]
+    world.join(leader)
+    world.wait(70)
+    assert waited(history(world)[-1]) == [(leader, 200, "came"), (follower, 100, "came"), (leader, 70, "missing")]
+
+
+async def test_whoever_did_not_come_was_waited_for_in_vain(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(version=3)
+    world.join(follower)
+    for _ in range(4):
+        world.wait(4999)
+        world.heartbeat(leader, 2)
+    world.wait(4)
+    world.sync(follower, 3)
+    last = history(world)[-1]
+    assert waited(last) == [(leader, 20_000, "dropped")]
+    assert last.leader == follower
+
+
+async def test_several_that_leave_at_once_are_several_causes_and_an_empty_group(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.leave(leader, follower)
+    last = history(world)[-1]
+    assert [(cause.kind, cause.member_id) for cause in last.causes] == [("left", leader), ("left", follower)]
+    assert (last.ending, last.generation, last.members) == ("empty", 3, 0)
+
+
+async def test_a_changed_subscription_says_which_topics(world: World) -> None:
+    leader = world.join(version=3, metadata=reading("a", "b")).member_id
+    world.sync(leader, 1)
+    world.join(leader, metadata=reading("b", "c"))
+    (cause,) = history(world)[-1].causes
+    assert (cause.kind, cause.detail) == ("changed-subscription", "+c -a")
+    world.sync(leader, 2)
+    world.join(leader, metadata=reading("b", "c", *(f"t{number}" for number in range(7))))
+    assert history(world)[-1].causes[0].detail == "+t0 +t1 +t2 +t3 +t4 2 more"
+    world.sync(leader, 3)
+    world.join(leader, metadata=b"unreadable", reason="why not")
+    assert [(c.kind, c.detail) for c in history(world)[-1].causes] == [("changed-metadata", "why not")]
+
+
+async def test_what_is_overtaken_ends_too_and_causes_gather_while_members_join(world: World) -> None:
+    leader, follower = world.stable_pair()
+    world.join(leader, metadata=b"new")
+    world.join(follower)
+    world.wait(30)
+    world.join(version=3)
+    world.leave(follower)
+    before, last = history(world)[-2:]
+    assert (before.ending, before.generation, before.ended_ms - before.joined_ms) == ("overtaken", 3, 30)
+    assert [cause.kind for cause in last.causes] == ["joined", "left"]
+
+
+async def test_the_first_round_says_so() -> None:
+    world = World(Config(group_initial_rebalance_delay_ms=3000))
+    world.groups.start()
+    world.join(version=3)
+    world.wait(1000)
+    world.join(version=3)
+    world.wait(5000)
+    (only,) = history(world)
+    assert only.first_round
+    assert waited(only) == [("client-2", 1000, "came"), ("client-1", 0, "missing")]
+
+
+def test_what_is_kept_of_one_rebalance_is_bounded() -> None:
+    rebalance = Rebalance(0, 1)
+    rebalance.add(Cause(CauseKind.LEFT, f"m{number}") for number in range(MAX_CAUSES + 3))
+    for number in range(100):
+        rebalance.arrived(f"m{number}", number)
+    rebalance.joins_answered({}, 100)
+    assert (len(rebalance.causes), rebalance.more_causes, len(rebalance.waited)) == (MAX_CAUSES, 3, MAX_WAITED)
+    assert not rebalance.arrivals
+    rebalance.end(Ending.STABLE, 110)
+    assert rebalance.text.endswith(f"m{MAX_CAUSES - 1} left; 3 more")
+
+
+def test_a_clock_that_is_set_back_makes_nothing_negative() -> None:
+    rebalance = Rebalance(1000, 1)
+    rebalance.arrived("m", 900)
+    rebalance.joins_answered({}, 800)
+    rebalance.end(Ending.STABLE, 700)
+    assert (rebalance.join_ms, rebalance.sync_ms, rebalance.waited) == (0, 0, [])

@@ -1,0 +1,114 @@
+"""Group records against the log of a real Kafka 4.3.1.
+
+golden/kafka-4.3.1-one-member.log is the segment of `__consumer_offsets` after a kafka-python consumer had joined group
+"golden", committed an offset and left.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from odradek.broker.coordination.groups import records
+from odradek.broker.coordination.groups.machine import Group, GroupLimits
+from odradek.broker.coordination.groups.records import GroupRecord, OffsetRecord
+from odradek.broker.coordination.groups.states import GroupState
+from odradek.protocol.codec import encode_versioned
+from odradek.protocol.errors import DecodeError, ErrorCode
+from odradek.protocol.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from odradek.protocol.records.batch import decode_batch, iter_headers
+
+SEGMENT = (Path(__file__).parent / "golden" / "kafka-4.3.1-one-member.log").read_bytes()
+PAIRS = [
+    (bytes(record.key or b""), None if record.value is None else bytes(record.value))
+    for position, _ in iter_headers(SEGMENT)
+    for record in decode_batch(SEGMENT, position)
+]
+
+
+def test_what_kafka_wrote_is_read_and_written_back_byte_by_byte() -> None:
+    assert len(PAIRS) == 4
+    for key, value in PAIRS:
+        record = records.decode_record(key, value)
+        assert record is not None
+        assert records.encode(record) == (key, value)
+
+
+def test_kafkas_log_makes_the_group_that_kafka_had() -> None:
+    group = Group("golden", GroupLimits())
+    states = []
+    for key, value in PAIRS:
+        record = records.decode_record(key, value)
+        assert record is not None
+        group.apply(record)
+        states.append((group.state, group.generation, group.protocol_type, group.protocol, len(group.roster)))
+    assert states == [
+        (GroupState.EMPTY, 0, None, None, 0),
+        (GroupState.STABLE, 1, "consumer", "range", 1),
+        (GroupState.STABLE, 1, "consumer", "range", 1),
+        (GroupState.EMPTY, 2, "consumer", None, 0),
+    ]
+    committed = group.offsets.get("flights", 0)
+    assert committed is not None
+    assert (committed.offset, committed.leader_epoch, committed.metadata) == (5, 0, "näh")
+    assert committed.topic_id.hex() == "d014ce7de6d34905ac0aa6a072da33c8"
+
+
+def test_a_retention_time_of_its_own_needs_the_version_that_can_tell_it() -> None:
+    kept = OffsetCommitValue(offset=1, commit_timestamp=10, expire_timestamp=99, leader_epoch=4)
+    key, value = records.encode(OffsetRecord("g", "t", 0, kept))
+    assert value is not None and value[:2] == b"\x00\x01"
+    read = records.decode_record(key, value)
+    assert isinstance(read, OffsetRecord) and read.value is not None
+    assert (read.value.expire_timestamp, read.value.leader_epoch) == (99, -1)
+
+
+def test_tombstones_have_no_value() -> None:
+    assert records.encode(GroupRecord("g", None)) == (b"\0\2\0\1g", None)
+    assert records.encode(OffsetRecord("g", "t", 7, None)) == (b"\0\1\0\1g\0\1t\0\0\0\7", None)
+    assert records.decode_record(b"\0\1\0\1g\0\1t\0\0\0\7", None) == OffsetRecord("g", "t", 7, None)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_older_values_are_read(version: int) -> None:
+    member = MemberMetadata("m", client_id="c", client_host="/h", session_timeout=6000, subscription=b"s")
+    value = GroupMetadataValue("consumer", 3, "range", "m", members=[member])
+    group = Group("g", GroupLimits())
+    record = records.decode_record(records.group_key("g"), encode_versioned(value, version))
+    assert record is not None
+    group.apply(record)
+    found = group.roster.members["m"]
+    # Version 0 has no rebalance timeout: it is the session's.
+    assert (found.session_timeout_ms, found.rebalance_timeout_ms) == (6000, 6000)
+    assert found.metadata("range") == b"s"
+
+
+def test_an_offset_key_of_old_is_read_like_a_new_one() -> None:
+    value = encode_versioned(OffsetCommitValue(offset=9), 1)
+    record = records.decode_record(b"\0\0\0\1g\0\1t\0\0\0\7", value)
+    assert isinstance(record, OffsetRecord)
+    assert (record.group_id, record.topic, record.partition) == ("g", "t", 7)
+
+
+def test_records_of_other_kinds_of_groups_are_known_to_be_none_of_ours() -> None:
+    assert records.decode_record(b"\0\3\0\1g", b"\0\0") is None
+
+
+@pytest.mark.parametrize("key", [b"", b"\0", b"\0\2", b"\0\2\0\5g", b"\0\1\0\1g\0\1t\0\0", b"\0\2\0\1g!"])
+def test_a_key_that_cannot_be_read_is_a_decode_error_or_no_record_of_ours(key: bytes) -> None:
+    with suppress(DecodeError):
+        assert records.decode_record(key, None) is None
+
+
+@pytest.mark.parametrize(
+    ("from_log", "to_member"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_TIMESTAMP),
+    ],
+)
+def test_members_hear_of_the_log_in_terms_of_a_coordinator(from_log: ErrorCode, to_member: ErrorCode) -> None:
+    assert records.append_error(from_log) is to_member

@@ -1,0 +1,260 @@
+"""Fakes at the seams of the group coordinator: a log that may keep its answer back, timers and a clock that wait."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.broker.coordination.groups.coordinator import GroupCoordinator
+from odradek.broker.coordination.groups.replaying import Ended, Written
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.tests.support.clock import FakeClock
+
+Pair = tuple[bytes, bytes | None]
+OnCommitted = Callable[[KafkaError | None], None]
+TOPIC_ID = bytes(range(16))
+
+
+@dataclass
+class Config:
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 0
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 100
+    offsets_retention_minutes: int = 60
+    offsets_retention_check_interval_ms: int = 60_000
+
+
+@dataclass
+class Asker:
+    """Who sends a request."""
+
+    api_version: int
+    client_id: str = "client"
+    client_host: str = "/10.0.0.1"
+
+
+class FakeLog:
+    """Partitions as lists. `hold` keeps commits back until `answer`."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[int, list[Pair | Written | Ended]] = {}
+        self.exists = False
+        self.hold = False
+        self.held: list[tuple[int, list[Pair], OnCommitted]] = []
+        self.producers: list[int] = []
+        self.while_replaying: Callable[[int], None] = lambda partition: None
+
+    def partition_count(self) -> int:
+        return 50
+
+    def ensure_topic(self) -> None:
+        self.exists = True
+
+    def append(
+        self,
+        partition: int,
+        records: list[Pair],
+        on_committed: OnCommitted,
+        producer: tuple[int, int] | None = None,
+    ) -> None:
+        assert self.exists
+        self.held.append((partition, records, on_committed))
+        self.producers.append(-1 if producer is None else producer[0])
+        if not self.hold:
+            self.answer()
+
+    def answer(self, error: KafkaError | None = None) -> None:
+        """Commits the oldest append that waits, or fails it."""
+        partition, records, on_committed = self.held.pop(0)
+        producer_id = self.producers.pop(0)
+        if error is None:
+            self.partitions.setdefault(partition, []).extend(
+                record if producer_id < 0 else Written(*record, producer_id) for record in records
+            )
+        on_committed(error)
+
+    def entries(self, partition: int) -> Iterator[Written | Ended]:
+        for entry in self.partitions.get(partition, []):
+            self.while_replaying(partition)
+            yield entry if isinstance(entry, Ended) else Written(*entry)
+
+
+class FakeTimer:
+    def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
+        self.deadline_ms = deadline_ms
+        self.callback = callback
+        self.live = True
+
+    def cancel(self) -> None:
+        self.live = False
+
+
+class FakeTimers:
+    """Timers that fire when `World.wait` moves the clock past them."""
+
+    def __init__(self) -> None:
+        self.made: list[FakeTimer] = []
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> FakeTimer:
+        timer = FakeTimer(deadline_ms, callback)
+        self.made.append(timer)
+        return timer
+
+    def live(self) -> list[FakeTimer]:
+        self.made = [timer for timer in self.made if timer.live]
+        return sorted(self.made, key=lambda timer: timer.deadline_ms)
+
+
+@dataclass
+class FakeTopic:
+    name: str
+    id: bytes
+    partitions: int
+
+    def partition(self, index: int) -> object | None:
+        return object() if 0 <= index < self.partitions else None
+
+
+class FakeTopics:
+    def __init__(self) -> None:
+        self.topics = [FakeTopic("t", TOPIC_ID, 3)]
+
+    def get(self, name: str) -> FakeTopic | None:
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def by_id(self, topic_id: bytes) -> FakeTopic | None:
+        return next((topic for topic in self.topics if topic.id == topic_id), None)
+
+
+class World:
+    """A coordinator among fakes, and short ways to ask it."""
+
+    def __init__(self, config: Config | None = None, log: FakeLog | None = None) -> None:
+        self.config = config or Config()
+        self.log = log or FakeLog()
+        self.timers = FakeTimers()
+        self.clock = FakeClock()
+        self.topics = FakeTopics()
+        ids = itertools.count(1)
+        self.groups = GroupCoordinator(
+            self.config,
+            self.log,
+            self.timers,
+            self.clock,
+            self.topics,
+            logging.getLogger("odradek.tests.groups"),
+            lambda prefix: f"{prefix}-{next(ids)}",
+        )
+
+    def restarted(self) -> World:
+        """Another coordinator on the same log."""
+        self.groups.stop()
+        world = World(self.config, self.log)
+        world.groups.start()
+        return world
+
+    def wait(self, for_ms: int) -> None:
+        """Time passes, and timers fire in order."""
+        end_ms = self.clock.time_ms + for_ms
+        while (live := self.timers.live()) and live[0].deadline_ms <= end_ms:
+            self.clock.time_ms = max(self.clock.time_ms, live[0].deadline_ms)
+            live[0].live = False
+            live[0].callback()
+        self.clock.time_ms = end_ms
+
+    # Requests.
+
+    def join(self, member_id: str = "", group: str = "g", version: int = 9, **rest: Any) -> Any:
+        protocols = [JoinGroupRequestProtocol("range", rest.pop("metadata", b"x"))]
+        options = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "protocol_type": "consumer", **rest}
+        request = JoinGroupRequest(group, member_id=member_id, **{"protocols": protocols, **options})
+        return self.groups.join(Asker(version), request)
+
+    def sync(self, member_id: str, generation: int, group: str = "g", **assignments: bytes) -> Any:
+        given = [SyncGroupRequestAssignment(name.replace("_", "-"), data) for name, data in assignments.items()]
+        names = {"protocol_type": "consumer", "protocol_name": "range"}
+        request = SyncGroupRequest(group, generation, member_id, assignments=given, **names)
+        return self.groups.sync(Asker(5), request)
+
+    def heartbeat(self, member_id: str, generation: int, group: str = "g") -> Any:
+        return self.groups.heartbeat(Asker(4), HeartbeatRequest(group, generation, member_id))
+
+    def leave(self, *member_ids: str, group: str = "g") -> Any:
+        request = LeaveGroupRequest(group, members=[MemberIdentity(member) for member in member_ids])
+        return self.groups.leave(Asker(5), request)
+
+    def commit(
+        self, offset: int, member_id: str = "", generation: int = -1, group: str = "g", version: int = 9, **rest: Any
+    ) -> Any:
+        partition = OffsetCommitRequestPartition(
+            rest.pop("partition", 0), offset, committed_metadata=rest.pop("metadata", "")
+        )
+        topic = OffsetCommitRequestTopic(
+            rest.pop("topic", "t"), topic_id=rest.pop("topic_id", TOPIC_ID), partitions=[partition]
+        )
+        request = OffsetCommitRequest(group, generation, member_id, topics=[topic], **rest)
+        return self.groups.commit_offsets(Asker(version), request)
+
+    def delete(self, *groups: str) -> Any:
+        return self.groups.delete(Asker(2), DeleteGroupsRequest(list(groups)))
+
+    def uncommit(self, *indexes: int, topic: str = "t") -> Any:
+        asked = OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
+        return self.groups.delete_offsets(Asker(0), OffsetDeleteRequest("g", [asked]))
+
+    def committed(self, group: str = "g", partition: int = 0) -> int:
+        """The offset that a fetch tells, -1 for none."""
+        topic = OffsetFetchRequestTopics("t", partition_indexes=[partition])
+        asked = OffsetFetchRequestGroup(group, topics=[topic])
+        response = self.groups.fetch_offsets(Asker(9), OffsetFetchRequest(groups=[asked]))
+        (found,) = response.groups
+        assert found.error_code == 0, found.error_code
+        return found.topics[0].partitions[0].committed_offset
+
+    def stable_pair(self) -> tuple[str, str]:
+        """A stable group of two in generation 2: the leader and a follower."""
+        leader = self.join(version=3).member_id
+        self.sync(leader, 1, **{leader.replace("-", "_"): b"all"})
+        waiting = self.join(version=3)
+        self.join(leader)
+        follower = waiting.result().member_id
+        parked = self.sync(follower, 2)
+        self.sync(leader, 2, **{leader.replace("-", "_"): b"one", follower.replace("-", "_"): b"two"})
+        assert parked.result().assignment == b"two"
+        return leader, follower
+
+
+def code_of(commit: Any) -> int:
+    """The error of a commit's one partition."""
+    return commit.topics[0].partitions[0].error_code
+
+
+def is_waiting(answer: Any) -> bool:
+    """Whether a request was parked and still is."""
+    return isinstance(answer, asyncio.Future) and not answer.done()

@@ -1,0 +1,172 @@
+"""What must hold whatever clients, partitions, the log and the clock do, in any order, with restarts."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from odradek.broker.coordination.transactions import events
+from odradek.broker.coordination.transactions.records import LAST_TOLD_EPOCH, TopicPartition
+from odradek.broker.coordination.transactions.states import ENDING, IDLE, TransactionState
+from odradek.protocol.errors import ErrorCode
+from odradek.tests.broker.coordination.transactions.stage import Stage
+
+PLACES = st.frozensets(st.sampled_from([("t", 0), ("t", 1), ("u", 0)]), min_size=1)
+VERSIONS = st.sampled_from([0, 2])
+
+
+class Watched(Stage):
+    """A stage that counts answers and looks at each marker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[object, list[events.Answer]] = {}
+        self.ends: dict[tuple[int, int, int], bool] = {}
+        """Each decision (its place in the log, producer id and epoch): committed, or not."""
+        self.decisions = 0
+
+    def release(self, outcome: events.Outcome) -> None:
+        for token, answer in outcome.replies:
+            self.answers.setdefault(token, []).append(answer)
+        super().release(outcome)
+
+    def mark(self, markers: events.Markers) -> None:
+        assert self.transaction.state in ENDING, "a marker before its decision was committed"
+        decision = self.decisions, markers.producer_id, markers.producer_epoch
+        assert self.ends.setdefault(decision, markers.commit) is markers.commit, "a decision that changed"
+        super().mark(markers)
+
+    def commit(self, outcome: events.Outcome) -> None:
+        for record in outcome.records:
+            if record.standing is not None and record.standing.state in ENDING:
+                self.decisions += 1
+        super().commit(outcome)
+
+
+class Invariants(RuleBasedStateMachine):
+    """One transactional id among producers that come, go on, write, end, are late, and a coordinator that stops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = Watched()
+        self.asked = 0
+        self.told: list[tuple[int, int]] = [(1, 0)]
+        self.owners: dict[tuple[int, int], object] = {}
+
+    def ask(self, event: events.Event) -> None:
+        self.stage.lines = []
+        self.stage.step(event)
+
+    def token(self) -> int:
+        self.asked += 1
+        return self.asked
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the machine may be stepped."""
+        return self.stage.held is None
+
+    @precondition(lambda self: self.is_free)
+    @rule(data=st.data(), goes_on=st.booleans())
+    def init(self, data: st.DataObject, goes_on: bool) -> None:
+        who = data.draw(st.sampled_from(self.told)) if goes_on else (-1, -1)
+        self.ask(events.Initialize(self.token(), 1000, *who))
+
+    @precondition(lambda self: self.is_free)
+    @rule(data=st.data(), places=PLACES, version=VERSIONS)
+    def add(self, data: st.DataObject, places: frozenset[TopicPartition], version: int) -> None:
+        self._owned(events.AddPartitions(self.token(), *data.draw(st.sampled_from(self.told)), places, version))
+
+    @precondition(lambda self: self.is_free)
+    @rule(data=st.data(), commit=st.booleans(), version=VERSIONS)
+    def end(self, data: st.DataObject, commit: bool, version: int) -> None:
+        self.ask(events.EndTransaction(self.token(), *data.draw(st.sampled_from(self.told)), commit, version))
+
+    def _owned(self, event: events.AddPartitions) -> None:
+        """Who does not own the id now changes nothing."""
+        standing = self.stage.transaction.standing
+        is_owner = (event.producer_id, event.producer_epoch) == (standing.producer_id, standing.producer_epoch)
+        self.ask(event)
+        if not is_owner:
+            assert self.stage.transaction.standing is standing
+            assert self.stage.answers[event.token][0] is not ErrorCode.NONE
+
+    @precondition(lambda self: self.is_free)
+    @rule()
+    def sweep(self) -> None:
+        self.stage.now_ms += 1001
+        self.ask(events.LookForTimeout())
+
+    @precondition(lambda self: self.is_free)
+    @rule()
+    def exhaust(self) -> None:
+        if self.stage.transaction.state in IDLE and self.stage.transaction.recorded:
+            self.stage.run(f"epoch {LAST_TOLD_EPOCH}")
+
+    @rule(places=PLACES)
+    def late(self, places: frozenset[TopicPartition]) -> None:
+        self.stage.late = set(places)
+
+    @rule(places=PLACES)
+    def refuse(self, places: frozenset[TopicPartition]) -> None:
+        self.stage.refused = set(places)
+
+    @precondition(lambda self: self.is_free)
+    @rule()
+    def all_is_well_again(self) -> None:
+        late, self.stage.late, self.stage.refused = self.stage.late, set(), set()
+        self.stage.lines = []
+        if late & self.stage.transaction.unmarked - self.stage.transaction.to_retry:
+            self.stage.step(events.MarkersWritten(late & self.stage.transaction.unmarked))
+        self.stage.run("wait 1000")
+
+    @precondition(lambda self: self.is_free)
+    @rule()
+    def hold(self) -> None:
+        self.stage.holding = True
+
+    @precondition(lambda self: not self.is_free)
+    @rule(well=st.booleans())
+    def log_answers(self, well: bool) -> None:
+        self.stage.run("committed" if well else "failed KAFKA_STORAGE_ERROR")
+
+    @rule()
+    def restart(self) -> None:
+        self.stage.run("restart")
+        assert self.stage.transaction.state is not TransactionState.PREPARE_EPOCH_FENCE
+
+    @invariant()
+    def each_request_is_answered_once(self) -> None:
+        assert all(len(answers) == 1 for answers in self.stage.answers.values())
+
+    @invariant()
+    def nobody_is_told_the_coordinators_own_epoch(self) -> None:
+        for answers in self.stage.answers.values():
+            for answer in answers:
+                if isinstance(answer, events.Producer) and answer.error is ErrorCode.NONE:
+                    assert 0 <= answer.producer_epoch <= LAST_TOLD_EPOCH
+                    self.told.append((answer.producer_id, answer.producer_epoch))
+        self.told = list(dict.fromkeys(self.told))
+        self.stage.answers.clear()
+
+    @invariant()
+    def what_is_open_stands_in_the_log(self) -> None:
+        transaction = self.stage.transaction
+        assert transaction.unmarked <= transaction.standing.partitions
+        assert transaction.to_retry <= transaction.unmarked
+        assert transaction.state not in IDLE or not transaction.standing.partitions
+        assert transaction.state is transaction.standing.state or not self.is_free
+
+    def teardown(self) -> None:
+        """Once all is well again, nothing is left ending."""
+        if not self.is_free:
+            self.stage.run("committed")
+        self.stage.holding = False
+        self.stage.refused = self.stage.late = set()
+        if self.stage.transaction.recorded:
+            self.stage.run("restart")
+        assert self.stage.transaction.state not in ENDING
+
+
+TestInvariants = Invariants.TestCase
+TestInvariants.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

@@ -1,0 +1,70 @@
+"""Patterns of transactional ids: as Python's re says, where both know them, and never slowly."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.broker.coordination.transactions.patterns import MAX_PATTERN, BadPattern, matcher
+
+ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "\\d", "\\.", "1"])
+COUNTS = ["*", "+", "?", "*?", "{2}", "{0,2}", "{1,}", "{0}"]
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map(lambda two: f"({two[0]}|{two[1]})"),
+        st.tuples(inner, st.sampled_from(COUNTS)).map(lambda two: f"(?:{two[0]}){two[1]}"),
+    ),
+    max_leaves=6,
+)
+
+
+@given(PATTERNS, st.lists(st.text("ab1.", max_size=6), max_size=6))
+def test_matches_as_re_does(pattern: str, texts: list[str]) -> None:
+    matches = matcher(pattern)
+    for text in texts:
+        assert matches(text) == bool(re.fullmatch(pattern, text))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(",
+        "a)",
+        "[a",
+        "*",
+        "a**",
+        "a{2}{3}",
+        "a{3,2}",
+        "a{1001}",
+        "(a{99}){99}",
+        "a{400}b{400}",
+        "a{",
+        "\\p",
+        "[b-a]",
+        "\\",
+        "a^b",
+        "(" * 99,
+        "a" * (MAX_PATTERN + 1),
+    ],
+)
+def test_refuses_what_it_does_not_know(pattern: str) -> None:
+    with pytest.raises(BadPattern):
+        matcher(pattern)
+
+
+def test_a_pattern_that_stops_others_does_not_stop_it() -> None:
+    assert not matcher("(a+)+(a*)*b")("a" * 2000)
+
+
+def test_matches_whole_ids() -> None:
+    assert matcher("^app-[0-9]+$")("app-12")
+    assert not matcher("app")("app-12")
+
+
+def test_in_any_case() -> None:
+    for pattern in ("(?i)^APP-[a-c]\\d", "(?i)app-[A-C]\\D?[^x]"):
+        assert matcher(pattern)("App-B7")
+    assert not matcher("app-b7")("App-B7")
+    assert not matcher("(?i)[^x]")("X")

@@ -1,0 +1,12 @@
+"""Transactional ids by transcript: stage.py explains the commands, tests/support/transcript.py the form."""
+
+from pathlib import Path
+
+import pytest
+from odradek.tests.broker.coordination.transactions.stage import Stage
+from odradek.tests.support.transcript import check, transcripts
+
+
+@pytest.mark.parametrize("path", transcripts("transactions"), ids=lambda path: path.stem)
+def test_transcript(path: Path) -> None:
+    check(path, Stage())

@@ -1,0 +1,104 @@
+"""Whose the data directory is: locked, marked, and refused in one line where it is somebody else's."""
+
+import os
+from pathlib import Path
+
+import pytest
+from odradek.broker.log_dirs.data_dir import DataDir, StartError
+from odradek.storage import checkpoints
+from odradek.tests.support.disk import FaultyDisk, PowerCut
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "data"
+
+
+def refusal(path: Path, node_id: int = 1) -> str:
+    with pytest.raises(StartError) as caught:
+        DataDir.open(path, node_id)
+    line = str(caught.value)
+    assert "\n" not in line and str(path) in line
+    return line
+
+
+def test_a_new_one_is_made_and_keeps_its_identity(path: Path) -> None:
+    first = DataDir.open(path, 1)
+    first.close()
+    again = DataDir.open(path, 1)
+    assert again.meta == first.meta
+    assert len(again.meta.cluster_id) == 22
+    again.close()
+
+
+def test_is_one_users_at_a_time(path: Path) -> None:
+    first = DataDir.open(path, 1)
+    assert "in use by another process" in refusal(path)
+    first.close()
+    DataDir.open(path, 1).close()
+
+
+def test_is_clean_only_once_after_each_clean_stop(path: Path) -> None:
+    first = DataDir.open(path, 1)
+    assert not first.clean
+    first.mark_clean()
+    first.close()
+    second = DataDir.open(path, 1)
+    assert second.clean
+    second.close()
+    third = DataDir.open(path, 1)
+    assert not third.clean
+    third.close()
+
+
+def test_another_nodes_is_refused_and_left_as_it_was(path: Path) -> None:
+    first = DataDir.open(path, 1)
+    first.mark_clean()
+    first.close()
+    assert "belongs to node 1, this broker is node 2" in refusal(path, 2)
+    again = DataDir.open(path, 1)
+    assert again.clean
+    again.close()
+
+
+def test_somebody_elses_is_refused_and_left_as_it_was(path: Path) -> None:
+    path.mkdir(parents=True)
+    (path / "thesis.txt").write_text("years of work")
+    assert "not empty and not a broker's (thesis.txt)" in refusal(path)
+    assert os.listdir(path) == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["lost+found", "meta.properties.tmp", ".lock"])
+def test_what_file_systems_and_a_first_start_cut_short_leave_is_no_stranger(path: Path, name: str) -> None:
+    path.mkdir(parents=True)
+    if name == "lost+found":
+        (path / name).mkdir()
+    else:
+        (path / name).write_text("half")
+    DataDir.open(path, 1).close()
+
+
+@pytest.mark.parametrize("content", [b"", b"version=2\ncluster.id=x\nnode.id=1\n", b"node.id=1\n", b"\xff\xfe", b"x"])
+def test_a_damaged_identity_is_refused(path: Path, content: bytes) -> None:
+    DataDir.open(path, 1).close()
+    (path / checkpoints.META_PROPERTIES).write_bytes(content)
+    assert "cannot be used" in refusal(path)
+    assert "cannot be used" in refusal(path)
+
+
+@pytest.mark.parametrize("place", ["/proc/odradek", "/dev/null", "/dev/null/data"])
+def test_where_nothing_can_be_written_the_line_says_so(place: str) -> None:
+    assert "cannot be written" in refusal(Path(place))
+
+
+def test_a_first_start_may_be_cut_at_any_step(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    DataDir.open(tmp_path / "whole", 1, disk).close()
+    for steps in range(disk.steps):
+        path = tmp_path / str(steps)
+        disk = FaultyDisk()
+        disk.stop_after(steps)
+        with pytest.raises(PowerCut):
+            DataDir.open(path, 1, disk)
+        disk.lose(seed=steps)
+        DataDir.open(path, 1, disk).close()

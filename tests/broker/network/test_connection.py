@@ -1,0 +1,312 @@
+"""Connections and processors over real sockets, with a dispatch that the test writes: framing, order, bounds."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from struct import pack, unpack_from
+
+import pytest
+from odradek.broker.clock import Clock
+from odradek.broker.network.connection import FIRST_BUFFER_BYTES, Answer, CloseConnection, Connection, Limits
+from odradek.broker.network.processor import SCRATCH_BYTES, Processor
+from odradek.broker.timers import Timers
+from odradek.storage.files import DISK, FileRange
+
+WAIT_S = 10
+LIMITS = Limits(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)
+
+
+class Server:
+    """A listening processor whose dispatch is `answer`."""
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+        self.answer: Callable[[bytes], Answer | asyncio.Future[Answer]] = lambda frame: [frame_of(frame)]
+        self.timers = Timers(Clock())
+        self.processor = Processor(self._dispatch, LIMITS, Clock(), self.timers)
+        self.address = ("", 0)
+
+    def _dispatch(self, connection: Connection, frame: memoryview) -> "Answer | asyncio.Future[Answer]":
+        data = bytes(frame)
+        self.seen.append(data)
+        return self.answer(data)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(*self.address)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    each = Server()
+    listening = await asyncio.get_running_loop().create_server(
+        lambda: Connection(each.processor, "PLAINTEXT"), "127.0.0.1", 0
+    )
+    each.address = listening.sockets[0].getsockname()[:2]
+    yield each
+    listening.close()
+    await each.processor.close(1)
+    each.timers.close()
+    await listening.wait_closed()
+
+
+def frame_of(data: bytes) -> bytes:
+    return pack(">i", len(data)) + data
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(WAIT_S):
+        size = unpack_from(">i", await reader.readexactly(4))[0]
+        return await reader.readexactly(size)
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    async with asyncio.timeout(WAIT_S):
+        try:
+            return await reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+@contextlib.asynccontextmanager
+async def client(server: Server) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await server.connect()
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@pytest.mark.parametrize("size", [1, 100, FIRST_BUFFER_BYTES, SCRATCH_BYTES + 1, 3_000_000])
+async def test_a_frame_arrives_whole_whatever_its_size(server: Server, size: int) -> None:
+    async with client(server) as (reader, writer):
+        for letter in (b"a", b"b", b"c"):
+            writer.write(frame_of(letter * size))
+        for letter in (b"a", b"b", b"c"):
+            assert await read_frame(reader) == letter * size
+
+
+async def test_a_frame_may_come_byte_by_byte(server: Server) -> None:
+    async with client(server) as (reader, writer):
+        for byte in frame_of(b"hello") + frame_of(b"again"):
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert await read_frame(reader) == b"hello"
+        assert await read_frame(reader) == b"again"
+
+
+async def test_large_and_small_frames_mixed_keep_their_order(server: Server) -> None:
+    sizes = [10, 700_000, 1, 300_000, 65_532, 65_533, 5, 262_140, 262_141, 9]
+    sent = [bytes([index]) * size for index, size in enumerate(sizes)]
+    async with client(server) as (reader, writer):
+        writer.write(b"".join(map(frame_of, sent)))
+        for data in sent:
+            assert await read_frame(reader) == data
+
+
+async def test_many_requests_at_once_are_answered_in_order(server: Server) -> None:
+    async with client(server) as (reader, writer):
+        writer.write(b"".join(frame_of(b"%d" % index) for index in range(5000)))
+        for index in range(5000):
+            assert await read_frame(reader) == b"%d" % index
+
+
+async def test_a_request_that_waits_holds_back_the_next_but_nobody_else(server: Server) -> None:
+    waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    server.answer = lambda frame: waiting if frame == b"wait" else [frame_of(frame)]
+    async with client(server) as (reader, writer), client(server) as (other_reader, other_writer):
+        writer.write(frame_of(b"wait") + frame_of(b"next") + frame_of(b"x" * 100_000))
+        await until(lambda: b"wait" in server.seen)
+        other_writer.write(frame_of(b"other"))
+        assert await read_frame(other_reader) == b"other"
+        assert b"next" not in server.seen
+        waiting.set_result([frame_of(b"at last")])
+        assert await read_frame(reader) == b"at last"
+        assert await read_frame(reader) == b"next"
+        assert await read_frame(reader) == b"x" * 100_000
+
+
+async def test_no_answer_does_not_wedge_those_after_it(server: Server) -> None:
+    server.answer = lambda frame: None if frame == b"acks=0" else [frame_of(frame)]
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"acks=0") * 3 + frame_of(b"after"))
+        assert await read_frame(reader) == b"after"
+
+
+@pytest.mark.parametrize("size", [-1, 0, LIMITS.max_request_bytes + 1, 2**31 - 1, -(2**31)])
+async def test_a_length_out_of_range_closes_with_a_line_in_the_log(
+    server: Server, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with client(server) as (reader, writer):
+            writer.write(frame_of(b"before") + pack(">i", size))
+            assert await read_frame(reader) == b"before"
+            assert await closed(reader)
+    assert f"a frame of {size} bytes" in caplog.text
+    assert "127.0.0.1:" in caplog.text
+
+
+@pytest.mark.parametrize(("start", "hint"), [(b"\x16\x03\x01\x00", "TLS"), (b"GET / HTTP", "HTTP")])
+async def test_a_client_of_another_protocol_is_named(
+    server: Server, start: bytes, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with client(server) as (reader, writer):
+            writer.write(start)
+            assert await closed(reader)
+    assert hint in caplog.text
+
+
+async def test_what_dispatch_cannot_answer_closes_this_connection_only(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(frame: bytes) -> Answer:
+        if frame == b"bad":
+            raise CloseConnection("not a request")
+        return [frame_of(frame)]
+
+    server.answer = answer
+    with caplog.at_level(logging.WARNING):
+        async with client(server) as (reader, writer), client(server) as (other_reader, other_writer):
+            writer.write(frame_of(b"good") + frame_of(b"bad") + frame_of(b"never seen"))
+            assert await read_frame(reader) == b"good"
+            assert await closed(reader)
+            other_writer.write(frame_of(b"still here"))
+            assert await read_frame(other_reader) == b"still here"
+    assert "not a request" in caplog.text
+    assert b"never seen" not in server.seen
+
+
+async def test_an_announced_length_costs_no_memory_before_its_bytes(server: Server) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(50):
+            _, writer = await stack.enter_async_context(client(server))
+            writer.write(pack(">i", LIMITS.max_request_bytes) + b"x" * 10)
+        await until(lambda: sum(each._inbox is not None for each in server.processor.connections) == 50)
+        assert tracemalloc.get_traced_memory()[0] - before < 50 * (FIRST_BUFFER_BYTES + 100_000)
+
+
+async def test_a_client_that_does_not_read_is_not_answered_on_and_on(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"d" * 4_000_000)
+    whole = FileRange(DISK.open(path), 0, 4_000_000)
+    server.answer = lambda frame: [pack(">i", 4_000_000), whole]
+    async with client(server) as (reader, writer):
+        raw: socket.socket = writer.get_extra_info("socket")
+        assert raw is not None
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(frame_of(b"fetch") * 200)
+        await until(lambda: any(each._write_paused for each in server.processor.connections))
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        connection = next(iter(server.processor.connections))
+        buffered = connection._transport.get_write_buffer_size()  # type: ignore[union-attr]
+        assert buffered < 3_000_000
+        answered_before = len(server.seen)
+        assert answered_before < 20
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(200):
+            assert len(await read_frame(reader)) == 4_000_000
+    assert len(server.seen) == 200
+
+
+async def test_file_ranges_and_bytes_are_sent_in_their_order(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(256)) * 8192)
+    file = DISK.open(path)
+    pieces = [b"head", FileRange(file, 256, 1_500_000), b"middle", FileRange(file, 0, 10), b"tail"]
+    body = b"head" + path.read_bytes()[256 : 256 + 1_500_000] + b"middle" + bytes(range(10)) + b"tail"
+    server.answer = lambda frame: [pack(">i", len(body)), *pieces]
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"one") + frame_of(b"two"))
+        assert await read_frame(reader) == body
+        assert await read_frame(reader) == body
+
+
+async def test_cold_data_is_read_in_a_thread_and_keeps_its_place(server: Server, tmp_path: Path) -> None:
+    class ColdRange(FileRange):
+        def read_nowait(self) -> bytearray | None:
+            return None
+
+    path = tmp_path / "data"
+    path.write_bytes(b"cold data!")
+    cold = ColdRange(DISK.open(path), 0, 10)
+    server.answer = lambda frame: [pack(">i", 14), cold, b"tail"] if frame == b"cold" else [frame_of(frame)]
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"cold") + frame_of(b"next") + frame_of(b"cold"))
+        assert await read_frame(reader) == b"cold data!tail"
+        assert await read_frame(reader) == b"next"
+        assert await read_frame(reader) == b"cold data!tail"
+
+
+async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> None:
+    async with client(server) as (reader, writer), client(server) as (other_reader, other_writer):
+        writer.write(frame_of(b"busy") * 20_000)
+        other_writer.write(frame_of(b"other"))
+        assert await read_frame(other_reader) == b"other"
+        first = server.seen.index(b"other")
+        for _ in range(20_000):
+            await read_frame(reader)
+        assert first < 15_000
+
+
+async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -> None:
+    waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    server.answer = lambda frame: waiting
+    _, writer = await server.connect()
+    writer.write(frame_of(b"wait"))
+    await until(lambda: bool(server.seen))
+    writer.transport.abort()
+    await until(waiting.cancelled)
+    assert server.processor.connections == set()
+
+
+async def test_closing_waits_for_answers_under_way(server: Server) -> None:
+    waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    server.answer = lambda frame: waiting
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"wait"))
+        await until(lambda: bool(server.seen))
+        server.processor.stop_reading()
+        stopping = asyncio.ensure_future(server.processor.close(WAIT_S))
+        waiting.set_result([frame_of(b"the answer")])
+        assert await read_frame(reader) == b"the answer"
+        assert await closed(reader)
+        await stopping
+
+
+async def test_closing_does_not_wait_for_ever(server: Server) -> None:
+    server.answer = lambda frame: asyncio.get_running_loop().create_future()
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"wait"))
+        await until(lambda: bool(server.seen))
+        await server.processor.close(0.01)
+        assert await closed(reader)
+
+
+async def test_an_idle_connection_is_closed() -> None:
+    clock = Clock()
+    timers = Timers(clock)
+    processor = Processor(lambda connection, frame: None, Limits(1000, max_idle_ms=20), clock, timers)
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: Connection(processor, "PLAINTEXT"), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2])
+    assert await closed(reader)
+    writer.close()
+    listening.close()
+    timers.close()

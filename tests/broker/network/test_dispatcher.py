@@ -1,0 +1,110 @@
+"""The dispatch table: everything in it answers, at every version; everything else is refused as Kafka refuses it."""
+
+import logging
+from importlib import import_module
+from pathlib import Path
+from struct import pack
+
+import odradek
+import pytest
+from odradek.broker import Broker
+from odradek.broker.network.dispatcher import ROUTES
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.tests.support.raw import Raw
+
+GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.3.1" / "api-versions.tsv"
+SERVED = [
+    pytest.param(route.key, version, id=f"{route.key.name}-{version}")
+    for route in ROUTES
+    for version in range(route.min_version, route.max_version + 1)
+]
+
+
+# Clients before 0.11, which speak in message sets, are served here; Kafka 4 left them behind.
+LOWER_THAN_KAFKAS = dict.fromkeys((ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH), 0)
+
+
+def kafkas_ranges() -> dict[int, tuple[int, int]]:
+    rows = [line.split("\t") for line in GOLDEN.read_text().splitlines() if line[:1].isdigit()]
+    return {int(row[0]): (int(row[2]), int(row[3])) for row in rows}
+
+
+@pytest.mark.parametrize(("key", "version"), SERVED)
+async def test_each_pair_of_the_table_is_answered_in_its_own_version(raw: Raw, key: ApiKey, version: int) -> None:
+    request = {
+        ApiKey.API_VERSIONS: ApiVersionsRequest("tests", "1.0"),
+        ApiKey.PRODUCE: ProduceRequest(acks=1),
+    }.get(key, message(key, "request")())
+    response = await raw.ask(key, version, request)
+    assert isinstance(response, message(key, "response"))
+    await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
+def test_what_is_offered_is_what_kafka_offers(route: object) -> None:
+    lowest, highest = kafkas_ranges()[int(route.key)]  # type: ignore[attr-defined]
+    lowest = LOWER_THAN_KAFKAS.get(route.key, lowest)  # type: ignore[attr-defined]
+    assert (route.advertised_min, route.max_version) == (lowest, highest)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
+def test_each_route_has_its_handler_under_its_own_name(route: object) -> None:
+    module = import_module(f"odradek.broker.handlers.{route.key.name.lower()}")  # type: ignore[attr-defined]
+    assert callable(module.handle)
+    assert f"API key {int(route.key)}" in (module.__doc__ or "").splitlines()[0]  # type: ignore[attr-defined]
+
+
+async def test_the_answer_to_api_versions_is_the_table(raw: Raw) -> None:
+    response = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("tests", "1.0"))
+    offered = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    assert offered == {int(route.key): (route.advertised_min, route.max_version) for route in ROUTES}
+
+
+async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_range(raw: Raw) -> None:
+    raw.send_bytes(pack(">ihhih", 11, 18, 99, 77, 1) + b"x")
+    data = await raw.receive_bytes()
+    correlation_id, response = frame.decode_response(data, message(ApiKey.API_VERSIONS, "response"), 0)
+    assert correlation_id == 77
+    assert response.error_code == 35
+    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 4)]
+    await raw.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("tests", "1.0"))
+
+
+async def test_bytes_behind_a_body_are_passed_over_as_kafka_does(raw: Raw) -> None:
+    data = pack(">hhihi", 3, 1, 55, -1, 0) + b"left over"
+    raw.send_bytes(pack(">i", len(data)) + data)
+    correlation_id, _ = frame.decode_response(await raw.receive_bytes(), message(ApiKey.METADATA, "response"), 1)
+    assert correlation_id == 55
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (pack(">hhih", 9999, 0, 1, -1), "API key 9999 version 0 is not served"),
+        (pack(">hhih", -5, 0, 1, -1), "API key -5"),
+        (pack(">hhih", 3, 99, 1, -1), "Metadata version 99 is not served"),
+        (pack(">hhih", 3, -1, 1, -1), "Metadata version -1 is not served"),
+        (pack(">hhih", 0, 14, 1, -1), "Produce version 14 is not served"),
+        (pack(">hh", 3, 1), "a request header that cannot be read"),
+        (pack(">hhih", 3, 1, 1, 500), "a request header that cannot be read"),
+        (pack(">hhih", 3, 1, 1, -1), "a Metadata version 1 request that cannot be read"),
+        (pack(">hhihi", 3, 1, 1, -1, 2**31 - 1), "a Metadata version 1 request that cannot be read"),
+        (b"\xff" * 40, "is not served"),
+    ],
+)
+async def test_what_cannot_be_answered_closes_the_connection_and_says_why(
+    broker: Broker, raw: Raw, data: bytes, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        raw.send_bytes(pack(">i", len(data)) + data)
+        assert await raw.is_closed()
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(lines) == 1
+    assert why in lines[0]
+    assert lines[0].startswith("127.0.0.1:")
+    async with await Raw.connect(broker.address) as other:
+        await other.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))

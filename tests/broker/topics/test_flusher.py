@@ -1,0 +1,318 @@
+"""What is forced to disk, when, and who is told if it cannot be."""
+
+import asyncio
+import errno
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker, BrokerConfig, server
+from odradek.broker.topics import flusher as flushing
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.storage import checkpoints
+from odradek.storage.errors import DiskError
+from odradek.storage.files import Buffer, Disk, File
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.raw import Raw, batch_of
+
+WAIT_S = 20
+
+
+class SlowDisk(Disk):
+    """fsyncs of logs wait at a gate, are counted, and fail where a test says so. Writes of logs may find it full."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.synced: list[str] = []
+        self.waiting: set[str] = set()
+        self.broken: set[str] = set()
+        self.full = False
+
+    def fsync(self, file: File) -> None:
+        partition = file.path.parent.name
+        if file.path.suffix == ".log":
+            self.waiting.add(partition)
+            assert self.gate.wait(WAIT_S)
+            self.waiting.discard(partition)
+            if partition in self.broken:
+                raise DiskError("fsync", file.path, OSError(errno.EIO, os.strerror(errno.EIO)))
+            self.synced.append(partition)
+        super().fsync(file)
+
+    def write(self, file: File, data: Buffer, position: int) -> None:
+        if self.full and file.path.suffix == ".log":
+            super().write(file, memoryview(data)[:10], position)
+            raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        super().write(file, data, position)
+
+
+@pytest.fixture
+def disk() -> SlowDisk:
+    return SlowDisk()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def broker(config: BrokerConfig, disk: SlowDisk, clock: FakeClock) -> AsyncIterator[Broker]:
+    async with Broker(config, disk=disk, clock=clock) as each:
+        yield each
+        disk.gate.set()
+
+
+@pytest.fixture(autouse=True)
+def untroubled(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """No exception goes unseen, whatever the disk does."""
+    yield
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+async def test_with_flush_messages_1_the_answer_comes_after_the_fsync(raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    disk.gate.clear()
+    answer = asyncio.ensure_future(raw.produce("t", batch_of(b"x")))
+    await until(lambda: "t-0" in disk.waiting)
+    assert not answer.done()
+    assert disk.synced == []
+    disk.gate.set()
+    assert (await answer).base_offset == 0
+    assert disk.synced == ["t-0"]
+
+
+async def test_after_so_many_bytes_it_is_written_down_how_far_is_on_disk(
+    broker: Broker, raw: Raw, config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushing, "PROGRESS_BYTES", 20_000)
+    await raw.create_topic("t", flush_messages="1")
+    written = config.data_dir / checkpoints.RECOVERY_POINT
+    for count in range(4):
+        assert not written.exists() or ("t", 0) not in checkpoints.read_offsets(written), count
+        await raw.produce("t", batch_of(b"x" * 5_000))
+    await until(lambda: written.exists() and checkpoints.read_offsets(written).get(("t", 0)) == 4)
+
+
+async def test_all_that_wait_share_an_fsync(broker: Broker, raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    clients = [await Raw.connect(broker.address) for _ in range(20)]
+    disk.gate.clear()
+    answers = [asyncio.ensure_future(client.produce("t", batch_of(b"x"))) for client in clients]
+    (partition,) = broker.topics.partitions()
+    await until(lambda: partition.log.log_end_offset == 20)
+    disk.gate.set()
+    assert sorted(answer.base_offset for answer in await asyncio.gather(*answers)) == list(range(20))
+    # The one that was running when most of them came, and the one that covered those.
+    assert disk.synced == ["t-0", "t-0"]
+    for client in clients:
+        client.close()
+
+
+async def test_partitions_of_a_request_are_forced_side_by_side(raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", partitions=3, flush_messages="1")
+    disk.gate.clear()
+    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(3)]
+    raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", b"", data)]))
+    await until(lambda: disk.waiting == {"t-0", "t-1", "t-2"})
+    disk.gate.set()
+    response = await raw.receive(ApiKey.PRODUCE, 9)
+    assert [each.error_code for each in response.responses[0].partition_responses] == [0, 0, 0]
+
+
+async def test_acks_0_is_forced_to_disk_as_well(raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
+    raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, timeout_ms=1000, topic_data=data))
+    await until(lambda: disk.synced == ["t-0"])
+
+
+async def test_without_flush_messages_nobody_waits(raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t")
+    disk.gate.clear()
+    assert (await raw.produce("t", batch_of(b"x"))).error_code == 0
+    assert disk.waiting == set()
+
+
+async def test_flush_ms_forces_what_waited_so_long(broker: Broker, raw: Raw, disk: SlowDisk, clock: FakeClock) -> None:
+    await raw.create_topic("t", flush_ms="1000")
+    await raw.produce("t", batch_of(b"x"))
+    clock.advance(999)
+    await raw.produce("t", batch_of(b"y"))
+    broker.timers.fire_due()
+    assert disk.synced == []
+    clock.advance(1)
+    broker.timers.fire_due()
+    (partition,) = broker.topics.partitions()
+    await until(lambda: partition.log.recovery_point == 2)
+    assert disk.synced == ["t-0"]
+
+
+async def test_a_failed_fsync_is_the_answer_of_its_partition_only(
+    raw: Raw, disk: SlowDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await raw.create_topic("t", partitions=2, flush_messages="1")
+    disk.broken.add("t-0")
+    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(2)]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=data)])
+    bad, good = (await raw.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses
+    assert (bad.error_code, bad.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert "Input/output error" in bad.error_message
+    assert (good.error_code, good.base_offset) == (0, 0)
+    (line,) = errors(caplog)
+    assert line.startswith("t-0 is offline until the next start: fsync ")
+
+
+async def test_after_a_failed_fsync_the_partition_is_offline_and_others_are_not(raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", partitions=2, flush_messages="1")
+    await raw.produce("t", batch_of(b"kept"))
+    disk.broken.add("t-0")
+    assert (await raw.produce("t", batch_of(b"x"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.broken.clear()
+    assert (await raw.produce("t", batch_of(b"y"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await raw.produce("t", batch_of(b"z"), partition=1)).error_code == 0
+    # What is read may never have reached the disk.
+    assert (await raw.fetch("t", 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert b"z" in bytes((await raw.fetch("t", 0, partition=1)).records)
+
+
+async def test_a_batch_sent_again_after_a_failed_fsync_is_not_acknowledged(raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
+    disk.broken.add("t-0")
+    assert (await raw.produce("t", batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.broken.clear()
+    assert (await raw.produce("t", batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_clients_that_leave_while_the_disk_works_leave_nothing(broker: Broker, raw: Raw, disk: SlowDisk) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    clients = [await Raw.connect(broker.address) for _ in range(10)]
+    disk.gate.clear()
+    for client in clients:
+        data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
+        client.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data))
+    (partition,) = broker.topics.partitions()
+    await until(lambda: partition.log.log_end_offset == 10)
+    for client in clients:
+        client.close()
+    await until(lambda: sum(len(each.connections) for each in broker._processors) == 1)
+    disk.broken.add("t-0")
+    disk.gate.set()
+    await until(lambda: not broker.flusher._running)
+    assert not any(each.tasks for each in broker._processors)
+
+
+async def test_a_topic_that_is_deleted_before_its_fsync_is_no_failure(
+    broker: Broker, raw: Raw, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await raw.create_topic("t", flush_ms="1000")
+    await raw.produce("t", batch_of(b"x"))
+    await raw.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=[DeleteTopicState("t")]))
+    clock.advance(1000)
+    broker.timers.fire_due()
+    await until(lambda: not broker.flusher._running and not broker._at_work)
+    assert errors(caplog) == []
+
+
+async def test_a_full_disk_refuses_a_batch_and_takes_the_next_where_there_is_room_again(
+    raw: Raw, disk: SlowDisk
+) -> None:
+    await raw.create_topic("t")
+    await raw.produce("t", batch_of(b"first"))
+    disk.full = True
+    refused = await raw.produce("t", batch_of(b"second"))
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert "No space left" in refused.error_message
+    disk.full = False
+    assert (await raw.produce("t", batch_of(b"third"))).base_offset == 1
+
+
+@pytest.mark.parametrize("trouble", ["full", "broken"])
+async def test_offsets_that_cannot_be_written_are_not_committed(
+    config: BrokerConfig, disk: SlowDisk, trouble: str
+) -> None:
+    config = replace(config, offsets_topic_num_partitions=1, log_flush_interval_messages=1)
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5, committed_metadata="")])]
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+
+        async def commit(group: str) -> int:
+            request = OffsetCommitRequest(group, -1, "", topics=topics)
+            response = await raw.ask(ApiKey.OFFSET_COMMIT, 8, request)
+            return response.topics[0].partitions[0].error_code
+
+        assert await commit("before") == 0
+        disk.full = trouble == "full"
+        disk.broken = {"__consumer_offsets-0"} if trouble == "broken" else set()
+        assert await commit("meanwhile") != 0
+        assert await commit("meanwhile") != 0
+        disk.full = False
+        disk.broken = set()
+        assert (await commit("after") == 0) is (trouble == "full")
+
+
+async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_comes(
+    config: BrokerConfig, tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(Disk):
+        full = False
+
+        def write(self, file: File, data: Buffer, position: int) -> None:
+            if self.full and "checkpoint" in file.path.name:
+                raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            super().write(file, data, position)
+
+    disk = Full()
+    config = replace(config, log_flush_offset_checkpoint_interval_ms=1000)
+    async with Broker(config, disk=disk, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", flush_messages="1")
+        await raw.produce("t", batch_of(b"x", b"y"))
+        disk.full = True
+        clock.advance(1000)
+        broker.timers.fire_due()
+        await until(lambda: bool(errors(caplog)))
+        disk.full = False
+        clock.advance(1000)
+        broker.timers.fire_due()
+        await until(lambda: not broker._at_work)
+        assert "t 0 2" in (config.data_dir / "recovery-point-offset-checkpoint").read_text()
+    assert len(errors(caplog)) == 1
+
+
+async def test_a_disk_that_does_not_answer_keeps_no_stop_for_ever(
+    config: BrokerConfig, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "CLOSE_DEADLINE_S", 0.05)
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        await raw.produce("t", batch_of(b"x"))
+        disk.gate.clear()
+    assert "not all is on disk" in caplog.text
+    assert not (config.data_dir / ".kafka_cleanshutdown").exists()
+    disk.gate.set()
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.fetch("t", 0)).high_watermark == 1

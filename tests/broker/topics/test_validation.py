@@ -1,0 +1,189 @@
+"""What a topic's configs ask of batches: which are opened, what is refused in them, what is rewritten."""
+
+import pytest
+from odradek.broker import BrokerConfig
+from odradek.broker.configs.topic_config import TopicConfig
+from odradek.broker.topics.validation import (
+    LARGE_BYTES,
+    LARGE_COMPRESSED_BYTES,
+    MAX_RECORD_ERRORS,
+    Refused,
+    Rules,
+    is_large,
+    prepare,
+    rules_of,
+)
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import batch, legacy
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.record import Record
+from odradek.tests.support.raw import Raw, batch_of
+
+NOW_MS = 1_700_000_000_000
+CODECS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+def rules(**configs: str) -> Rules | None:
+    named = {name.replace("_", "."): text for name, text in configs.items()}
+    return rules_of(TopicConfig.resolve(BrokerConfig(), named))
+
+
+def batch_at(*ages_ms: int, **rest: object) -> memoryview:
+    records = [Record(at, NOW_MS - age if age >= 0 else -1, b"k", b"v" * 40) for at, age in enumerate(ages_ms)]
+    return memoryview(bytearray(batch.encode_batch(records, **rest)))  # type: ignore[arg-type]
+
+
+def refusal(records: memoryview, asked: Rules | None, **rest: int) -> Refused:
+    with pytest.raises(Refused) as caught:
+        prepare(records, 9, asked, NOW_MS, **rest)
+    return caught.value
+
+
+class TestRules:
+    def test_an_ordinary_topic_has_none(self) -> None:
+        assert rules() is None
+        assert rules(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="5") is None
+
+    @pytest.mark.parametrize("name", CODECS)
+    def test_a_codec_and_its_level(self, name: str) -> None:
+        found = rules(
+            compression_type=name, compression_gzip_level="1", compression_lz4_level="12", compression_zstd_level="-7"
+        )
+        assert found is not None
+        assert (found.compression, found.level) == (CODECS[name], {"gzip": 1, "lz4": 12, "zstd": -7}.get(name))
+        assert not found.opens_every_batch
+
+    def test_the_brokers_configs_are_the_topics_defaults(self) -> None:
+        found = rules_of(
+            TopicConfig.resolve(BrokerConfig(compression_type="lz4", log_message_timestamp_before_max_ms=9))
+        )
+        assert found == Rules(Compression.LZ4, 9, before_max_ms=9)
+
+    def test_the_past_is_no_matter_where_the_broker_sets_the_time(self) -> None:
+        assert rules(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="5") is None
+
+    def test_a_level_that_gzip_does_not_have(self) -> None:
+        with pytest.raises(Exception, match="must be from 1 to 9, or -1"):
+            rules(compression_gzip_level="0")
+
+
+class TestTimestamps:
+    def test_those_too_old_are_named_and_those_without_are_taken(self) -> None:
+        asked = rules(message_timestamp_before_max_ms="1000")
+        assert bytes(prepare(batch_at(1000, -1, 0), 9, asked, NOW_MS)) == bytes(batch_at(1000, -1, 0))
+        refused = refusal(batch_at(0, 1001, -1, 5000), asked)
+        assert refused.code is ErrorCode.INVALID_TIMESTAMP
+        assert [index for index, _ in refused.record_errors] == [1, 3]
+
+    def test_those_too_new_are_named_beside_them(self) -> None:
+        records = [Record(0, NOW_MS - 5000, None, b""), Record(1, NOW_MS + 5000, None, b"")]
+        data = memoryview(bytearray(batch.encode_batch(records)))
+        refused = refusal(data, rules(message_timestamp_before_max_ms="1000"), latest_ms=NOW_MS + 1000)
+        assert [index for index, _ in refused.record_errors] == [0, 1]
+
+    def test_the_list_has_a_bound(self) -> None:
+        refused = refusal(batch_at(*[5000] * (MAX_RECORD_ERRORS + 5)), rules(message_timestamp_before_max_ms="1000"))
+        assert len(refused.record_errors) == MAX_RECORD_ERRORS
+
+    def test_keys_where_they_are_needed(self) -> None:
+        asked = Rules(requires_keys=True)
+        assert prepare(batch_at(0), 9, asked, NOW_MS)
+        refused = refusal(memoryview(bytearray(batch_of(b"a", b"b"))), asked)
+        assert (refused.code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 2)
+
+
+class TestCompression:
+    @pytest.mark.parametrize("to", CODECS)
+    @pytest.mark.parametrize("of", list(Compression))
+    def test_another_codec_is_made_the_topics_and_the_same_stays(self, of: Compression, to: str) -> None:
+        sent = batch_at(1, 2, 3, compression=of)
+        made = prepare(sent, 9, rules(compression_type=to), NOW_MS)
+        assert batch.read_header(made).compression is CODECS[to]
+        batch.check_crc(made, 0, batch.read_header(made))
+        assert batch.decode_batch(made) == batch.decode_batch(sent)
+        assert (made is sent) is (of is CODECS[to])
+
+    def test_the_idempotence_fields_are_kept(self) -> None:
+        sent = batch_at(1, 2, producer_id=7, producer_epoch=3, base_sequence=9, transactional=True)
+        header = batch.read_header(prepare(sent, 9, rules(compression_type="gzip"), NOW_MS))
+        assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (
+            *(7, 3, 9),
+            True,
+        )
+
+    def test_a_message_set_becomes_a_batch_of_the_topics_codec(self) -> None:
+        data = memoryview(legacy.encode_message_set([Record(0, 5, b"k", b"v")], 0, Compression.SNAPPY))
+        made = prepare(data, 1, rules(compression_type="zstd"), NOW_MS)
+        assert batch.read_header(made).compression is Compression.ZSTD
+        assert [record.value for record in batch.decode_batch(made)] == [b"v"]
+
+    def test_a_body_that_is_no_stream_is_refused_with_kafkas_code(self) -> None:
+        data = bytearray(batch_at(1, compression=Compression.GZIP))
+        data[-6] ^= 1
+        data[17:21] = batch.crc32c(bytes(data[21:])).to_bytes(4, "big")
+        assert refusal(memoryview(data), rules(compression_type="lz4")).code is ErrorCode.INVALID_RECORD
+
+    def test_zstd_is_too_young_for_old_requests(self) -> None:
+        with pytest.raises(Refused) as caught:
+            prepare(batch_at(1, compression=Compression.ZSTD), 5, rules(compression_type="gzip"), NOW_MS)
+        assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+    @pytest.mark.parametrize("change", [{"max_bytes": 50}, {"cut": True}, {"damage": True}])
+    def test_what_the_header_or_crc_tells_is_left_to_the_append(self, change: dict[str, int]) -> None:
+        sent = batch_at(1, 2)
+        if change.pop("cut", False):
+            sent = sent[:-1]
+        if change.pop("damage", False):
+            sent[-1] ^= 1
+        assert prepare(sent, 9, rules(compression_type="gzip"), NOW_MS, **change) is sent
+
+
+def test_what_is_large_goes_to_a_thread() -> None:
+    small, large = batch_of(b"x" * 500), batch_of(b"x" * LARGE_BYTES)
+    some = batch_of(b"x" * 2 * LARGE_COMPRESSED_BYTES)
+    packed = bytearray(some)
+    packed[22] |= Compression.GZIP
+    messages = legacy.encode_message_set([Record(0, 1, None, b"x" * 2 * LARGE_COMPRESSED_BYTES)], 1)
+    wrapper = bytearray(messages)
+    wrapper[17] |= Compression.GZIP
+    found = [
+        is_large(memoryview(each)) for each in (small, large, some, packed, messages, wrapper, b"", b"\xff" * 2000)
+    ]
+    assert found == [False, True, False, True, False, True, False, False]
+
+
+async def test_large_and_small_batches_are_rewritten_in_their_order(raw: Raw) -> None:
+    await raw.create_topic("packed", compression_type="gzip")
+    for number, size in enumerate((10, 2 * LARGE_BYTES, 10, 2 * LARGE_BYTES)):
+        answer = await raw.produce("packed", batch_of(b"%d" % number * size))
+        assert (answer.error_code, answer.base_offset) == (0, number)
+    data = bytes((await raw.fetch("packed", 0)).records)
+    headers = list(batch.iter_headers(data))
+    assert {header.compression for _, header in headers} == {Compression.GZIP}
+    firsts = [batch.decode_batch(data, position)[0].value[:1] for position, _ in headers]  # type: ignore[index]
+    assert firsts == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_batch_that_is_too_large_only_when_it_is_rewritten(raw: Raw) -> None:
+    await raw.create_topic("plain", compression_type="uncompressed", max_message_bytes="2000")
+    answer = await raw.produce("plain", batch_of(b"x" * 5000, compression=Compression.GZIP))
+    assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_a_batch_sent_again_is_known_also_where_it_is_rewritten(raw: Raw) -> None:
+    await raw.create_topic("packed", compression_type="lz4")
+    sent = batch_of(b"a", b"b", producer_id=0, producer_epoch=0, base_sequence=0)
+    assert [(await raw.produce("packed", sent)).base_offset for _ in range(2)] == [0, 0]
+
+
+async def test_a_compacted_topic_takes_no_record_without_a_key(raw: Raw) -> None:
+    assert (await raw.create_topic("kept", cleanup_policy="compact")).error_code == 0
+    answer = await raw.produce("kept", batch_of(b"a", b"b"))
+    assert (answer.error_code, [each.batch_index for each in answer.record_errors]) == (87, [0, 1])
+    assert (await raw.produce("kept", bytes(batch_at(0, 0)))).error_code == 0

@@ -1,0 +1,97 @@
+"""`odradek produce` against a broker: each line once, in order, and status 0 only when all were acknowledged."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, TopicPartition
+from odradek.cli import main
+from odradek.tests.support.process import BrokerProcess, free_port
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    process = BrokerProcess(tmp_path_factory.mktemp("broker")).start()
+    yield process.address
+    process.close()
+
+
+def produce(address: str, topic: str, text: bytes, *args: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "odradek.broker", "produce", topic, "--bootstrap-server", address, *args]
+    return subprocess.run(command, input=text, capture_output=True, timeout=30, check=False)
+
+
+def consumed(address: str, topic: str, count: int) -> list[Pair]:
+    """The first `count` records of partition 0, as librdkafka reads them."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = consumer.consume(count, timeout=15)
+        assert all(message.error() is None for message in messages)
+        return [(message.key(), message.value()) for message in messages]
+    finally:
+        consumer.close()
+
+
+def test_each_line_is_a_record_in_order(broker: str) -> None:
+    lines = [b"%d" % number for number in range(50_000)]
+    ended = produce(broker, "lines", b"\n".join(lines) + b"\n", "--compression", "zstd")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert consumed(broker, "lines", len(lines)) == [(None, line) for line in lines]
+
+
+def test_a_last_line_without_an_end_counts_and_an_empty_line_is_an_empty_value(broker: str) -> None:
+    assert produce(broker, "ends", b"one\n\nlast").returncode == 0
+    assert consumed(broker, "ends", 3) == [(None, b"one"), (None, b""), (None, b"last")]
+
+
+def test_keys_end_at_the_first_separator(broker: str) -> None:
+    assert produce(broker, "keys", b"a:1\nb:2:3\n:4\n", "--key-separator", ":", "--partition", "0").returncode == 0
+    assert consumed(broker, "keys", 3) == [(b"a", b"1"), (b"b", b"2:3"), (b"", b"4")]
+
+
+def test_a_line_without_the_separator_is_named(broker: str) -> None:
+    ended = produce(broker, "missing", b"a:1\nb2\n", "--key-separator", ":")
+    assert ended.returncode == 1
+    assert ended.stderr == b"odradek: line 2 has no ':': b'b2'\n"
+
+
+def test_no_input_is_no_record_and_no_error(broker: str) -> None:
+    assert produce(broker, "empty", b"").returncode == 0
+
+
+def test_a_line_is_sent_when_it_came_not_when_the_next_one_comes(broker: str) -> None:
+    command = [sys.executable, "-m", "odradek.broker", "produce", "prompt", "--bootstrap-server", broker]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
+        try:
+            assert running.stdin is not None
+            running.stdin.write(b"first\n")
+            running.stdin.flush()
+            assert consumed(broker, "prompt", 1) == [(None, b"first")]
+            running.stdin.close()
+            assert running.wait(15) == 0
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [(("--partition", "9"), "partitions 0 to 0, not 9"), (("--acks", "2"), "Invalid value")],
+)
+def test_what_cannot_be_is_refused(broker: str, args: tuple[str, ...], words: str) -> None:
+    ended = produce(broker, "refused", b"x\n", *args)
+    assert ended.returncode != 0 and words in ended.stderr.decode()
+
+
+def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    for command in (["produce", "t"], ["consume", "t"], ["topics", "list"], ["groups", "list"]):
+        result = CliRunner().invoke(main, [*command, "--bootstrap-server", address])
+        assert result.exit_code == 1, result.output
+        assert result.stderr.startswith("odradek: ") and result.stderr.count("\n") == 1
+        assert address.split(":")[1] in result.stderr and "--bootstrap-server" in result.stderr

@@ -1,0 +1,151 @@
+"""`odradek serve` as scripts rely on it: the ready line, the streams, the status; one line where it cannot start."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from odradek.cli import main
+from odradek.tests.support.lines import Lines
+from odradek.tests.support.process import BrokerProcess
+
+
+def serve(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a `serve` that is expected to end by itself."""
+    command = [sys.executable, "-m", "odradek.broker", "serve", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+
+def refused(*args: str | Path) -> str:
+    """The one line on standard error of a start that is refused with status 1."""
+    ended = serve("--log-level", "error", *args)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("odradek: ") and ended.stderr.count("\n") == 1, ended.stderr
+    return ended.stderr
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path)
+    yield process
+    process.close()
+
+
+def test_says_ready_first_and_stops_cleanly_on_sigterm(broker: BrokerProcess) -> None:
+    broker.start()
+    host, _, port = broker.address.rpartition(":")
+    socket.create_connection((host, int(port)), timeout=5).close()
+    broker.stop()
+    assert "listening on" in broker.log.read_text()
+
+
+def test_stops_cleanly_on_sigint(broker: BrokerProcess) -> None:
+    assert broker.start().signal(signal.SIGINT) == 0
+
+
+def test_a_second_process_on_the_same_directory_is_refused_and_the_first_goes_on(broker: BrokerProcess) -> None:
+    broker.start()
+    assert "in use by another process" in refused("--listen", "127.0.0.1:0", "--data-dir", broker.data_dir)
+    broker.stop()
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert f"cannot listen on {address}" in refused("--listen", address, "--data-dir", tmp_path / "data")
+
+
+def test_an_unwritable_directory_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    # Root may write everywhere, but nobody may write here.
+    unwritable = tmp_path / "data" if os.geteuid() else Path("/proc/odradek")
+    assert f"{unwritable} cannot be" in refused("--listen", "127.0.0.1:0", "--data-dir", unwritable)
+
+
+def test_a_file_where_the_directory_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("not a directory")
+    assert str(tmp_path / "data") in refused("--listen", "127.0.0.1:0", "--data-dir", tmp_path / "data")
+
+
+def test_bad_configs_are_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    line = refused("--set", "log.segment.bytes=12", "--data-dir", tmp_path / "data")
+    assert "log.segment.bytes=12: must be a whole number of 32 bits, at least 1048576" in line
+    assert "NAME://HOST:PORT" in refused("--listen", "nonsense", "--data-dir", tmp_path / "data")
+    assert "No such file" in refused("--config", tmp_path / "none.properties")
+    assert not (tmp_path / "data").exists()
+
+
+def test_usage_errors_have_status_2() -> None:
+    for args in (
+        ["--set", "novalue"],
+        ["--listen", "A://h:1"],
+        ["--data-dir", "a,b"],
+        ["--log-format", "xml"],
+        ["extra"],
+    ):
+        result = CliRunner().invoke(main, ["serve", *args])
+        assert result.exit_code == 2, result.output
+
+
+def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text(
+        "num.partitions=0\nlisteners=PLAINTEXT://:1\nlog.retention.hours=5\nlog.preallocate=true\nprocess.roles=broker\n"
+    )
+    process = BrokerProcess(tmp_path, num_partitions=3)
+    process.address = "127.0.0.1:0"
+    command = [*process.command(), "--config", str(tmp_path / "server.properties"), "--log-format", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        lines = Lines(running)
+        assert (lines.next(20) or "").startswith("ready 127.0.0.1:")
+        running.send_signal(signal.SIGTERM)
+        errors = running.stderr.read()
+    assert (running.returncode, lines.rest()) == (0, [])
+    events = [json.loads(line) for line in errors.splitlines()]
+    assert {"time", "level", "logger", "message"} <= events[0].keys()
+    assert [event["message"] for event in events if event["level"] == "warning"] == [
+        "config log.preallocate: known to Kafka, not acted on by Odradek yet",
+        "config process.roles: not needed by Odradek",
+    ]
+
+
+def test_raises_the_limit_of_open_files_by_itself(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        broker.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = Path(f"/proc/{broker._process.pid}/limits") if broker._process else Path("/proc/none")
+    if limits.exists():
+        (line,) = (line for line in limits.read_text().splitlines() if line.startswith("Max open files"))
+        assert int(line.split()[3]) == hard
+
+
+def test_help_shows_examples_and_every_command() -> None:
+    for args in (
+        [],
+        ["serve"],
+        ["topics", "create"],
+        ["produce"],
+        ["consume"],
+        ["groups", "describe"],
+        ["log", "dump"],
+    ):
+        result = CliRunner().invoke(main, [*args, "--help"])
+        assert result.exit_code == 0 and "Examples:" in result.output, args
+
+
+def test_serve_loads_neither_the_client_nor_rich() -> None:
+    heavy = "[m for m in sys.modules if m in ('rich', 'asyncio') or 'odradek.client' in m]"
+    code = f"import odradek.cli.serve, sys; print({heavy})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
