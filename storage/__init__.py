@@ -1,0 +1,1 @@
+"""Logs on disk: segments, indexes, recovery and compaction, as plain synchronous functions on files."""

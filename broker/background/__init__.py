@@ -1,0 +1,1 @@
+"""Background tasks: retention, the cleaner, the scrubber, the expiry of producers."""

@@ -1,0 +1,1 @@
+"""Coordinators: what groups and transactions share, with a room for each."""

@@ -1,0 +1,1 @@
+"""Data directories: their locks, identity, checkpoints and the directories of partitions."""

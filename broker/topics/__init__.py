@@ -1,0 +1,1 @@
+"""Topics and partitions: how they come and go, what is appended and read."""

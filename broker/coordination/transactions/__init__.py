@@ -1,0 +1,1 @@
+"""The transaction coordinator: the pure machine of a transactional id, and its work around it."""

@@ -1,0 +1,181 @@
+"""Prints the plan of the house: every folder with its purpose, every file with its first line.
+
+    python tools/house.py tree > /dev/null      the tree in docs/architecture.md
+    python tools/house.py files > docs/files.md
+    python tools/house.py write                 both, in place
+    python tools/house.py circles               modules that import each other, if there are any
+
+The words are those of the docstrings: a folder's are in its `__init__.py`. `tests/test_house.py` compares the documents
+with the tree, and looks for circles and for imports that run up.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WINGS = ("cli", "broker", "client", "storage", "protocol")
+TREE_BEGIN, TREE_END = "<!-- tree -->", "<!-- /tree -->"
+_COLUMN = 34
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """Return every module of the package, as paths from the root."""
+    found = (path.relative_to(ROOT) for wing in WINGS for path in (ROOT / wing).rglob("*.py"))
+    return tuple(sorted(found))
+
+
+@cache
+def tree_of(module: Path) -> ast.Module:
+    """Return the parsed module."""
+    return ast.parse((ROOT / module).read_text(encoding="utf-8"), str(module))
+
+
+def first_line(module: Path) -> str:
+    """Return the first sentence or line of a module's docstring; empty where it has none."""
+    text = ast.get_docstring(tree_of(module)) or ""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    sentence, dot, _ = paragraph.partition(". ")
+    return sentence + ("." if dot else "")
+
+
+# -- Imports
+
+
+def _target(package: tuple[str, ...], name: str | None) -> tuple[str, ...]:
+    return (*package, *(name.split(".") if name else ()))
+
+
+@cache
+def imports(module: Path) -> frozenset[Path]:
+    """Return the modules of the package that a module imports, for types alone too."""
+    known = set(modules())
+    found: set[Path] = set()
+    for node in ast.walk(tree_of(module)):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        target = _target(module.parts[: len(module.parts) - node.level], node.module)
+        for alias in node.names:
+            for parts in ((*target, alias.name), target):
+                path = Path(*parts).with_suffix(".py") if parts else Path("__init__.py")
+                if path in known:
+                    found.add(path)
+                    break
+                if Path(*parts, "__init__.py") in known:
+                    found.add(Path(*parts, "__init__.py"))
+                    break
+    return frozenset(found - {module})
+
+
+def is_face(module: Path) -> bool:
+    """Tell whether a module only hands names of its folder on."""
+    return module.name == "__init__.py"
+
+
+def circles() -> list[list[Path]]:
+    """Return each set of modules that import one another, directly or through others (Tarjan's algorithm)."""
+    graph = {module: sorted(each for each in imports(module) if not is_face(each)) for module in modules()}
+    return [sorted(part) for part in _components(graph) if len(part) > 1]
+
+
+def _components(graph: Mapping[Path, list[Path]]) -> Iterator[list[Path]]:
+    order: dict[Path, int] = {}
+    low: dict[Path, int] = {}
+    stack: list[Path] = []
+    for root in graph:
+        if root in order:
+            continue
+        order[root] = low[root] = len(order)
+        stack.append(root)
+        work = [(root, iter(graph[root]))]
+        while work:
+            node, targets = work[-1]
+            target = next(targets, None)
+            if target is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == order[node]:
+                    cut = stack.index(node)
+                    yield stack[cut:]
+                    del stack[cut:]
+            elif target not in order:
+                order[target] = low[target] = len(order)
+                stack.append(target)
+                work.append((target, iter(graph[target])))
+            elif target in stack:
+                low[node] = min(low[node], order[target])
+
+
+# -- Documents
+
+
+def folders() -> list[Path]:
+    """Return every folder of code, parents before children."""
+    return sorted({module.parent for module in modules()}, key=_place)
+
+
+def _place(folder: Path) -> tuple[int, tuple[str, ...]]:
+    return WINGS.index(folder.parts[0]), folder.parts
+
+
+def tree() -> str:
+    """Return the tree of folders, a line each, with what its `__init__.py` says of it."""
+    lines = ["```"]
+    for folder in folders():
+        indent = "  " * (len(folder.parts) - 1)
+        lines.append(f"{indent + folder.name + '/':{_COLUMN}}{first_line(folder / '__init__.py')}".rstrip())
+    return "\n".join([*lines, "```"])
+
+
+def files() -> str:
+    """Return the page that lists every module with its first line, by folder."""
+    lines = [
+        "# Files",
+        "",
+        "Written by `python tools/house.py write`: the words are the modules' own. Change those.",
+        "",
+    ]
+    for folder in folders():
+        lines += [f"## {folder}/", "", first_line(folder / "__init__.py"), "", "| file | what it is |", "| --- | --- |"]
+        lines += [f"| `{each.name}` | {first_line(each).replace('|', chr(92) + '|')} |" for each in _listed(folder)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _listed(folder: Path) -> list[Path]:
+    return [each for each in modules() if each.parent == folder and not is_face(each)]
+
+
+def with_tree(text: str) -> str:
+    """Return the text of docs/architecture.md with the tree as it is now."""
+    before, _, rest = text.partition(TREE_BEGIN)
+    _, _, after = rest.partition(TREE_END)
+    return f"{before}{TREE_BEGIN}\n{tree()}\n{TREE_END}{after}"
+
+
+def main() -> None:
+    """Do what the command line says."""
+    what = sys.argv[1] if len(sys.argv) > 1 else ""
+    if what == "tree":
+        print(tree())
+    elif what == "files":
+        print(files(), end="")
+    elif what == "circles":
+        for each in circles():
+            print(" ".join(map(str, each)))
+    elif what == "write":
+        page = ROOT / "docs" / "architecture.md"
+        page.write_text(with_tree(page.read_text(encoding="utf-8")), encoding="utf-8")
+        (ROOT / "docs" / "files.md").write_text(files(), encoding="utf-8")
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
