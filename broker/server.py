@@ -44,7 +44,9 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition import Partition
-from .topics.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
+from .topics.topic import Topic
+from .topics.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topics import Topics
 
 # Answers under way get this long to be written when the broker stops.
 STOP_DEADLINE_S = 3.0

@@ -24,7 +24,7 @@ from ...storage.compaction import Cleaned, Job
 from ...storage.errors import DiskError, StorageError
 from ..configs.topic_config import TopicConfig
 from ..topics.partition import Partition
-from ..topics.topics import Topic
+from ..topics.topic import Topic
 from .retention import Background
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ..topics.partition import Partition
 
 if TYPE_CHECKING:
     from ..server import Broker
-    from ..topics.topics import Topic
+    from ..topics.topic import Topic
 
 # Each is a rename: a turn of the loop takes a millisecond or two at most.
 SEGMENTS_A_TURN = 16

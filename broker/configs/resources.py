@@ -15,7 +15,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..topics.topics import Topic, check_name
+from ..topics.topic import Topic
+from ..topics.topic_names import check_name
 from .broker_config import SETTINGS
 from .settings import ConfigError, Kind, Setting, Value, near
 from .topic_config import EVERY_TOPIC_SETTING

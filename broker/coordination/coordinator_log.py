@@ -13,7 +13,7 @@ from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, encode_
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record
 from ..topics.partition import Partition
-from ..topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .calls import OnCommitted
 from .groups.replaying import Ended, Written
 

@@ -14,7 +14,7 @@ from ...protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from ..network.dispatcher import RequestContext
-from ..topics.topics import Topic
+from ..topics.topic import Topic
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -18,7 +18,7 @@ from ...protocol.messages.create_topics import (
 )
 from ..configs.topic_config import describe_topic
 from ..network.dispatcher import RequestContext
-from ..topics.topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
+from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
     from ..server import Broker

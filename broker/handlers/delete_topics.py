@@ -15,7 +15,7 @@ from ...protocol.messages.delete_topics import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..network.dispatcher import RequestContext
-from ..topics.topics import Topic
+from ..topics.topic import Topic
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -19,7 +19,7 @@ from ..configs.resources import ResourceType
 from ..configs.settings import ConfigEntry
 from ..configs.topic_config import describe_topic
 from ..network.dispatcher import RequestContext
-from ..topics.topics import check_name
+from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
     from ..server import Broker

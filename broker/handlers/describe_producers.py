@@ -16,13 +16,13 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ..topics.topics import check_name
+from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
     from ...storage.producers import ProducerStates
     from ..network.dispatcher import RequestContext
     from ..server import Broker
-    from ..topics.topics import Topic
+    from ..topics.topic import Topic
 
 Answer = Callable[[int], PartitionResponse]
 

@@ -17,7 +17,8 @@ from ...protocol.messages.describe_topic_partitions import (
 )
 from ..network.dispatcher import RequestContext
 from ..topics.partition import Partition
-from ..topics.topics import INTERNAL_TOPICS, Topic, check_name
+from ..topics.topic import Topic
+from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from .metadata import TOPIC_OPERATIONS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ..topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext

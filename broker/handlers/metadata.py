@@ -18,7 +18,8 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..network.dispatcher import RequestContext
-from ..topics.topics import INTERNAL_TOPICS, Topic
+from ..topics.topic import Topic
+from ..topics.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from ..server import Broker

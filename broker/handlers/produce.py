@@ -26,7 +26,7 @@ from ..network.connection import CloseConnection
 from ..network.dispatcher import RequestContext
 from ..topics.partition import Admit, Partition
 from ..topics.refusals import Refused
-from ..topics.topics import Topic
+from ..topics.topic import Topic
 from ..topics.validation import is_large
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ...storage.importing import Imported, ImportRefused, finish, import_folder,
 from ...storage.verify import segment_files
 from ..configs.broker_config import BrokerConfig
 from ..topics.metadata_journal import Metadata, TopicRecord
-from ..topics.topics import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
+from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
 from .data_dir import DataDir
 from .log_dirs import check_whose
 from .partition_dirs import partition_of

@@ -17,7 +17,8 @@ from .metadata_journal import TopicRecord
 from .partition import Partition
 
 if TYPE_CHECKING:
-    from .topics import Topic, Topics
+    from .topic import Topic
+    from .topics import Topics
 
 
 class Creation:

@@ -7,14 +7,11 @@ and a directory that no topic owns is set aside (`-stray`), not deleted, unless 
 """
 
 import logging
-import re
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.primitives import ZERO_UUID
 from ...storage.config import LogConfig
 from ...storage.errors import DiskError, StorageError, of_device
 from ...storage.files import DISK, Disk
@@ -31,39 +28,11 @@ from .flusher import Flusher
 from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
 from .partition import Partition
+from .topic import Topic
+from .topic_names import check_collision, check_name, check_partition_count, new_topic_id
 from .validation import rules_of
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
-# Kafka's rule: 249 leaves room for "-partition" and ".log" suffixes within a file name's 255 bytes.
-MAX_NAME_LENGTH = 249
-# A bound on what one request may ask for, so that a slip of the finger does not open a million files.
-MAX_PARTITIONS_PER_TOPIC = 10_000
-
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _log = logging.getLogger(__name__)
-
-
-class Topic:
-    """A topic and its partitions, index by index."""
-
-    __slots__ = ("config", "id", "name", "partitions", "record")
-
-    def __init__(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> None:
-        self.name = record.name
-        self.id = record.id
-        self.record = record
-        self.config = config
-        self.partitions = partitions
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
-
-    def partition(self, index: int) -> Partition | None:
-        """The partition of that index, or None."""
-        return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class Topics:
@@ -173,21 +142,19 @@ class Topics:
             more = "that many" if partitions == have else "more"
             why = f"Topic '{topic.name}' has {more} already: {have} partitions, and {partitions} were asked for."
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
-        _check_count(partitions)
+        check_partition_count(partitions)
 
     def check_new(self, name: str, partitions: int) -> None:
         """Refuses a name out of rule, a name taken, and a number of partitions that cannot be."""
         self.check_free(name)
-        _check_count(partitions)
+        check_partition_count(partitions)
 
     def check_free(self, name: str) -> None:
         """Refuses a name out of rule, and one that is taken."""
         check_name(name)
         if name in self._by_name or name in self._coming:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        for other in self._colliding(name):
-            why = f"Topic '{name}' collides with existing topic: {other}"
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        check_collision(name, (*self._by_name, *self._coming))
 
     def check_config(self, configs: dict[str, str]) -> TopicConfig:
         """The configs that a topic would have; INVALID_CONFIG where one cannot be."""
@@ -417,14 +384,6 @@ class Topics:
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
-    def _colliding(self, name: str) -> list[str]:
-        """Existing names that differ only in `.` and `_`: metrics could not tell them apart (Kafka's rule)."""
-        if "." not in name and "_" not in name:
-            return []
-        folded = name.replace(".", "_")
-        others = (*self._by_name, *self._coming)
-        return [other for other in others if other != name and other.replace(".", "_") == folded]
-
 
 def _close(partitions: list[Partition]) -> None:
     failure: StorageError | None = None
@@ -464,36 +423,3 @@ def _log_config(config: TopicConfig, producer_id_expiration_ms: int) -> LogConfi
         flush_ms=config.flush_ms,
         producer_id_expiration_ms=producer_id_expiration_ms,
     )
-
-
-def _check_count(partitions: int) -> None:
-    if partitions < 1:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at least 1, not {partitions}.")
-    if partitions > MAX_PARTITIONS_PER_TOPIC:
-        why = f"Number of partitions must be at most {MAX_PARTITIONS_PER_TOPIC}, not {partitions}."
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
-
-
-def check_name(name: str) -> None:
-    """Kafka's rule for topic names; INVALID_TOPIC_EXCEPTION with what is wrong."""
-    why = None
-    if not name:
-        why = "the empty string is not allowed"
-    elif name in (".", ".."):
-        why = f"'{name}' is not allowed"
-    elif len(name) > MAX_NAME_LENGTH:
-        why = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    elif not _NAME.fullmatch(name):
-        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    if why is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
-
-
-def new_topic_id() -> bytes:
-    """A random UUID, never one of the reserved ones (zero, one), nor one whose text begins with '-' (as Kafka's)."""
-    while True:
-        topic_id = bytearray(secrets.token_bytes(16))
-        topic_id[6] = topic_id[6] & 0x0F | 0x40
-        topic_id[8] = topic_id[8] & 0x3F | 0x80
-        if bytes(topic_id) != ZERO_UUID and topic_id[0] >> 2 != 62:
-            return bytes(topic_id)

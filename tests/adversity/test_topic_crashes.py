@@ -14,7 +14,8 @@ from odradek.broker.timers import Timers
 from odradek.broker.topics.flusher import Flusher
 from odradek.broker.topics.metadata_journal import Metadata
 from odradek.broker.topics.partition import Partition
-from odradek.broker.topics.topics import Topic, Topics
+from odradek.broker.topics.topic import Topic
+from odradek.broker.topics.topics import Topics
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records.batch import decode_batch
 from odradek.storage import checkpoints

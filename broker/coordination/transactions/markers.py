@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.records.control import ControlType, Marker
-from ...topics.topics import OFFSETS_TOPIC
+from ...topics.topic_names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from ...server import Broker

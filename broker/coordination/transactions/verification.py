@@ -17,7 +17,7 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.records.batch import BatchHeader
 from ...topics.partition import FIRST_IMPLICIT, Admit, Partition
-from ...topics.topics import OFFSETS_TOPIC
+from ...topics.topic_names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from ...server import Broker

@@ -2,7 +2,7 @@
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.topics.topics import OFFSETS_TOPIC
+from odradek.broker.topics.topic_names import OFFSETS_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest

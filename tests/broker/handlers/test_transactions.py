@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.topics.topics import TRANSACTIONS_TOPIC
+from odradek.broker.topics.topic_names import TRANSACTIONS_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -1,0 +1,30 @@
+"""A topic: its record in the metadata journal, its effective configs and its partitions."""
+
+from __future__ import annotations
+
+from ..configs.topic_config import TopicConfig
+from .metadata_journal import TopicRecord
+from .partition import Partition
+from .topic_names import INTERNAL_TOPICS
+
+
+class Topic:
+    """A topic and its partitions, index by index."""
+
+    __slots__ = ("config", "id", "name", "partitions", "record")
+
+    def __init__(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> None:
+        self.name = record.name
+        self.id = record.id
+        self.record = record
+        self.config = config
+        self.partitions = partitions
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the broker keeps its own state in this topic."""
+        return self.name in INTERNAL_TOPICS
+
+    def partition(self, index: int) -> Partition | None:
+        """Return the partition of that index, or None."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
