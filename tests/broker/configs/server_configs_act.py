@@ -1,0 +1,58 @@
+"""Show that the configs of the broker itself and of its connections change what it does."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.tests.broker.configs.world import World, shows
+from odradek.tests.support.raw import batch_of
+
+
+@shows("broker.rack", broker_rack="shelf 5")
+async def _(world: World) -> None:
+    answer = await world.raw.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
+    assert answer.brokers[0].rack == "shelf 5"
+
+
+@shows("num.partitions", num_partitions=5)
+async def _(world: World) -> None:
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="auto")], allow_auto_topic_creation=True)
+    assert len((await world.raw.ask(ApiKey.METADATA, 9, asked)).topics[0].partitions) == 5
+
+
+@shows("max.request.partition.size.limit", max_request_partition_size_limit=2)
+async def _(world: World) -> None:
+    await world.raw.create_topic("t", 3)
+    response = await world.raw.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest())
+    assert len(response.topics[0].partitions) == 2
+
+
+@shows("socket.request.max.bytes", socket_request_max_bytes=1000)
+async def _(world: World) -> None:
+    await world.create()
+    assert (await world.raw.produce("t", batch_of(b"x" * 500))).error_code == 0
+    world.raw.send_bytes(struct.pack(">i", 1001))
+    assert await world.raw.is_closed()
+
+
+@shows("socket.listen.backlog.size", socket_listen_backlog_size=7)
+async def _(world: World) -> None:
+    (_, server), *_ = world.broker._servers
+    if sys.platform == "linux":
+        # tcpi_sacked of a listening socket is its backlog.
+        info = server.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        assert struct.unpack_from("=I", info, 28)[0] == 7
+
+
+@shows("fetch.max.bytes", fetch_max_bytes=1024)
+async def _(world: World) -> None:
+    await world.create()
+    for _ in range(5):
+        await world.raw.produce("t", batch_of(b"x" * 500))
+    records = bytes((await world.raw.fetch("t", 0)).records)
+    assert len(records) == 1024

@@ -1,0 +1,99 @@
+"""The world in which a config is shown to act: a broker, its client and their clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from odradek.broker import Broker
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.raw import Raw
+
+HOUR_MS = 3_600_000
+# Hours may pass between two requests of a connection.
+AWAKE = {"connections_max_idle_ms": -1}
+
+
+class World:
+    """A broker, a client of it, and the clock that both live by."""
+
+    def __init__(self, broker: Broker, raw: Raw, clock: FakeClock) -> None:
+        self.broker = broker
+        self.raw = raw
+        self.clock = clock
+
+    @property
+    def directory(self) -> Path:
+        return self.broker.config.data_dir
+
+    def log(self, topic: str = "t") -> Any:
+        found = self.broker.topics.get(topic)
+        assert found is not None
+        return found.partitions[0].log
+
+    def segments(self) -> int:
+        return len(list((self.directory / "t-0").glob("*.log")))
+
+    async def create(self) -> None:
+        assert (await self.raw.create_topic("t")).error_code == 0
+
+    async def commit(self, group: str = "g", metadata: str = "") -> int:
+        partitions = [OffsetCommitRequestPartition(0, 5, committed_metadata=metadata)]
+        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
+        answer = await self.raw.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group, -1, "", topics=topics))
+        return answer.topics[0].partitions[0].error_code
+
+    async def committed(self) -> int:
+        topics = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)])
+        answer = await self.raw.ask(ApiKey.OFFSET_FETCH, 8, request)
+        return answer.groups[0].topics[0].partitions[0].committed_offset
+
+    async def join(self, session_timeout_ms: int = 10_000) -> int:
+        await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        request = JoinGroupRequest("g", session_timeout_ms, 1000, "", None, "consumer", protocols)
+        return (await self.raw.ask(ApiKey.JOIN_GROUP, 3, request)).error_code
+
+    async def find_transactions(self) -> None:
+        await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("x", 1))
+
+    async def transaction(self) -> str:
+        """The state of transactional id x, or the error's name."""
+        answer = await self.raw.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["x"]))
+        (state,) = answer.transaction_states
+        return ErrorCode(state.error_code).name if state.error_code else state.transaction_state
+
+    def pass_ms(self, time_ms: int) -> None:
+        self.clock.advance(time_ms)
+        self.broker.timers.fire_due()
+
+
+Show = Callable[[World], Awaitable[None]]
+SHOWN: dict[str, tuple[dict[str, Any], Show]] = {}
+
+
+def shows(name: str, **given: Any) -> Callable[[Show], Show]:
+    """Marks what shows that a config acts; the broker that it gets has the config as `given`."""
+
+    def mark(show: Show) -> Show:
+        SHOWN[name] = given, show
+        return show
+
+    return mark
