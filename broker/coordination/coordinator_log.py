@@ -15,7 +15,7 @@ from ...protocol.records.record import Record
 from ..topics.partition import Partition
 from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .calls import OnCommitted
-from .groups.replaying import Ended, Written
+from .groups.replay import Ended, Written
 
 if TYPE_CHECKING:
     from ..server import Broker

@@ -44,7 +44,7 @@ from .events import (
     Unload,
 )
 from .machine import Group
-from .replaying import Ended, Written
+from .replay import Ended, Written
 from .states import GroupState
 
 _TIMERS = (SessionExpired, InitialDelayPassed, RebalanceTimeout, SyncTimeout)

@@ -29,9 +29,8 @@ from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ..calls import Call, Clock, TimerHandle, Timers
-from . import describing, fetching, records, requests
+from . import description, offset_fetch, records, requests
 from .actor import GroupActor, OffsetsLog, World
-from .committing import PLAIN_VERSION, Commit, Topics, as_plain, as_transactional
 from .events import (
     CommitInTransaction,
     CommitOffsets,
@@ -47,9 +46,10 @@ from .events import (
     Synced,
 )
 from .machine import Group, GroupLimits
+from .offset_commit import PLAIN_VERSION, Commit, Topics, as_plain, as_transactional
 from .partitions import partition_for
 from .records import NO_PRODUCER, OffsetRecord
-from .replaying import Replay, Written
+from .replay import Replay, Written
 
 MAX_GROUP_ID_BYTES = 2**15 - 1
 """What a record's key can hold, though newer requests can say more."""
@@ -316,10 +316,12 @@ class GroupCoordinator:
         """OffsetFetch, from the cache. `require_stable` holds back what an undecided transaction may change."""
         version = context.api_version
         groups = [
-            fetching.fetch_group(asked, self._offsets_of(asked.group_id), self._topics, version, request.require_stable)
-            for asked in fetching.groups_of(request, version)
+            offset_fetch.fetch_group(
+                asked, self._offsets_of(asked.group_id), self._topics, version, request.require_stable
+            )
+            for asked in offset_fetch.groups_of(request, version)
         ]
-        return fetching.response_of(request, groups, version)
+        return offset_fetch.response_of(request, groups, version)
 
     def delete_offsets(
         self, context: Context, request: OffsetDeleteRequest
@@ -377,11 +379,11 @@ class GroupCoordinator:
             actor = self.groups.get(group_id)
             error = self._admission(group_id) if actor is None else ErrorCode.NONE
             group = None if actor is None else actor.group
-            response.groups.append(describing.describe(group_id, group, error, context.api_version))
+            response.groups.append(description.describe(group_id, group, error, context.api_version))
             if request.include_authorized_operations and not response.groups[-1].error_code:
-                response.groups[-1].authorized_operations = describing.ALL_OPERATIONS
+                response.groups[-1].authorized_operations = description.ALL_OPERATIONS
             if request.include_history and group is not None:
-                response.groups[-1].history = describing.history(group, self._clock.now_ms())
+                response.groups[-1].history = description.history(group, self._clock.now_ms())
         return response
 
     def list(self, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
@@ -389,7 +391,7 @@ class GroupCoordinator:
         if self.loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         groups = (actor.group for actor in self.groups.values())
-        return ListGroupsResponse(groups=describing.list_groups(groups, request.states_filter, request.types_filter))
+        return ListGroupsResponse(groups=description.list_groups(groups, request.states_filter, request.types_filter))
 
     # Parts.
 
@@ -440,11 +442,11 @@ class GroupCoordinator:
             del self.groups[actor.group.group_id]
         actor.close()
 
-    def _offsets_of(self, group_id: str) -> fetching.Found:
+    def _offsets_of(self, group_id: str) -> offset_fetch.Found:
         actor = self.groups.get(group_id)
         if actor is not None:
-            return fetching.Found(ErrorCode.NONE, actor.group.offsets)
-        return fetching.Found(self._admission(group_id), None)
+            return offset_fetch.Found(ErrorCode.NONE, actor.group.offsets)
+        return offset_fetch.Found(self._admission(group_id), None)
 
     def _restore(self, written: Written, partition: int, restored: dict[str, GroupActor]) -> None:
         key, value, producer_id = written

@@ -8,9 +8,9 @@
 same place. Between a step that returns a record of the group and its `apply` (or an AppendFailed) the group is not
 stepped.
 
-The handlers of events stand beside this module: joining.py (Join), syncing.py (Sync and words from the log),
-sessions.py (Heartbeat, Leave, CommitOffsets, SessionExpired), transactional.py (CommitInTransaction, EndTransaction),
-deleting.py (Delete, DeleteOffsets), expiring.py (offsets that go), rebalance.py (how a rebalance begins, waits and
+The handlers of events stand beside this module: join_phase.py (Join), sync_phase.py (Sync and words from the log),
+membership.py (Heartbeat, Leave, CommitOffsets, SessionExpired), transactional_offsets.py (offsets in transactions),
+deletion.py (Delete, DeleteOffsets), expiry.py (offsets that go), rebalance.py (how a rebalance begins, waits and
 ends). States and legal moves: states.py.
 """
 
@@ -23,11 +23,11 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import GroupMetadataValue
-from . import deleting, events, expiring, joining, rebalance, sessions, syncing, transactional
+from . import deletion, events, expiry, join_phase, membership, rebalance, sync_phase, transactional_offsets
+from .committed_offsets import Offsets
 from .history import MAX_HISTORY, Rebalance
-from .members import Member, Roster
-from .offsets import Offsets
 from .records import GroupRecord, OffsetRecord, Record
+from .roster import Member, Roster
 from .states import LEGAL, GroupState, IllegalMove
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
@@ -169,23 +169,23 @@ class Group:
 
 
 _HANDLERS: dict[type, Callable[[Group, Any, events.Outcome, int], None]] = {
-    events.Join: joining.join,
-    events.Sync: syncing.sync,
-    events.Heartbeat: sessions.heartbeat,
-    events.Leave: sessions.leave,
-    events.CommitOffsets: sessions.commit_offsets,
-    events.CommitInTransaction: transactional.commit_in_transaction,
-    events.Delete: deleting.delete,
-    events.DeleteOffsets: deleting.delete_offsets,
-    events.SessionExpired: sessions.session_expired,
+    events.Join: join_phase.join,
+    events.Sync: sync_phase.sync,
+    events.Heartbeat: membership.heartbeat,
+    events.Leave: membership.leave,
+    events.CommitOffsets: membership.commit_offsets,
+    events.CommitInTransaction: transactional_offsets.commit_in_transaction,
+    events.Delete: deletion.delete,
+    events.DeleteOffsets: deletion.delete_offsets,
+    events.SessionExpired: membership.session_expired,
     events.InitialDelayPassed: rebalance.initial_delay_passed,
     events.RebalanceTimeout: rebalance.rebalance_timeout,
     events.SyncTimeout: rebalance.sync_timeout,
-    events.Create: syncing.create,
-    events.ExpireOffsets: expiring.expire_offsets,
-    events.DropTopic: expiring.drop_topic,
-    events.EndTransaction: transactional.end_transaction,
-    events.Loaded: syncing.loaded,
-    events.Unload: syncing.unload,
-    events.AppendFailed: syncing.append_failed,
+    events.Create: sync_phase.create,
+    events.ExpireOffsets: expiry.expire_offsets,
+    events.DropTopic: expiry.drop_topic,
+    events.EndTransaction: transactional_offsets.end_transaction,
+    events.Loaded: sync_phase.loaded,
+    events.Unload: sync_phase.unload,
+    events.AppendFailed: sync_phase.append_failed,
 }

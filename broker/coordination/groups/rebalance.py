@@ -23,7 +23,7 @@ from .events import (
     SyncTimeout,
 )
 from .history import Cause, CauseKind, Ending, Fate, Rebalance
-from .members import Member, elect_protocol
+from .roster import Member, elect_protocol
 from .states import GroupState
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from ....protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from .committing import Topics
 from .events import DeleteOffsets, Join, Joined, Leave, Leaver, Left, OffsetsDeleted, Sync, Synced, Token
+from .offset_commit import Topics
 
 NULL_PROTOCOL_VERSION = 7
 """From here on JoinGroup can say that there is no protocol; before it says the empty string."""

@@ -3,7 +3,7 @@
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.broker.coordination.groups.asking import (
+from odradek.tests.broker.coordination.groups.wire_requests import (
     commit,
     delete_groups,
     describe,

@@ -2,7 +2,7 @@
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.broker.coordination.groups.asking import heartbeat, lead
+from odradek.tests.broker.coordination.groups.wire_requests import heartbeat, lead
 from odradek.tests.support.raw import Raw
 
 

@@ -4,7 +4,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.broker.coordination.groups.asking import enter, join, join_request, lead, sync
+from odradek.tests.broker.coordination.groups.wire_requests import enter, join, join_request, lead, sync
 from odradek.tests.support.raw import Raw
 
 

@@ -9,7 +9,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.tests.broker.coordination.groups.asking import commit, fetch, lead
+from odradek.tests.broker.coordination.groups.wire_requests import commit, fetch, lead
 from odradek.tests.support.raw import Raw
 
 VERSIONS = range(11)

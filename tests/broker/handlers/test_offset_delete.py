@@ -5,7 +5,15 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
-from odradek.tests.broker.coordination.groups.asking import commit, delete_offsets, enter, fetch, join, leave, sync
+from odradek.tests.broker.coordination.groups.wire_requests import (
+    commit,
+    delete_offsets,
+    enter,
+    fetch,
+    join,
+    leave,
+    sync,
+)
 from odradek.tests.support.raw import Raw
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -7,7 +7,7 @@ from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from odradek.tests.broker.coordination.groups.asking import commit, fetch
+from odradek.tests.broker.coordination.groups.wire_requests import commit, fetch
 from odradek.tests.support.raw import Raw
 
 VERSIONS = range(1, 11)

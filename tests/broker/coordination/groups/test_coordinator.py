@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from odradek.broker.coordination.groups import joining
+from odradek.broker.coordination.groups import join_phase
 from odradek.broker.coordination.groups.history import MAX_HISTORY
 from odradek.broker.coordination.groups.partitions import partition_for
 from odradek.broker.coordination.groups.records import group_key
@@ -433,7 +433,7 @@ async def test_the_empty_name_has_no_members_even_where_it_has_offsets(world: Wo
 
 
 async def test_ids_that_nobody_uses_are_bounded_and_run_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "MAX_PENDING_MEMBERS", 3)
+    monkeypatch.setattr(join_phase, "MAX_PENDING_MEMBERS", 3)
     for _ in range(3):
         assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert world.join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED

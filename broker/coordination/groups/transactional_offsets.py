@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
-from . import sessions
+from . import membership
 from .events import CommitInTransaction, EndTransaction, Outcome
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Outcome, now_ms: int) -> None:
     """Lets a commit pass to the log, or refuses it whole. A producer keeps no member's session alive."""
-    error = sessions.check_commit(group, event)
+    error = membership.check_commit(group, event)
     outcome.replies.append((event.token, error))
     if error is ErrorCode.NONE:
         outcome.records.extend(event.records)

@@ -9,7 +9,7 @@ from ....protocol.errors import ErrorCode
 from . import rebalance
 from .events import CommitInTransaction, CommitOffsets, Heartbeat, Leave, Leaver, Left, Outcome, SessionExpired
 from .history import UNKNOWN_MS, Cause, CauseKind
-from .members import Member
+from .roster import Member
 from .states import GroupState
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from ....protocol.errors import DecodeError, ErrorCode
 from ....protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_versioned
 from . import rebalance
 from .events import CancelTimer, Join, Joined, Outcome, Protocols, SessionExpired, SetTimer, Synced
-from .expiring import CONSUMER
+from .expiry import CONSUMER
 from .history import Cause, CauseKind
-from .members import Member, elect_protocol
+from .roster import Member, elect_protocol
 from .states import GroupState
 
 if TYPE_CHECKING:

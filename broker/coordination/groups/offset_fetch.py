@@ -18,8 +18,8 @@ from ....protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ....protocol.primitives import ZERO_UUID
-from .committing import Topics
-from .offsets import Offsets
+from .committed_offsets import Offsets
+from .offset_commit import Topics
 
 NO_OFFSET = -1
 NO_EPOCH = -1

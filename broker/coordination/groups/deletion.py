@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
 from .events import Delete, DeleteOffsets, OffsetsDeleted, Outcome
-from .expiring import CONSUMER, subscribed_topics
+from .expiry import CONSUMER, subscribed_topics
 from .records import GroupRecord, OffsetRecord
 from .states import GroupState
 

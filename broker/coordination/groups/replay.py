@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .pending import Pending
+from .pending_writes import Pending
 
 
 class Written(NamedTuple):
