@@ -31,10 +31,10 @@ from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
-from odradek.client.record import TopicPartition
+from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import TYPES, Column
-from odradek.client.spark.offsets import LATEST, OffsetRange
+from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
 from odradek.client.spark.source import read_range

@@ -192,8 +192,7 @@ async def _members(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[
 
 
 async def _offsets(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin
-    from ..client.positions import LATEST
+    from ..client import LATEST, Admin
 
     rows: list[dict[str, Any]] = []
     async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:

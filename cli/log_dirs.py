@@ -11,7 +11,7 @@ from .output import Rows, json_option
 from .places import places_of, places_option
 
 if TYPE_CHECKING:
-    from ..client.log_dirs import LogDir
+    from ..client.admin.log_dirs import LogDir
 
 _PARTITIONS = ("broker", "log_dir", "error", "topic", "partition", "size_bytes", "offset_lag", "is_future")
 _SUMMARY = ("broker", "log_dir", "error", "partitions", "size_bytes", "total_bytes", "usable_bytes")

@@ -132,8 +132,7 @@ def describe(topics: tuple[str, ...], configs: bool, as_json: bool, bootstrap_se
 
 
 async def _partitions(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin, TopicPartition
-    from ..client.positions import EARLIEST, LATEST
+    from ..client import EARLIEST, LATEST, Admin, TopicPartition
 
     async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
         described = await admin.describe_topics(*topics)

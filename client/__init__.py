@@ -12,12 +12,19 @@ if TYPE_CHECKING:
     from .admin import Admin
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
-    from .deliveries import BulkMetadata
     from .descriptions import ConfigChange, ConfigResource, NewTopic
     from .errors import KafkaError
-    from .positions import EARLIEST, LATEST
     from .producer import Producer
-    from .record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
+    from .producer.deliveries import BulkMetadata
+    from .record import (
+        EARLIEST,
+        LATEST,
+        ConsumerRecord,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        RecordMetadata,
+        TopicPartition,
+    )
 
 __all__ = [
     "EARLIEST",
@@ -43,11 +50,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EARLIEST": "positions",
-    "LATEST": "positions",
+    "EARLIEST": "record",
+    "LATEST": "record",
     "Admin": "admin",
     "Assignor": "assignors",
-    "BulkMetadata": "deliveries",
+    "BulkMetadata": "producer.deliveries",
     "ConfigChange": "descriptions",
     "ConfigResource": "descriptions",
     "Consumer": "consumer",

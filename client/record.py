@@ -17,6 +17,10 @@ Headers = Sequence[Header]
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 
+# The timestamps of ListOffsets that stand for an end of the log.
+LATEST = -1
+EARLIEST = -2
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
@@ -51,10 +55,6 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 class OffsetAndMetadata(NamedTuple):

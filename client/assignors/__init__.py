@@ -1,5 +1,7 @@
 """Assignors: how the partitions of a group are shared out. See `assignor` for the common type."""
 
+from __future__ import annotations
+
 from .assignor import NO_GENERATION, Assignor, Member, Racks
 from .cooperative_sticky import CooperativeStickyAssignor
 from .range import RangeAssignor

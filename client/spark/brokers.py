@@ -19,10 +19,10 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ..addresses import Address
-from ..backoff import Backoff
 from ..errors import ConnectionLost, NoBrokerReachable, UnknownTopic
 from ..metadata import ClusterView
+from ..network.addresses import Address
+from ..network.backoff import Backoff
 from ..record import TopicPartition
 from .options import ClientOptions
 from .wire import Wire

@@ -27,11 +27,11 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
-from ..exchange import MAX_FRAME_BYTES
-from ..record import TopicPartition
+from ..network.exchange import MAX_FRAME_BYTES
+from ..record import EARLIEST, TopicPartition
 from .brokers import Brokers
 from .errors import DataLoss
-from .offsets import EARLIEST, OffsetRange
+from .offsets import OffsetRange
 from .options import IsolationLevel, SourceOptions
 from .wire import Wire
 

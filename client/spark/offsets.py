@@ -14,11 +14,9 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from typing import cast
 
-from ..record import TopicPartition
+from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import OptionError
 
-EARLIEST = -2
-LATEST = -1
 _SENTINELS = {"earliest": EARLIEST, "latest": LATEST}
 
 MAX_OFFSET = 2**63 - 1

@@ -19,11 +19,11 @@ from difflib import get_close_matches
 from enum import IntEnum
 from typing import NamedTuple
 
-from ..addresses import Address, bootstrap_addresses
 from ..errors import InvalidOption
-from ..record import TopicPartition
+from ..network.addresses import Address, bootstrap_addresses
+from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import OptionError
-from .offsets import EARLIEST, LATEST, OffsetLimit, parse_assign, parse_limit
+from .offsets import OffsetLimit, parse_assign, parse_limit
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 SUPPORTED = (

@@ -13,10 +13,10 @@ from collections.abc import Collection
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import UnknownTopic
 from ..metadata import ClusterView
-from ..record import TopicPartition
+from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers
 from .errors import DataLoss, OptionError
-from .offsets import EARLIEST, LATEST, OffsetLimit, OffsetRange, divide
+from .offsets import OffsetLimit, OffsetRange, divide
 from .options import SourceOptions, Subscription
 
 log = logging.getLogger(__name__)

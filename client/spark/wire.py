@@ -17,9 +17,9 @@ from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
-from ..addresses import Address
 from ..errors import BadResponse, ConnectionLost, RequestTimedOut
-from ..exchange import MAX_FRAME_BYTES, Exchange, opening_version
+from ..network.addresses import Address
+from ..network.exchange import MAX_FRAME_BYTES, Exchange, opening_version
 from .options import ClientOptions
 
 M = TypeVar("M", bound=Message)

@@ -2,9 +2,8 @@
 
 import pytest
 from odradek.client.errors import InvalidOption
-from odradek.client.record import TopicPartition
+from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark.errors import OptionError
-from odradek.client.spark.offsets import EARLIEST, LATEST
 from odradek.client.spark.options import KAFKA_SETTINGS, REFUSED, IsolationLevel, SourceOptions, parse_options
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}

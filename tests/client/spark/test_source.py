@@ -13,9 +13,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
-from odradek.client.record import TopicPartition
+from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.offsets import LATEST
 from odradek.client.spark.options import ClientOptions, parse_options
 from odradek.client.spark.wire import Wire
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

@@ -1,0 +1,39 @@
+"""Where to begin: `bootstrap_servers` as text, taken apart.
+
+Accepted: "host:port,host:port", or a list of "host:port". A port that is left out is 9092; an IPv6 address with a
+port stands in brackets: "[::1]:9092".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import InvalidOption
+
+Address = tuple[str, int]
+
+DEFAULT_PORT = 9092
+
+
+def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
+    """The addresses in the order given. Raises InvalidOption, naming what is wrong."""
+    entries = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = [_address(entry.strip()) for entry in entries if entry.strip()]
+    if not addresses:
+        raise InvalidOption(f"bootstrap_servers names no server: {servers!r}")
+    return addresses
+
+
+def _address(entry: str) -> Address:
+    if entry.startswith("["):
+        host, _, rest = entry[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif entry.count(":") > 1 and "/" not in entry:
+        host, port = entry, ""  # a bare IPv6 address
+    else:
+        host, _, port = entry.partition(":")
+    if not port and host and "/" not in host:
+        return host, DEFAULT_PORT
+    if not host or "/" in entry or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InvalidOption(f"bootstrap_servers: {entry!r} is not HOST:PORT")
+    return host, int(port)

@@ -1,0 +1,86 @@
+"""What becomes of records that were sent: one future for one record, or one account for a whole bulk of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from ..errors import KafkaError
+from ..record import RecordMetadata, TopicPartition
+from .accumulator import Batch
+
+
+class Delivery:
+    """One record that somebody waits for."""
+
+    __slots__ = ("future", "timestamp_ms")
+
+    def __init__(self, future: asyncio.Future[RecordMetadata], timestamp_ms: int) -> None:
+        self.future = future
+        self.timestamp_ms = timestamp_ms
+
+    def delivered(self, batch: Batch, first: int, end: int) -> None:
+        if self.future.done():
+            return  # whoever waited was cancelled
+        offset = batch.base_offset + first if batch.base_offset >= 0 else -1
+        time_ms = self.timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+        self.future.set_result(RecordMetadata(batch.partition.topic, batch.partition.partition, offset, time_ms))
+
+    def failed(self, batch: Batch, first: int, end: int, error: KafkaError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class BulkMetadata(NamedTuple):
+    """What `send_many` did: how many records are in the log, and per partition the first and last offset among them.
+
+    Offsets are -1 where the broker did not tell them. Others may have written in between.
+    """
+
+    records: int
+    offsets: dict[TopicPartition, tuple[int, int]]
+
+
+class Bulk:
+    """The account of one `send_many`: done when it is closed and every record of it has met its fate."""
+
+    __slots__ = ("_closed", "_delivered", "_failed", "_offsets", "done", "error", "sent")
+
+    def __init__(self, done: asyncio.Future[BulkMetadata]) -> None:
+        self.done = done
+        self.error: KafkaError | None = None
+        # Invariant: delivered + failed <= sent; equal when nothing is under way.
+        self.sent = 0
+        self._delivered = 0
+        self._failed = 0
+        self._closed = False
+        self._offsets: dict[TopicPartition, tuple[int, int]] = {}
+
+    def delivered(self, batch: Batch, first: int, end: int) -> None:
+        self._delivered += end - first
+        if batch.base_offset < 0:
+            self._offsets.setdefault(batch.partition, (-1, -1))
+        else:
+            lowest, highest = batch.base_offset + first, batch.base_offset + end - 1
+            known = self._offsets.get(batch.partition, (-1, -1))
+            self._offsets[batch.partition] = (lowest if known[0] < 0 else min(known[0], lowest), max(known[1], highest))
+        self._finish()
+
+    def failed(self, batch: Batch, first: int, end: int, error: KafkaError) -> None:
+        self._failed += end - first
+        self.error = self.error or error
+        self._finish()
+
+    def close(self) -> None:
+        """No more records will be sent."""
+        self._closed = True
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._closed or self._delivered + self._failed < self.sent or self.done.done():
+            return
+        if self.error is None:
+            self.done.set_result(BulkMetadata(self._delivered, self._offsets))
+        else:
+            self.error.add_note(f"{self._failed} of {self.sent} records were not delivered")
+            self.done.set_exception(self.error)

@@ -1,0 +1,27 @@
+"""bootstrap_servers as people write them."""
+
+import pytest
+from odradek.client.errors import InvalidOption
+from odradek.client.network.addresses import bootstrap_addresses
+
+
+@pytest.mark.parametrize(
+    ("servers", "addresses"),
+    [
+        ("localhost:9093", [("localhost", 9093)]),
+        ("a:1, b:2,", [("a", 1), ("b", 2)]),
+        ("somewhere", [("somewhere", 9092)]),
+        (["a:1", "b"], [("a", 1), ("b", 9092)]),
+        ("[::1]:19092", [("::1", 19092)]),
+        ("[::1]", [("::1", 9092)]),
+        ("::1", [("::1", 9092)]),
+    ],
+)
+def test_hosts_and_ports_are_found(servers: str | list[str], addresses: list[tuple[str, int]]) -> None:
+    assert bootstrap_addresses(servers) == addresses
+
+
+@pytest.mark.parametrize("servers", ["", " , ", [], "host:port", "host:0", "host:70000", ":9092", "PLAINTEXT://a:1"])
+def test_what_is_no_address_is_refused_by_name(servers: str | list[str]) -> None:
+    with pytest.raises(InvalidOption, match="bootstrap_servers"):
+        bootstrap_addresses(servers)

@@ -1,0 +1,234 @@
+"""Finding brokers, topics and coordinators, and finding them again."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from odradek.client.errors import ClientStopped, ConnectionLost, NoBrokerReachable, UnknownTopic
+from odradek.client.metadata import NO_LEADER, ClusterView
+from odradek.client.network.backoff import Backoff
+from odradek.client.network.cluster import FETCH, Cluster, ClusterOptions
+from odradek.client.record import TopicPartition
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from odradek.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.wire import Call, answer, drop
+
+QUICK = ClusterOptions("unused:1", retry_backoff_ms=1, retry_backoff_max_ms=5, default_api_timeout_ms=5_000)
+
+
+async def reach(address: str, **options: float) -> Cluster:
+    cluster = Cluster(replace(QUICK, bootstrap_servers=address, **options))
+    await cluster.start()
+    return cluster
+
+
+async def test_the_first_bootstrap_server_that_answers_is_enough() -> None:
+    async with FakeCluster(nodes=2) as fake:
+        cluster = await reach(f"127.0.0.1:1,{fake.address}")
+        assert sorted(cluster.view.nodes) == [1, 2]
+        assert cluster.view.cluster_id == "fake"
+        await cluster.close()
+
+
+async def test_where_nobody_answers_all_addresses_are_named_with_what_to_do() -> None:
+    async with FakeCluster() as fake:
+        address = fake.address
+    with pytest.raises(NoBrokerReachable) as caught:
+        await reach(f"127.0.0.1:1,{address}")
+    assert f"no broker at 127.0.0.1:1, {address}: is it running? `odradek serve` starts one" in str(caught.value)
+    assert caught.value.retriable
+
+
+async def test_a_topic_that_is_being_made_is_waited_for() -> None:
+    async with FakeCluster() as fake:
+
+        async def make(call: Call) -> MetadataResponse:
+            fake.topics["new"] = [FakeLog(1)]
+            return MetadataResponse(topics=[MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, "new")])
+
+        cluster = await reach(fake.address)
+        fake.on(ApiKey.METADATA, make)
+        assert len((await cluster.topic("new")).partitions) == 1
+        await cluster.close()
+
+
+async def test_a_topic_that_never_comes_is_an_error_that_names_it() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        with pytest.raises(UnknownTopic, match="'nowhere' was not there within 20 ms"):
+            await cluster.topic("nowhere", timeout_ms=20)
+        await cluster.close()
+
+
+async def test_a_topic_that_cannot_be_fails_at_once() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        refusal = MetadataResponse(topics=[MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b")])
+        fake.on(ApiKey.METADATA, answer(refusal))
+        with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION: topic 'a b'"):
+            await cluster.topic("a b")
+        await cluster.close()
+
+
+async def test_questions_at_the_same_time_share_one_request() -> None:
+    async with FakeCluster({"t": 1}) as fake:
+        cluster = await reach(fake.address)
+        cluster.watch(["t"])
+        await asyncio.gather(*(cluster.refresh() for _ in range(10)))
+        assert len(fake.calls(ApiKey.METADATA)) == 2
+        await cluster.close()
+
+
+async def test_when_the_known_brokers_are_gone_the_bootstrap_servers_are_asked_again() -> None:
+    async with FakeCluster({"t": 1}) as old, FakeCluster({"t": 2}) as new:
+        cluster = await reach(f"{old.address},{new.address}")
+        await old.nodes[1].stop()
+        assert len((await cluster.topic("t")).partitions) == 2
+        await cluster.close()
+
+
+async def test_a_request_goes_to_another_broker_where_the_connection_breaks() -> None:
+    async with FakeCluster({"t": 1}, nodes=2) as fake:
+        cluster = await reach(fake.address)
+        fake.on(ApiKey.METADATA, drop)
+        cluster.watch(["t"])
+        await cluster.refresh()
+        assert cluster.leader(TopicPartition("t", 0)) == 1
+        await cluster.close()
+
+
+async def test_there_is_one_connection_a_broker_and_purpose() -> None:
+    async with FakeCluster(nodes=2) as fake:
+        cluster = await reach(fake.address)
+        general = await asyncio.gather(*(cluster.connection(2) for _ in range(5)))
+        assert len(set(map(id, general))) == 1
+        assert await cluster.connection(2, FETCH) is not general[0]
+        assert cluster.ready(2) is general[0]
+        assert len(fake.nodes[2].writers) == 2
+        await cluster.close()
+
+
+async def test_a_broken_connection_is_replaced_on_the_next_use() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        first = await cluster.connection(1)
+        first.abort(ConnectionLost("cut"))
+        assert cluster.ready(1) is None
+        assert not (await cluster.connection(1)).closed
+        await cluster.close()
+
+
+async def test_a_broker_that_moved_is_reached_at_its_new_address() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        first = await cluster.connection(1)
+        node = cluster.view.nodes[1]
+        async with FakeCluster() as elsewhere:
+            cluster.view = replace(cluster.view, nodes={1: replace(node, port=elsewhere.nodes[1].port)})
+            second = await cluster.connection(1)
+            assert (first.closed, second.address) == (True, elsewhere.address)
+            await cluster.close()
+
+
+async def test_a_node_that_is_not_in_the_cluster_cannot_be_connected_to() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        with pytest.raises(ConnectionLost, match="broker 7 is not in the cluster"):
+            await cluster.connection(7)
+        await cluster.close()
+
+
+@pytest.mark.parametrize("newest", [0, 2, 3, 4, 6])
+async def test_the_coordinator_is_found_by_one_key_or_by_several(newest: int) -> None:
+    async with FakeCluster(nodes=2) as fake:
+        fake.versions[ApiKey.FIND_COORDINATOR] = (0, newest)
+        fake.group.node_id = 2
+        cluster = await reach(fake.address)
+        assert await cluster.coordinator("g") == 2
+        await cluster.close()
+
+
+async def test_no_coordinator_yet_is_a_retriable_error() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        nobody = Coordinator("g", -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        fake.on(ApiKey.FIND_COORDINATOR, answer(FindCoordinatorResponse(coordinators=[nobody])))
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE") as caught:
+            await cluster.coordinator("g")
+        assert caught.value.retriable
+        await cluster.close()
+
+
+async def test_retriable_errors_are_tried_again_and_others_are_not() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        errors = [ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT]
+
+        async def attempt() -> str:
+            if errors:
+                raise KafkaError(errors.pop())
+            return "done"
+
+        assert await cluster.until_done(attempt) == "done"
+        errors.append(ErrorCode.INVALID_REQUEST)
+        with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+            await cluster.until_done(attempt)
+        await cluster.close()
+
+
+async def test_trying_again_ends_with_the_last_error() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+
+        async def attempt() -> None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "still not")
+
+        with pytest.raises(KafkaError, match="still not"):
+            await cluster.until_done(attempt, timeout_ms=20)
+        await cluster.close()
+
+
+async def test_a_closed_cluster_connects_no_more() -> None:
+    async with FakeCluster() as fake:
+        cluster = await reach(fake.address)
+        await cluster.close()
+        await cluster.close()
+        with pytest.raises(ClientStopped):
+            await cluster.connection(1)
+
+
+def view_of(leader: int, epoch: int, topic_id: bytes = b"a" * 16, before: ClusterView | None = None) -> ClusterView:
+    partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+    topic = MetadataResponseTopic(name="t", topic_id=topic_id, partitions=[partition])
+    brokers = [MetadataResponseBroker(number, "h", 1) for number in (1, 2)]
+    return (before or ClusterView()).updated(MetadataResponse(brokers=brokers, topics=[topic]), whole=False)
+
+
+def test_a_broker_that_lags_behind_does_not_bring_back_an_old_leader() -> None:
+    first = view_of(1, 5)
+    assert view_of(2, 4, before=first).leader(TopicPartition("t", 0)) == 1
+    assert view_of(2, 6, before=first).leader(TopicPartition("t", 0)) == 2
+
+
+def test_a_topic_made_anew_begins_with_its_own_epochs() -> None:
+    assert view_of(2, 0, b"b" * 16, before=view_of(1, 5)).leader(TopicPartition("t", 0)) == 2
+
+
+def test_a_leader_that_is_no_broker_is_none() -> None:
+    assert view_of(3, 0).leader(TopicPartition("t", 0)) == NO_LEADER
+    assert view_of(1, 0).leader(TopicPartition("t", 1)) == NO_LEADER
+
+
+def test_pauses_double_up_to_the_cap_and_scatter_by_a_fifth() -> None:
+    backoff = Backoff(100, 1000, draw=lambda: 0.5)
+    assert [backoff.pause_ms(n) for n in (1, 2, 3, 4, 5, 100_000)] == [100, 200, 400, 800, 1000, 1000]
+    assert Backoff(100, 1000, draw=lambda: 0.0).pause_ms(1) == pytest.approx(80)
+    assert Backoff(100, 1000, draw=lambda: 1.0).pause_ms(9) == pytest.approx(1200)

@@ -1,0 +1,60 @@
+"""The default partitioner against vectors that Java's own `Utils.murmur2` computed."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
+from odradek.client.producer.partitioner import Partitioner, murmur2
+
+VECTORS = [
+    (bytes.fromhex(key), signed & 0xFFFFFFFF, partition_of_six)
+    for key, signed, partition_of_six in json.loads((Path(__file__).parent / "golden" / "murmur2.json").read_text())
+]
+
+
+@pytest.mark.parametrize(("key", "expected", "partition_of_six"), VECTORS)
+def test_murmur2_and_the_partition_are_javas(key: bytes, expected: int, partition_of_six: int) -> None:
+    assert murmur2(key) == expected
+    assert Partitioner(1).by_key(key, 6) == partition_of_six
+
+
+def test_remembered_hashes_stay_right_after_the_memory_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.client.producer.partitioner._REMEMBERED_KEYS", 3)
+    partitioner = Partitioner(1)
+    for _ in range(3):
+        for key, _expected, partition_of_six in VECTORS:
+            assert partitioner.by_key(key, 6) == partition_of_six
+
+
+def topic(*leaders: int) -> TopicInfo:
+    return TopicInfo("t", bytes(16), tuple(PartitionInfo(number, leader) for number, leader in enumerate(leaders)))
+
+
+def first(choices: Sequence[int]) -> int:
+    return choices[0]
+
+
+def test_records_without_a_key_stay_for_a_stride_and_then_go_elsewhere() -> None:
+    partitioner = Partitioner(100, first)
+    assert [partitioner.keyless(topic(1, 1, 1), 40) for _ in range(7)] == [0, 0, 0, 1, 1, 1, 0]
+
+
+def test_records_without_a_key_avoid_partitions_without_a_leader() -> None:
+    partitioner = Partitioner(100, first)
+    assert partitioner.keyless(topic(NO_LEADER, 1), 10) == 1
+    assert partitioner.keyless(topic(1, NO_LEADER), 10) == 0
+    assert partitioner.keyless(topic(NO_LEADER, NO_LEADER), 10) == 1
+
+
+def test_one_partition_takes_all() -> None:
+    partitioner = Partitioner(10, first)
+    assert {partitioner.keyless(topic(1), 10) for _ in range(5)} == {0}
+
+
+def test_topics_have_their_own_strides() -> None:
+    partitioner = Partitioner(10, first)
+    other = TopicInfo("other", bytes(16), topic(1, 1).partitions)
+    assert [partitioner.keyless(topic(1, 1), 10), partitioner.keyless(other, 10)] == [0, 0]
+    assert [partitioner.keyless(topic(1, 1), 10), partitioner.keyless(other, 10)] == [1, 1]

@@ -1,0 +1,373 @@
+"""The producer against a broker that fails in every way on the way."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from odradek.client import BulkMetadata, KafkaError, Producer, RecordMetadata, TopicPartition
+from odradek.client.errors import (
+    BufferFull,
+    ClientStopped,
+    DeliveryTimedOut,
+    InvalidOption,
+    NoBrokerReachable,
+    RecordTooLarge,
+    UnknownTopic,
+)
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
+from odradek.protocol.records.batch import read_header
+from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.wire import Step, answer, do_and_drop, do_it, drop, keep_silent
+
+T0 = TopicPartition("t", 0)
+
+
+def producer_for(cluster: FakeCluster, **options: Any) -> Producer:
+    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, "max_block_ms": 5_000}
+    return Producer(cluster.address, **quick | options)
+
+
+async def test_a_record_is_written_and_told_where() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"before")
+        sent = await producer.send("t", b"value", b"key", timestamp_ms=1234, headers=[("h", b"x"), ("n", None)])
+        assert await sent == RecordMetadata("t", 0, 1, 1234)
+        record = cluster.log("t").records()[1]
+        assert record == (1, 1234, b"key", b"value", (("h", b"x"), ("n", None)))
+
+
+async def test_many_are_written_in_order_by_key_and_told_where() -> None:
+    async with FakeCluster({"t": 3}) as cluster, producer_for(cluster, batch_size=500) as producer:
+        done = await producer.send_many("t", ((b"%d" % (n % 7), b"%d" % n) for n in range(3000)))
+        assert done.records == 3000
+        for partition in range(3):
+            numbers = [int(record.value or b"") for record in cluster.log("t", partition).records()]
+            keys = {number % 7 for number in numbers}
+            assert numbers == [n for n in range(3000) if n % 7 in keys]
+            if numbers:
+                assert done.offsets[TopicPartition("t", partition)] == (0, len(numbers) - 1)
+
+
+async def test_many_without_a_key_fill_batches_of_one_partition_after_another() -> None:
+    async with FakeCluster({"t": 4}) as cluster, producer_for(cluster, batch_size=1000) as producer:
+        await producer.send_many("t", ((None, b"x" * 64) for _ in range(400)))
+        batches = [batch for log in cluster.topics["t"] for batch in log.batches]
+        assert sum(len(log.batches) > 1 for log in cluster.topics["t"]) > 1
+        assert len(batches) < 100
+
+
+async def test_nothing_to_send_is_done_at_once() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        assert await producer.send_many("t", []) == BulkMetadata(0, {})
+        await producer.flush()
+
+
+async def test_a_partition_can_be_named() -> None:
+    async with FakeCluster({"t": 3}) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"one", b"key", partition=2)
+        await producer.send_many("t", [(b"key", b"two"), (None, b"three")], partition=2)
+        assert cluster.values("t", 2) == [b"one", b"two", b"three"]
+        with pytest.raises(UnknownTopic, match="partitions 0 to 2, not 3"):
+            await producer.send("t", b"x", partition=3)
+
+
+async def test_lingering_puts_neighbours_into_one_batch_and_flush_ends_it() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, linger_ms=60_000) as producer:
+        sent = [await producer.send("t", b"%d" % n) for n in range(10)]
+        await producer.flush()
+        assert all(each.done() for each in sent)
+        assert len(cluster.log("t").batches) == 1
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+async def test_batches_are_compressed(codec: str) -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, compression_type=codec) as producer:
+        await producer.send_many("t", ((None, b"same old same old" * 10) for _ in range(100)))
+        [batch] = cluster.log("t").batches
+        assert read_header(batch).compression.name == codec.upper()
+        assert len(batch) < 2000
+        assert len(cluster.values("t")) == 100
+
+
+# -- retries -----------------------------------------------------------------------------------------
+
+FAULTS: dict[str, Step] = {
+    "hangs up before writing": drop,
+    "hangs up after writing": do_and_drop,
+    "is not the leader": refuse_produce(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "has too few replicas": refuse_produce(ErrorCode.NOT_ENOUGH_REPLICAS),
+    "has too few replicas after writing": refuse_produce(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, after=True),
+    "times out after writing": refuse_produce(ErrorCode.REQUEST_TIMED_OUT, after=True),
+    "does not know the topic yet": refuse_produce(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    "calls it a duplicate": refuse_produce(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, after=True),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_what_may_pass_is_tried_again_and_written_once(fault: str) -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        cluster.on(ApiKey.PRODUCE, FAULTS[fault])
+        await asyncio.gather(*[await producer.send("t", b"%d" % n) for n in range(3)])
+        assert sorted(cluster.values("t")) == [b"0", b"1", b"2"]
+        assert cluster.values("t") == [b"0", b"1", b"2"]
+
+
+async def test_a_broker_that_is_silent_is_given_up_and_asked_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.PRODUCE, keep_silent)
+        async with producer_for(cluster, request_timeout_ms=50) as producer:
+            await producer.send_and_wait("t", b"x")
+        assert cluster.values("t") == [b"x"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_through_random_faults_every_record_is_there_once_and_in_order(seed: int) -> None:
+    rng = random.Random(seed)
+    async with FakeCluster({"t": 2}) as cluster:
+        cluster.on(ApiKey.PRODUCE, *(rng.choice([do_it, *FAULTS.values()]) for _ in range(40)))
+        async with producer_for(cluster, batch_size=200) as producer:
+            await producer.send_many("t", ((b"%d" % (n % 5), b"%d" % n) for n in range(400)))
+        written = [[int(value or b"") for value in cluster.values("t", partition)] for partition in (0, 1)]
+        assert sorted(written[0] + written[1]) == list(range(400))
+        assert written == [sorted(numbers) for numbers in written]
+
+
+async def test_records_follow_the_leader() -> None:
+    async with FakeCluster({"t": 1}, nodes=2) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"one")
+        log = cluster.log("t")
+        log.leader, log.epoch = 2, 1
+        await producer.send_and_wait("t", b"two")
+        assert cluster.values("t") == [b"one", b"two"]
+        assert cluster.nodes[2].calls[-1].key is ApiKey.PRODUCE
+
+
+async def test_records_wait_for_a_broker_that_comes_back() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"before")
+        await cluster.nodes[1].stop()
+        sent = await producer.send("t", b"after")
+        await cluster.nodes[1].start()
+        await sent
+        assert cluster.values("t") == [b"before", b"after"]
+
+
+# -- what cannot be mended ---------------------------------------------------------------------------
+
+
+async def test_a_refused_batch_fails_its_records_with_the_brokers_reason_and_the_next_go_on() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"before")
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.MESSAGE_TOO_LARGE))
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE: t-0"):
+            await producer.send_and_wait("t", b"refused")
+        await producer.send_and_wait("t", b"after")
+        assert cluster.values("t") == [b"before", b"after"]
+        assert [read_header(batch).base_sequence for batch in cluster.log("t").batches] == [0, 0]
+
+
+async def test_batches_in_flight_behind_a_refused_one_are_written_all_the_same() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, batch_size=1) as producer:
+        await producer.send_and_wait("t", b"before")
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
+        sent = [await producer.send("t", b"%d" % n) for n in range(5)]
+        results = await asyncio.gather(*sent, return_exceptions=True)
+        assert isinstance(results[0], KafkaError)
+        assert results[0].code is ErrorCode.INVALID_RECORD
+        assert [type(result) for result in results[1:]] == [RecordMetadata] * 4
+        assert cluster.values("t") == [b"before", b"1", b"2", b"3", b"4"]
+
+
+async def test_a_gap_that_the_broker_sees_and_we_do_not_is_an_error() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+        with pytest.raises(KafkaError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+            await producer.send_and_wait("t", b"x")
+        await producer.send_and_wait("t", b"y")
+        assert cluster.values("t") == [b"y"]
+
+
+async def test_a_broker_that_forgot_us_gets_the_records_under_a_new_identity() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"x")
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.UNKNOWN_PRODUCER_ID))
+        await producer.send_and_wait("t", b"y")
+        assert cluster.values("t") == [b"x", b"y"]
+        assert len({read_header(batch).producer_id for batch in cluster.log("t").batches}) == 2
+
+
+async def test_send_many_tells_how_many_were_not_delivered() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, batch_size=1) as producer:
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
+        with pytest.raises(KafkaError, match="INVALID_RECORD") as caught:
+            await producer.send_many("t", ((None, b"%d" % n) for n in range(5)))
+        assert caught.value.__notes__ == ["1 of 5 records were not delivered"]
+
+
+async def test_what_is_not_acknowledged_in_time_fails_and_says_so() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.PRODUCE, *[refuse_produce(ErrorCode.NOT_ENOUGH_REPLICAS)] * 200)
+        async with producer_for(cluster, delivery_timeout_ms=60, request_timeout_ms=50) as producer:
+            with pytest.raises(DeliveryTimedOut, match="delivery_timeout_ms"):
+                await producer.send_and_wait("t", b"x")
+
+
+async def test_no_producer_id_fails_the_records_where_it_will_not_pass() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        loading = InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        refused = InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        cluster.on(ApiKey.INIT_PRODUCER_ID, answer(loading), answer(refused))
+        with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+            await producer.send_and_wait("t", b"x")
+
+
+# -- without idempotence -----------------------------------------------------------------------------
+
+
+async def test_acks_0_asks_for_no_answer() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with producer_for(cluster, acks=0, enable_idempotence=False) as producer:
+            assert (await producer.send_and_wait("t", b"x", timestamp_ms=5)) == RecordMetadata("t", 0, -1, 5)
+            done = await producer.send_many("t", ((None, b"%d" % n) for n in range(100)))
+            assert done.records == 100
+            # The next answer on the same connection says that the ones before it were read.
+            await producer.partitions_for("t")
+        while cluster.log("t").end < 101:
+            await cluster.log("t").grown.wait()
+        assert cluster.calls(ApiKey.INIT_PRODUCER_ID) == []
+
+
+async def test_acks_1_needs_no_producer_id() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with producer_for(cluster, acks=1, enable_idempotence=False) as producer:
+            cluster.on(ApiKey.PRODUCE, drop)
+            await producer.send_and_wait("t", b"x")
+        assert cluster.values("t") == [b"x"]
+        assert read_header(cluster.log("t").batches[0]).producer_id == -1
+
+
+# -- bounds and refusals -----------------------------------------------------------------------------
+
+
+async def test_no_more_than_buffer_memory_waits() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with producer_for(cluster, buffer_memory=20_000, batch_size=1000, max_block_ms=2_000) as producer:
+            await producer.partitions_for("t")
+            sent: list[asyncio.Future[RecordMetadata]] = []
+            with pytest.raises(BufferFull):
+                while True:
+                    sent.append(producer.send_nowait("t", b"x" * 1000))
+            assert len(sent) == 19
+            sent.append(await producer.send("t", b"room again"))
+            done = await producer.send_many("t", ((None, b"x" * 1000) for _ in range(200)))
+            assert done.records == 200
+            assert len(await asyncio.gather(*sent)) == 20
+
+
+async def test_no_room_in_time_is_an_error() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.PRODUCE, keep_silent)
+        producer = producer_for(cluster, buffer_memory=2_000, max_block_ms=30)
+        async with producer:
+            first = await producer.send("t", b"x" * 1500)
+            with pytest.raises(BufferFull, match="max_block_ms"):
+                await producer.send("t", b"x" * 1500)
+            with pytest.raises(BufferFull, match="larger than buffer_memory"):
+                await producer.send("t", b"x" * 2500)
+            await producer.stop(timeout_ms=0)
+        with pytest.raises(ClientStopped):
+            await first
+
+
+async def test_a_record_that_is_too_large_is_refused_before_it_is_sent() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, max_request_size=1000) as producer:
+        with pytest.raises(RecordTooLarge, match=r"max_request_size \(1000\)"):
+            await producer.send("t", b"x" * 1000)
+        with pytest.raises(RecordTooLarge):
+            await producer.send_many("t", [(None, b"fits"), (None, b"x" * 1000)])
+
+
+async def test_text_is_refused_before_it_is_sent() -> None:
+    bad: Any = "text"
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        for send in (
+            producer.send("t", bad),
+            producer.send("t", b"", bad),
+            producer.send("t", b"", headers=[("h", bad)]),
+            producer.send("t", b"", headers=[(b"h", b"")]),  # pyright: ignore[reportArgumentType]
+            producer.send_many("t", [(None, bad)]),
+            producer.send_many("t", [(bad, None)]),
+        ):
+            with pytest.raises(TypeError, match="must be"):
+                await send
+        await producer.send_and_wait("t", bytearray(b"any bytes"))  # pyright: ignore[reportArgumentType]
+        assert cluster.values("t") == [b"any bytes"]
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 1 << 63])
+async def test_a_time_that_no_record_can_have_is_refused(timestamp_ms: int) -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        with pytest.raises(KafkaError, match="INVALID_TIMESTAMP"):
+            await producer.send("t", b"x", timestamp_ms=timestamp_ms)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"acks": 2}, "acks"),
+        ({"acks": 1}, "enable_idempotence"),
+        ({"max_in_flight_requests_per_connection": 6}, "enable_idempotence"),
+        ({"max_in_flight_requests_per_connection": 0}, "max_in_flight_requests_per_connection"),
+        ({"compression_type": "brotli"}, "compression_type"),
+        ({"batch_size": -1}, "batch_size"),
+        ({"linger_ms": -1}, "linger_ms"),
+        ({"delivery_timeout_ms": 1}, "delivery_timeout_ms"),
+        ({"request_timeout_ms": 0}, "request_timeout_ms"),
+        ({"bootstrap_servers": ""}, "bootstrap_servers"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_by_name(options: dict[str, Any], names: str) -> None:
+    with pytest.raises(InvalidOption, match=names):
+        Producer(**options)
+
+
+async def test_the_producer_says_when_it_is_not_running() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        producer = producer_for(cluster)
+        with pytest.raises(ClientStopped, match=r"start\(\) first"):
+            await producer.send("t", b"x")
+        await producer.start()
+        await producer.start()
+        await producer.stop()
+        await producer.stop()
+        with pytest.raises(ClientStopped):
+            producer.send_nowait("t", b"x")
+        address = cluster.address
+    with pytest.raises(NoBrokerReachable):
+        await Producer(address).start()
+
+
+async def test_stopping_sends_what_waits() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with producer_for(cluster, linger_ms=60_000) as producer:
+            sent = await producer.send("t", b"x")
+        assert (await sent).offset == 0
+
+
+async def test_a_sender_that_breaks_fails_everything_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> bytes:
+        raise ZeroDivisionError("a bug")
+
+    async with FakeCluster({"t": 1}) as cluster:
+        producer = producer_for(cluster)
+        await producer.start()
+        await producer.partitions_for("t")
+        monkeypatch.setattr("odradek.client.producer.accumulator.encode_batch", broken)
+        with pytest.raises(KafkaError, match="a bug"):
+            await producer.send_and_wait("t", b"x")
+        with pytest.raises(KafkaError, match="a bug"):
+            await producer.send("t", b"x")
+        await producer.stop()
