@@ -8,8 +8,7 @@ and never takes longer than `STOP_DEADLINE_S` for clients that do not read their
 import asyncio
 import logging
 import signal
-import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +20,7 @@ from .background.producer_expiry import ProducerExpiry
 from .background.retention import Housekeeping
 from .background.scrubber import Scrubber
 from .clock import Clock
-from .configs.broker_config import BrokerConfig, Dynamic, Endpoint
+from .configs.broker_config import BrokerConfig, Dynamic
 from .configs.durability import at_risk
 from .configs.settings import ConfigError
 from .coordination.coordinator_log import OffsetsLog
@@ -31,10 +30,8 @@ from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import write_marker
 from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDir, LogDirs, refuse_orphans
-from .network.connection import Connection, Limits
-from .network.connection_limits import Admission
-from .network.dispatcher import Dispatcher, RequestContext
-from .network.processor import Processor
+from .network.acceptor import Acceptor
+from .network.dispatcher import Dispatcher
 from .purgatory import Purgatory
 from .threads import in_thread
 from .timers import Timers
@@ -90,10 +87,7 @@ class Broker:
         # Invariant: without it nothing of what the start found in the directory may be said to be whole.
         self._loaded = False
         self._stopping: asyncio.Future[None] | None = None
-        self._servers: list[tuple[Endpoint, asyncio.Server]] = []
-        self._processors: list[Processor] = []
-        self._admission = Admission()
-        self._next_processor = 0
+        self._acceptor: Acceptor | None = None
         # Work in threads that a stop waits for: checkpoints, files of deleted topics.
         self._at_work: set[asyncio.Future[None]] = set()
 
@@ -112,18 +106,11 @@ class Broker:
     @property
     def addresses(self) -> list[str]:
         """HOST:PORT of every listener, in order."""
-        return [_address(server) for _, server in self._servers]
+        return self._acceptor.addresses if self._acceptor is not None else []
 
     @property
     def cluster_id(self) -> str:
         return self.metadata.cluster_id
-
-    def advertised(self, context: RequestContext) -> tuple[str, int]:
-        """The address that a client is told: the one that it used itself, unless advertised.listeners names another."""
-        endpoint = self._advertised.get(context.listener)
-        if endpoint is not None:
-            return endpoint.host, endpoint.port
-        return context.connection.local_address
 
     @property
     def log_dirs(self) -> list[LogDir]:
@@ -196,8 +183,6 @@ class Broker:
         if validate_only:
             self.config.alter(*before)
             return
-        self._admission.max_connections = self.config.max_connections
-        self._admission.max_per_address = self.config.max_connections_per_ip
         reconfigure_topics()
         _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
 
@@ -234,12 +219,12 @@ class Broker:
         """See the module's text. StartError says in one line why it cannot; nothing is left open then."""
         if self._data_dir is not None:
             raise StartError("this broker is running already")
-        self._advertised = self.config.advertised
         self.fetch_sessions.clear()
         self._data_dir = LogDirs.open(self.config, self.disk)
         try:
             self._load(self._data_dir)
-            await self._listen()
+            self._acceptor = Acceptor(self.config, Dispatcher(self), self.clock, self.timers)
+            await self._acceptor.start()
         except BaseException:
             await self.stop()
             raise
@@ -304,35 +289,6 @@ class Broker:
             partial(write_marker, self),
         )
 
-    async def _listen(self) -> None:
-        limits = Limits(self.config.socket_request_max_bytes, self.config.connections_max_idle_ms)
-        self._admission = admission = Admission(self.config.max_connections, self.config.max_connections_per_ip)
-        dispatch = Dispatcher(self)
-        for _ in range(self.config.num_network_threads):
-            self._processors.append(Processor(dispatch, limits, self.clock, self.timers, admission))
-        loop = asyncio.get_running_loop()
-        for endpoint in self.config.endpoints:
-            try:
-                server = await loop.create_server(
-                    lambda name=endpoint.name: self._accept(name),
-                    endpoint.host or None,
-                    endpoint.port,
-                    backlog=self.config.socket_listen_backlog_size,
-                    start_serving=False,
-                )
-                self._servers.append((endpoint, server))
-                _set_options(server.sockets, self.config)
-                await server.start_serving()
-            except OSError as error:
-                why = f"cannot listen on {endpoint.address}: {error.strerror or error}"
-                raise StartError(f"{why} (choose another --listen, port 0 takes a free one)") from error
-            _log.info("listening on %s (%s)", _address(server), endpoint.name)
-
-    def _accept(self, listener: str) -> Connection:
-        processor = self._processors[self._next_processor]
-        self._next_processor = (self._next_processor + 1) % len(self._processors)
-        return Connection(processor, listener)
-
     # While it runs.
 
     def _arm_checkpoint(self) -> None:
@@ -366,25 +322,21 @@ class Broker:
             self._loaded = False
 
     async def _stop_serving(self) -> None:
-        # 1. No new connections.
-        for _, server in self._servers:
-            server.close()
-        # 2. No new requests; what was read is answered.
-        for processor in self._processors:
-            processor.stop_reading()
-        # 3. Those that wait are answered with what there is.
+        # 1. No new connections and no new requests; what was read is answered.
+        acceptor = self._acceptor
+        if acceptor is not None:
+            acceptor.stop()
+        # 2. Those that wait are answered with what there is.
         self.purgatory.expire_all()
         if self._loaded:
             self.topics.abandon_creations()
             self.transactions.stop()
             self.groups.stop()
-        # 4. Answers are written, by a deadline.
-        await asyncio.gather(*(processor.close(STOP_DEADLINE_S) for processor in self._processors))
+        # 3. Answers are written, by a deadline.
+        if acceptor is not None:
+            await acceptor.close(STOP_DEADLINE_S)
+        self._acceptor = None
         self.timers.close()
-        for _, server in self._servers:
-            await server.wait_closed()
-        self._servers.clear()
-        self._processors.clear()
 
     async def _close_data(self) -> None:
         """What is on its way to disk gets there; logs and metadata are closed.
@@ -429,19 +381,3 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
         announce(broker.address)
         await stop.wait()
         _log.info("stopping")
-
-
-def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None:
-    """Sets what the connections inherit from the socket that they were accepted from."""
-    for each in sockets:
-        # A client whose machine is gone says nothing: only so it is ever known.
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if config.socket_receive_buffer_bytes >= 0:
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
-        if config.socket_send_buffer_bytes >= 0:
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
-
-
-def _address(server: asyncio.Server) -> str:
-    host, port = server.sockets[0].getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -29,7 +29,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeClusterRe
         if request.endpoint_type != CONTROLLERS:
             code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         return DescribeClusterResponse(error_code=int(code), error_message=code.text)
-    host, port = broker.advertised(context)
+    host, port = context.advertised_address
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,

@@ -62,7 +62,7 @@ def _answer(
     elif error:
         found = [Coordinator(key, NO_NODE, "", NO_NODE, error, error.text) for key in keys]
     else:
-        host, port = broker.advertised(context)
+        host, port = context.advertised_address
         found = [Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, "") for key in keys]
     if several:
         return FindCoordinatorResponse(coordinators=found)

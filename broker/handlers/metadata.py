@@ -35,7 +35,7 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
     """Topics asked for, each once, or all; a topic that may be created is created and answered at once."""
     if _is_misnamed(request, context.api_version):
         return _refuse_all(request)
-    host, port = broker.advertised(context)
+    host, port = context.advertised_address
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.config.broker_rack)],
         cluster_id=broker.cluster_id,

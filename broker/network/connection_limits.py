@@ -1,36 +1,46 @@
-"""Who may connect: at most `max.connections` at a time, and at most `max.connections.per.ip` from one address.
+"""Connection limits: `max.connections` for the whole broker, and `max.connections.per.ip` for each client address.
 
-One count for all listeners and processors of a broker. A connection over a limit is closed before a byte of it is
-read; those that are open never notice.
+All listeners and processors share one count. A connection over a limit is closed before anything is read from it;
+open connections stay open.
 """
 
-INT_MAX = 2**31 - 1
+from __future__ import annotations
+
+from typing import Protocol
 
 
-class Admission:
-    """The open connections of a broker, by address."""
+class LimitsConfig(Protocol):
+    """The configs that limit connections; both may change while the broker runs."""
 
-    def __init__(self, max_connections: int = INT_MAX, max_per_address: int = INT_MAX) -> None:
-        # Both may be changed at any time: connections that are open stay, new ones go by the new limits.
-        self.max_connections = max_connections
-        self.max_per_address = max_per_address
+    @property
+    def max_connections(self) -> int: ...
+    @property
+    def max_connections_per_ip(self) -> int: ...
+
+
+class ConnectionLimits:
+    """The number of open connections, in total and by client address."""
+
+    def __init__(self, config: LimitsConfig) -> None:
+        self._config = config
         self._open = 0
-        # Invariant: the values are positive and add up to `_open`.
+        # Invariant: every count is positive, and together they are `_open`.
         self._by_address: dict[str, int] = {}
 
-    def admit(self, address: str) -> str | None:
-        """Counts a connection from `address`; or says why it is refused, and counts nothing."""
-        if self._open >= self.max_connections:
-            return f"max.connections is {self.max_connections}"
+    def acquire(self, address: str) -> str | None:
+        """Count a connection from `address`; or return the limit that refuses it, and count nothing."""
+        config = self._config
+        if self._open >= config.max_connections:
+            return f"max.connections is {config.max_connections}"
         count = self._by_address.get(address, 0)
-        if count >= self.max_per_address:
-            return f"max.connections.per.ip is {self.max_per_address}"
+        if count >= config.max_connections_per_ip:
+            return f"max.connections.per.ip is {config.max_connections_per_ip}"
         self._open += 1
         self._by_address[address] = count + 1
         return None
 
     def release(self, address: str) -> None:
-        """A connection that was admitted is closed."""
+        """Forget one connection that `acquire` counted."""
         self._open -= 1
         left = self._by_address[address] - 1
         if left:

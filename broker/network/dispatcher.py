@@ -17,7 +17,8 @@ from ...protocol.codec import decoder
 from ...protocol.decoding import Buffer
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
 from ...protocol.schema import Message
-from .connection import Answer, CloseConnection, Connection
+from .connection import CloseConnection, Connection
+from .send_queue import EncodedResponse
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -109,9 +110,9 @@ class RequestContext:
         return "/" + self.connection.client_host
 
     @property
-    def listener(self) -> str:
-        """The name of the listener that the client came through."""
-        return self.connection.listener
+    def advertised_address(self) -> tuple[str, int]:
+        """The host and port that this client is told to connect to."""
+        return self.connection.advertised_address
 
 
 class Dispatcher:
@@ -124,7 +125,7 @@ class Dispatcher:
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
         self._ready: dict[tuple[int, int], tuple[Decoder, Handler]] = {}
 
-    def __call__(self, connection: Connection, data: memoryview) -> "Answer | asyncio.Future[Answer]":
+    def __call__(self, connection: Connection, data: memoryview) -> "EncodedResponse | asyncio.Future[EncodedResponse]":
         """Raises CloseConnection where the protocol has no answer."""
         try:
             header, offset = frame.decode_request_header(data)
@@ -181,14 +182,14 @@ def _skip_body(data: Buffer, offset: int) -> tuple[Message, int]:
     return message(ApiKey.API_VERSIONS, "request")(), len(data)
 
 
-def _encode(header: frame.RequestHeader, response: Response) -> Answer:
+def _encode(header: frame.RequestHeader, response: Response) -> EncodedResponse:
     if response is None:
         return None
     version = header.api_version
     if header.api_key == ApiKey.API_VERSIONS and version not in _API_VERSIONS:
         version = 0
     try:
-        return cast(Answer, frame.encode_response(header.correlation_id, response, version))
+        return cast(EncodedResponse, frame.encode_response(header.correlation_id, response, version))
     except EncodeError as error:
         _log.exception("%s: a response that does not fit its version", _name(header))
         raise CloseConnection(f"no answer to {_name(header)} could be made: {error}") from error
@@ -196,8 +197,8 @@ def _encode(header: frame.RequestHeader, response: Response) -> Answer:
 
 def _later(
     header: frame.RequestHeader, request: Message, inner: "asyncio.Future[Response]"
-) -> "asyncio.Future[Answer]":
-    outer: asyncio.Future[Answer] = inner.get_loop().create_future()
+) -> "asyncio.Future[EncodedResponse]":
+    outer: asyncio.Future[EncodedResponse] = inner.get_loop().create_future()
 
     def done(_: "asyncio.Future[Response]") -> None:
         if outer.done():
@@ -212,7 +213,7 @@ def _later(
         except CloseConnection as why:
             outer.set_exception(why)
 
-    def gone(_: "asyncio.Future[Answer]") -> None:
+    def gone(_: "asyncio.Future[EncodedResponse]") -> None:
         if outer.cancelled():
             inner.cancel()
 

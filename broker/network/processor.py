@@ -1,10 +1,12 @@
-"""A processor owns connections and sees that each gets its turn.
+"""A processor: the owner of some connections, which sees that each gets its turn.
 
-The acceptor hands new connections to the `num.network.threads` processors in turn. All of them live on the one event
-loop: what a processor adds is ownership (who closes whom at stop, whose buffers are whose) and fairness. A connection
-answers at most `FRAMES_PER_TURN` requests at a go; if more have arrived, it queues up here and goes on when the
+The acceptor hands new connections to the `num.network.threads` processors in turn. All processors run on the one event
+loop: what they add is ownership (one place closes a connection, and lends it buffers) and fairness. A connection
+handles at most `FRAMES_PER_TURN` requests at a time; if more have arrived, it queues up here and goes on when the
 others had their turn.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -13,58 +15,32 @@ from collections.abc import Callable
 
 from ..clock import Clock
 from ..timers import Timers
-from .connection import Connection, Dispatch, Limits
-from .connection_limits import Admission
+from .connection import Bounds, Connection, Dispatch
+from .connection_limits import ConnectionLimits
+from .receive_buffer import SCRATCH_BYTES, BufferPool
+from .send_queue import EncodedResponse
 
-# What one read may bring: large enough that a socket full of small requests comes in one go.
-SCRATCH_BYTES = 256 * 1024
-# Frames larger than the scratch are received into buffers that are kept for the next such frame: this many at most,
-# none larger than `_POOLED_BYTES`, so a processor keeps no more than 16 MiB however large its requests were.
-_POOLED_BUFFERS = 4
-_POOLED_BYTES = 4 * 1024 * 1024
-
-# However short connections.max.idle.ms is, looking who is idle must not be all that the broker does.
+# However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
 _IDLE_CHECK_MS = 10
 
 _log = logging.getLogger(__name__)
 
 
-class BufferPool:
-    """A few receive buffers that were used and are lent again: their memory is there already, so lending costs
-    nothing.
-    """
-
-    def __init__(self) -> None:
-        self._free: list[bytearray] = []
-
-    def take(self, at_least_bytes: int, otherwise_bytes: int) -> bytearray:
-        """A kept buffer of at least `at_least_bytes`, or a new one of `otherwise_bytes`."""
-        for index, buffer in enumerate(self._free):
-            if len(buffer) >= at_least_bytes:
-                return self._free.pop(index)
-        return bytearray(otherwise_bytes)
-
-    def give(self, buffer: bytearray) -> None:
-        """Takes a buffer back; what is too large or too many is left to the allocator."""
-        if SCRATCH_BYTES < len(buffer) <= _POOLED_BYTES and len(self._free) < _POOLED_BUFFERS:
-            self._free.append(buffer)
-
-
 class Processor:
-    """The connections that were given to it, their turns, and the buffer into which all of them read."""
+    """Its connections, their turns, and the buffer that all of them read into."""
 
     def __init__(
-        self, dispatch: Dispatch, limits: Limits, clock: Clock, timers: Timers, admission: Admission | None = None
+        self, dispatch: Dispatch, bounds: Bounds, clock: Clock, timers: Timers, limits: ConnectionLimits
     ) -> None:
         self.dispatch = dispatch
-        self.limits = limits
+        self.bounds = bounds
         self.clock = clock
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         self.connections: set[Connection] = set()
-        # Tasks of requests that wait, kept so that none is collected while it runs.
-        self.tasks: set[asyncio.Future[object]] = set()
-        self._admission = admission if admission is not None else Admission()
+        # The futures of requests that wait, kept so that none is collected before it is done.
+        self.waiting: set[asyncio.Future[EncodedResponse]] = set()
+        self._limits = limits
         self._timers = timers
         self._stopping = False
         self._ready: deque[Connection] = deque()
@@ -73,41 +49,41 @@ class Processor:
         self._on_empty: Callable[[], None] | None = None
 
     def adopt(self, connection: Connection) -> bool:
-        """A connection was accepted; it is this processor's until it closes. False: it is refused."""
+        """Own a new connection until it closes. False: the broker stops, or a limit refuses the connection."""
         if self._stopping:
             return False
-        refusal = self._admission.admit(connection.client_host)
-        if refusal is not None:
-            _log.warning("%s: refused: %s", connection.name, refusal)
+        exceeded = self._limits.acquire(connection.client_host)
+        if exceeded is not None:
+            _log.warning("%s: refused: %s", connection.name, exceeded)
             return False
         self.connections.add(connection)
         self._arm_idle_check()
         return True
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Drop a connection that is closed."""
         if connection not in self.connections:
             return
         self.connections.remove(connection)
-        self._admission.release(connection.client_host)
+        self._limits.release(connection.client_host)
         if not self.connections and self._on_empty is not None:
             self._on_empty()
 
     def continue_later(self, connection: Connection) -> None:
-        """The connection has more to do than one turn allows; it goes to the end of the queue."""
+        """Put a connection that has more to do than one turn allows at the end of the queue."""
         self._ready.append(connection)
         if not self._turn_scheduled:
             self._turn_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
 
     def stop_reading(self) -> None:
-        """No new connections, no new requests: what is being answered goes on."""
+        """Take no new connections and no new requests. Requests that are being handled go on."""
         self._stopping = True
         for connection in self.connections:
             connection.stop_reading()
 
     async def close(self, deadline_s: float) -> None:
-        """Waits until answers under way are written, at most `deadline_s`; then closes what is left."""
+        """Wait at most `deadline_s` until the responses under way are written; then close what is left."""
         for connection in list(self.connections):
             connection.close_when_answered()
         if self.connections:
@@ -116,17 +92,17 @@ class Processor:
             await asyncio.wait([empty], timeout=deadline_s)
         for connection in list(self.connections):
             connection.abort()
-        for task in list(self.tasks):
-            task.cancel()
+        for request in list(self.waiting):
+            request.cancel()
 
     def _turn(self) -> None:
         self._turn_scheduled = False
-        # Only those that wait now: who queues up again meanwhile comes after everyone else's reads.
+        # A connection that queues up again during this turn waits for the next one, behind everybody's reads.
         for _ in range(len(self._ready)):
             self._ready.popleft().resume()
 
     def _arm_idle_check(self) -> None:
-        idle_ms = self.limits.max_idle_ms
+        idle_ms = self.bounds.max_idle_ms
         if idle_ms < 0 or self._idle_check_armed or not self.connections:
             return
         self._idle_check_armed = True
@@ -135,14 +111,14 @@ class Processor:
 
     def _close_idle(self) -> None:
         self._idle_check_armed = False
-        limit_ms = self.clock.monotonic_ms() - self.limits.max_idle_ms
+        limit_ms = self.clock.monotonic_ms() - self.bounds.max_idle_ms
         for connection in list(self.connections):
             if connection.last_active_ms > limit_ms:
                 continue
-            # A request that waits is no idleness; a client that does not read its answers for so long is gone.
+            # A client that waits for the broker is not idle. One that reads no responses for so long is gone.
             if not connection.waits:
-                _log.info("%s: closed, idle for %d ms", connection.name, self.limits.max_idle_ms)
+                _log.info("%s: closed, idle for %d ms", connection.name, self.bounds.max_idle_ms)
                 connection.abort()
-            # Who is being closed, or waits, is looked at once more only after a while.
+            # The next check of a connection that waits, or is being closed, comes after another idle time.
             connection.last_active_ms = self.clock.monotonic_ms()
         self._arm_idle_check()

@@ -11,13 +11,19 @@ from struct import pack, unpack_from
 
 import pytest
 from odradek.broker.clock import Clock
-from odradek.broker.network.connection import FIRST_BUFFER_BYTES, Answer, CloseConnection, Connection, Limits
-from odradek.broker.network.processor import SCRATCH_BYTES, Processor
+from odradek.broker.configs.broker_config import BrokerConfig
+from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener
+from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.processor import Processor
+from odradek.broker.network.receive_buffer import FIRST_BUFFER_BYTES, SCRATCH_BYTES
+from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
 from odradek.storage.files import DISK, FileRange
 
 WAIT_S = 10
-LIMITS = Limits(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)
+BOUNDS = Bounds(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)
+NO_LIMITS = ConnectionLimits(BrokerConfig())
+PLAINTEXT = Listener("PLAINTEXT")
 
 
 class Server:
@@ -25,12 +31,12 @@ class Server:
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
-        self.answer: Callable[[bytes], Answer | asyncio.Future[Answer]] = lambda frame: [frame_of(frame)]
+        self.answer: Callable[[bytes], EncodedResponse | asyncio.Future[EncodedResponse]] = lambda frame: [frame_of(frame)]
         self.timers = Timers(Clock())
-        self.processor = Processor(self._dispatch, LIMITS, Clock(), self.timers)
+        self.processor = Processor(self._dispatch, BOUNDS, Clock(), self.timers, NO_LIMITS)
         self.address = ("", 0)
 
-    def _dispatch(self, connection: Connection, frame: memoryview) -> "Answer | asyncio.Future[Answer]":
+    def _dispatch(self, connection: Connection, frame: memoryview) -> "EncodedResponse | asyncio.Future[EncodedResponse]":
         data = bytes(frame)
         self.seen.append(data)
         return self.answer(data)
@@ -43,7 +49,7 @@ class Server:
 async def server() -> AsyncIterator[Server]:
     each = Server()
     listening = await asyncio.get_running_loop().create_server(
-        lambda: Connection(each.processor, "PLAINTEXT"), "127.0.0.1", 0
+        lambda: Connection(each.processor, PLAINTEXT), "127.0.0.1", 0
     )
     each.address = listening.sockets[0].getsockname()[:2]
     yield each
@@ -124,7 +130,7 @@ async def test_many_requests_at_once_are_answered_in_order(server: Server) -> No
 
 
 async def test_a_request_that_waits_holds_back_the_next_but_nobody_else(server: Server) -> None:
-    waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
     server.answer = lambda frame: waiting if frame == b"wait" else [frame_of(frame)]
     async with client(server) as (reader, writer), client(server) as (other_reader, other_writer):
         writer.write(frame_of(b"wait") + frame_of(b"next") + frame_of(b"x" * 100_000))
@@ -145,7 +151,7 @@ async def test_no_answer_does_not_wedge_those_after_it(server: Server) -> None:
         assert await read_frame(reader) == b"after"
 
 
-@pytest.mark.parametrize("size", [-1, 0, LIMITS.max_request_bytes + 1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("size", [-1, 0, BOUNDS.max_request_bytes + 1, 2**31 - 1, -(2**31)])
 async def test_a_length_out_of_range_closes_with_a_line_in_the_log(
     server: Server, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,7 +178,7 @@ async def test_a_client_of_another_protocol_is_named(
 async def test_what_dispatch_cannot_answer_closes_this_connection_only(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def answer(frame: bytes) -> Answer:
+    def answer(frame: bytes) -> EncodedResponse:
         if frame == b"bad":
             raise CloseConnection("not a request")
         return [frame_of(frame)]
@@ -196,8 +202,8 @@ async def test_an_announced_length_costs_no_memory_before_its_bytes(server: Serv
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(50):
             _, writer = await stack.enter_async_context(client(server))
-            writer.write(pack(">i", LIMITS.max_request_bytes) + b"x" * 10)
-        await until(lambda: sum(each._inbox is not None for each in server.processor.connections) == 50)
+            writer.write(pack(">i", BOUNDS.max_request_bytes) + b"x" * 10)
+        await until(lambda: sum(each._received.data is not None for each in server.processor.connections) == 50)
         assert tracemalloc.get_traced_memory()[0] - before < 50 * (FIRST_BUFFER_BYTES + 100_000)
 
 
@@ -211,7 +217,7 @@ async def test_a_client_that_does_not_read_is_not_answered_on_and_on(server: Ser
         assert raw is not None
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(frame_of(b"fetch") * 200)
-        await until(lambda: any(each._write_paused for each in server.processor.connections))
+        await until(lambda: any(each._responses.paused for each in server.processor.connections))
         for _ in range(50):
             await asyncio.sleep(0.001)
         connection = next(iter(server.processor.connections))
@@ -266,7 +272,7 @@ async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> Non
 
 
 async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -> None:
-    waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
     server.answer = lambda frame: waiting
     _, writer = await server.connect()
     writer.write(frame_of(b"wait"))
@@ -277,7 +283,7 @@ async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -
 
 
 async def test_closing_waits_for_answers_under_way(server: Server) -> None:
-    waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
     server.answer = lambda frame: waiting
     async with client(server) as (reader, writer):
         writer.write(frame_of(b"wait"))
@@ -302,9 +308,9 @@ async def test_closing_does_not_wait_for_ever(server: Server) -> None:
 async def test_an_idle_connection_is_closed() -> None:
     clock = Clock()
     timers = Timers(clock)
-    processor = Processor(lambda connection, frame: None, Limits(1000, max_idle_ms=20), clock, timers)
+    processor = Processor(lambda connection, frame: None, Bounds(1000, max_idle_ms=20), clock, timers, NO_LIMITS)
     loop = asyncio.get_running_loop()
-    listening = await loop.create_server(lambda: Connection(processor, "PLAINTEXT"), "127.0.0.1", 0)
+    listening = await loop.create_server(lambda: Connection(processor, PLAINTEXT), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2])
     assert await closed(reader)
     writer.close()

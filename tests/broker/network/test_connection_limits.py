@@ -1,26 +1,33 @@
-"""How many may connect."""
+"""Connection limits, in total and by address."""
 
-from odradek.broker.network.connection_limits import Admission
+from __future__ import annotations
 
-
-def test_counts_by_address_and_in_all() -> None:
-    admission = Admission(max_connections=3, max_per_address=2)
-    assert admission.admit("a") is admission.admit("a") is None
-    assert admission.admit("a") == "max.connections.per.ip is 2"
-    assert admission.admit("b") is None
-    assert admission.admit("c") == "max.connections is 3"
-    admission.release("a")
-    assert admission.admit("c") is None
+from odradek.broker.configs.broker_config import BrokerConfig
+from odradek.broker.network.connection_limits import ConnectionLimits
 
 
-def test_keeps_nothing_of_who_is_gone() -> None:
-    admission = Admission()
+def limits(max_connections: int, max_per_ip: int) -> ConnectionLimits:
+    return ConnectionLimits(BrokerConfig(max_connections=max_connections, max_connections_per_ip=max_per_ip))
+
+
+def test_connections_are_counted_by_address_and_in_total() -> None:
+    three = limits(3, 2)
+    assert three.acquire("a") is three.acquire("a") is None
+    assert three.acquire("a") == "max.connections.per.ip is 2"
+    assert three.acquire("b") is None
+    assert three.acquire("c") == "max.connections is 3"
+    three.release("a")
+    assert three.acquire("c") is None
+
+
+def test_nothing_is_kept_of_an_address_without_connections() -> None:
+    default = ConnectionLimits(BrokerConfig())
     for address in map(str, range(1000)):
-        assert admission.admit(address) is None
-        admission.release(address)
-    assert admission._by_address == {}
+        assert default.acquire(address) is None
+        default.release(address)
+    assert default._by_address == {}
 
 
-def test_of_none_refuses_everyone() -> None:
-    assert Admission(0, 5).admit("a") == "max.connections is 0"
-    assert Admission(5, 0).admit("a") == "max.connections.per.ip is 0"
+def test_a_limit_of_none_refuses_every_connection() -> None:
+    assert limits(0, 5).acquire("a") == "max.connections is 0"
+    assert limits(5, 0).acquire("a") == "max.connections.per.ip is 0"

@@ -1,0 +1,98 @@
+"""The acceptor: listens on the broker's listeners and hands new connections to the processors in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterable
+from itertools import cycle
+
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig, Endpoint
+from ..log_dirs.data_dir import StartError
+from ..timers import Timers
+from .connection import Bounds, Connection, Dispatch, Listener
+from .connection_limits import ConnectionLimits
+from .processor import Processor
+
+_log = logging.getLogger(__name__)
+
+
+class Acceptor:
+    """The listening sockets of one broker, and the processors that own its connections."""
+
+    def __init__(self, config: BrokerConfig, dispatch: Dispatch, clock: Clock, timers: Timers) -> None:
+        self._config = config
+        bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
+        limits = ConnectionLimits(config)
+        self.processors = [
+            Processor(dispatch, bounds, clock, timers, limits) for _ in range(config.num_network_threads)
+        ]
+        self._next_processor = cycle(self.processors)
+        self._servers: list[asyncio.Server] = []
+
+    @property
+    def addresses(self) -> list[str]:
+        """HOST:PORT of every listener, in order, with the ports that were really taken."""
+        return list(map(_address, self._servers))
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """The sockets that it listens on."""
+        return [each for server in self._servers for each in server.sockets]
+
+    async def start(self) -> None:
+        """Listen on every listener. StartError where that is not possible; `close` closes the others then."""
+        advertised = self._config.advertised
+        for endpoint in self._config.endpoints:
+            where = advertised.get(endpoint.name)
+            listener = Listener(endpoint.name, where and (where.host, where.port))
+            try:
+                await self._listen(endpoint, listener)
+            except OSError as error:
+                why = f"cannot listen on {endpoint.address}: {error.strerror or error}"
+                raise StartError(f"{why} (choose another --listen, port 0 takes a free one)") from error
+            _log.info("listening on %s (%s)", self.addresses[-1], endpoint.name)
+
+    async def _listen(self, endpoint: Endpoint, listener: Listener) -> None:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(next(self._next_processor), listener),
+            endpoint.host or None,
+            endpoint.port,
+            backlog=self._config.socket_listen_backlog_size,
+            start_serving=False,
+        )
+        self._servers.append(server)
+        _set_options(server.sockets, self._config)
+        await server.start_serving()
+
+    def stop(self) -> None:
+        """Accept no new connection and no new request. Requests that were received get their responses."""
+        for server in self._servers:
+            server.close()
+        for processor in self.processors:
+            processor.stop_reading()
+
+    async def close(self, deadline_s: float) -> None:
+        """Wait at most `deadline_s` until responses are written, then close every connection. `stop` comes first."""
+        await asyncio.gather(*(processor.close(deadline_s) for processor in self.processors))
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+
+
+def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None:
+    """Set what connections inherit from the socket that accepted them."""
+    for each in sockets:
+        # A client whose machine is gone sends nothing: keepalive is the only way to notice.
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.socket_receive_buffer_bytes >= 0:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
+        if config.socket_send_buffer_bytes >= 0:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+
+
+def _address(server: asyncio.Server) -> str:
+    host, port = server.sockets[0].getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

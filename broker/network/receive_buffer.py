@@ -1,0 +1,105 @@
+"""The bytes that a connection received and has not handled yet.
+
+Small frames are read, many at a time, into the processor's scratch buffer, and need nothing of this. A frame that did
+not arrive whole is copied into a buffer of its own, which grows with the bytes that arrived, never with the length that
+the client announced.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+# One read takes at most this much. It is large enough to take all small requests that wait in a socket at once.
+SCRATCH_BYTES = 256 * 1024
+# The first buffer for a frame that did not arrive whole, and the factor by which a full buffer grows.
+FIRST_BUFFER_BYTES = 64 * 1024
+BUFFER_GROWTH = 4
+# The number of bytes in front of each frame that hold its length.
+LENGTH_BYTES = 4
+# A processor keeps this many buffers for the next large frames, none larger than `_POOLED_BYTES`: at most 16 MiB,
+# however large its requests were.
+_POOLED_BUFFERS = 4
+_POOLED_BYTES = 4 * 1024 * 1024
+
+_LENGTH = Struct(">i")
+frame_length = _LENGTH.unpack_from
+
+
+class BufferPool:
+    """A few used receive buffers. Reusing one is free, because its memory is already mapped."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+
+    def take(self, at_least_bytes: int, otherwise_bytes: int) -> bytearray:
+        """Return a kept buffer of at least `at_least_bytes`, or a new one of `otherwise_bytes`."""
+        for index, buffer in enumerate(self._free):
+            if len(buffer) >= at_least_bytes:
+                return self._free.pop(index)
+        return bytearray(otherwise_bytes)
+
+    def give(self, buffer: bytearray) -> None:
+        """Take a buffer back. One that is too large, or one too many, is freed."""
+        if SCRATCH_BYTES < len(buffer) <= _POOLED_BYTES and len(self._free) < _POOLED_BUFFERS:
+            self._free.append(buffer)
+
+
+class ReceiveBuffer:
+    """The unhandled bytes of one connection: `data[start:filled]`."""
+
+    __slots__ = ("_pool", "data", "filled", "room_end", "start")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        # None while the scratch buffer is enough.
+        self.data: bytearray | None = None
+        self.start = 0
+        self.filled = 0
+        # Invariant: start <= filled <= room_end <= len(data); the next read goes to data[filled:room_end].
+        self.room_end = 0
+
+    def keep(self, data: memoryview) -> None:
+        """Copy `data` into a buffer that grows with the bytes that arrived, not with the announced length."""
+        have = len(data)
+        need = _frame_bytes(data, 0, have)
+        grown = max(have, FIRST_BUFFER_BYTES, min(need, have * BUFFER_GROWTH))
+        buffer = self._pool.take(max(have, need), grown)
+        buffer[:have] = data
+        self.data, self.start, self.filled = buffer, 0, have
+
+    def make_room(self) -> bool:
+        """Make room for the rest of the first frame; return whether the connection should go on reading.
+
+        The first frame may be whole, while an earlier request still waits. Then reading goes on until the first buffer
+        is full, so that the broker notices a client that disconnects, and then it pauses.
+        """
+        buffer = self.data
+        assert buffer is not None
+        need = _frame_bytes(buffer, self.start, self.filled)
+        if self.filled - self.start >= need:
+            self.room_end = min(len(buffer), FIRST_BUFFER_BYTES)
+            return self.filled < self.room_end
+        if self.filled == len(buffer):
+            self.keep(memoryview(buffer)[self.start : self.filled])
+            self._pool.give(buffer)
+            assert self.data is not None
+            buffer = self.data
+        # A large frame is read to its end and no further: it need not be moved, and its buffer is free afterwards.
+        room = len(buffer)
+        self.room_end = min(room, self.start + need) if need > FIRST_BUFFER_BYTES else room
+        return True
+
+    def release(self) -> None:
+        """Give the buffer back, because every byte in it is handled."""
+        if self.data is not None:
+            self._pool.give(self.data)
+            self.data = None
+
+    def discard(self) -> None:
+        """Drop what was received, because the connection closes."""
+        self.data = None
+
+
+def _frame_bytes(buffer: bytearray | memoryview, start: int, end: int) -> int:
+    """Return the length of the frame at `start` with its length field; only the field's, if that is not whole."""
+    return LENGTH_BYTES + frame_length(buffer, start)[0] if end - start >= LENGTH_BYTES else LENGTH_BYTES
