@@ -15,7 +15,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
-import house  # noqa: E402 - beside this script
+import house
 
 PICTURE = house.ROOT / "docs" / "house.svg"
 

@@ -26,6 +26,7 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.connections import connections, requests_wait
 from odradek.tests.support.mutations import framed, requests
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -52,10 +53,6 @@ async def until(true: Callable[[], bool]) -> None:
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
-
-
-def connections(broker: Broker) -> list[Any]:
-    return [each for processor in broker._processors for each in processor.connections]
 
 
 def one_of_each() -> list[Any]:
@@ -244,7 +241,7 @@ class TestWaiting:
         await until(lambda: len(broker.purgatory) == 0)
         await until(lambda: len(connections(broker)) == 1)
         assert broker.purgatory._by_key == {}
-        assert not any(each.tasks for each in broker._processors)
+        assert not requests_wait(broker)
         # Cancelled ones go when they are the majority of more than a few.
         assert len(broker.timers._heap) - timers < 2 * 64 + 2
 
@@ -265,7 +262,7 @@ class TestWaiting:
             wanted = [FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=100 << 20)])]
             for _ in range(20):
                 raw.send(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=0, max_bytes=100 << 20, topics=wanted))
-            await until(lambda: any(each._write_paused for each in connections(broker)))
+            await until(lambda: any(each._responses.paused for each in connections(broker)))
             clock.advance(config.connections_max_idle_ms + 1)
             broker.timers.fire_due()
             await until(lambda: len(connections(broker)) == 1)

@@ -13,6 +13,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network.dispatcher import ROUTES
 from odradek.broker.topics import topics
+from odradek.tests.support.connections import connections, requests_wait
 from odradek.tests.support.mutations import Imagination, framed, mutated, requests
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -66,10 +67,10 @@ async def hold(broker: Broker, caplog: pytest.LogCaptureFixture, make: Callable[
             assert troubles == [], f"seed {SEED}, turn {turn}, one of {[data.hex() for data in sent]}"
             caplog.clear()
             assert (await neighbour.produce("neighbour", batch_of(b"%d" % turn))).base_offset == turn
-        await until(lambda: sum(len(each.connections) for each in broker._processors) == 1)
+        await until(lambda: len(connections(broker)) == 1)
         await until(lambda: asyncio.all_tasks() <= before)
         assert len(broker.purgatory) == 0
-        assert not any(each.tasks for each in broker._processors)
+        assert not requests_wait(broker)
         assert (await neighbour.fetch("neighbour", 0)).high_watermark == COUNT // AT_A_TIME
 
 
@@ -101,5 +102,5 @@ async def test_every_captured_request_is_answered_without_trouble(
         everything = [framed(data) for data in requests()]
         for start in range(0, len(everything), AT_A_TIME):
             await asyncio.gather(*(send(broker, data) for data in everything[start : start + AT_A_TIME]))
-        await until(lambda: not any(each.connections for each in broker._processors))
+        await until(lambda: not connections(broker))
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, StartError
-from odradek.broker import server as module
+from odradek.broker.network.processor import Processor
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -29,6 +29,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.storage import checkpoints
+from odradek.tests.support.connections import acceptor, connections
 from odradek.tests.support.raw import Raw, batch_of
 
 WAIT_S = 20
@@ -250,13 +251,13 @@ class TestStop:
         self, config: BrokerConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         waits: list[float] = []
-        wait = module.Processor.close
+        wait = Processor.close
 
-        async def close(processor: module.Processor, deadline_s: float) -> None:
+        async def close(processor: Processor, deadline_s: float) -> None:
             waits.append(asyncio.get_running_loop().time())
             await wait(processor, 0.05)
 
-        monkeypatch.setattr(module.Processor, "close", close)
+        monkeypatch.setattr(Processor, "close", close)
         config = replace(config, num_network_threads=3, message_max_bytes=20 << 20)
         async with Broker(config) as broker:
             clients = [await Raw.connect(broker.address) for _ in range(3)]
@@ -266,8 +267,8 @@ class TestStop:
                 client._reader._transport.pause_reading()  # type: ignore[attr-defined]
                 for _ in range(3):
                     client.send(ApiKey.FETCH, 11, FetchRequest(max_bytes=1 << 30, topics=long_fetch().topics))
-            everyone = [each for processor in broker._processors for each in processor.connections]
-            await until(lambda: sum(each._write_paused for each in everyone) == 3)
+            everyone = connections(broker)
+            await until(lambda: sum(each._responses.paused for each in everyone) == 3)
         # Side by side: all began before the first one was over.
         assert max(waits) - min(waits) < 0.05
         for client in clients:
@@ -276,7 +277,7 @@ class TestStop:
     async def test_refuses_who_connects_meanwhile(self, config: BrokerConfig) -> None:
         broker = Broker(config)
         await broker.start()
-        for processor in broker._processors:
+        for processor in acceptor(broker).processors:
             processor.stop_reading()
         async with await Raw.connect(broker.address) as raw:
             assert await raw.is_closed()
@@ -363,7 +364,7 @@ class TestConnections:
             assert "refused: max.connections is 2" in caplog.text
             assert caplog.records[-1].getMessage().startswith("127.0.0.1:")
             first.close()
-            await until(lambda: sum(len(each.connections) for each in broker._processors) == 1)
+            await until(lambda: len(connections(broker)) == 1)
             fourth = await Raw.connect(broker.address)
             await fourth.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
             for client in (second, third, fourth):
@@ -384,7 +385,7 @@ class TestConnections:
         config = replace(config, socket_send_buffer_bytes=given, socket_receive_buffer_bytes=given)
         async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
             await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
-            (connection,) = [each for processor in broker._processors for each in processor.connections]
+            (connection,) = connections(broker)
             assert connection._transport is not None
             sock = connection._transport.get_extra_info("socket")
             sizes = [sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
@@ -397,6 +398,6 @@ class TestConnections:
             clients = [await Raw.connect(broker.address) for _ in range(8)]
             for client in clients:
                 await client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
-            assert [len(each.connections) for each in broker._processors] == [2, 2, 2, 2]
+            assert [len(each.connections) for each in acceptor(broker).processors] == [2, 2, 2, 2]
             for client in clients:
                 client.close()

@@ -10,6 +10,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.broker.configs.world import World, shows
+from odradek.tests.support.connections import acceptor
 from odradek.tests.support.raw import batch_of
 
 
@@ -42,10 +43,10 @@ async def _(world: World) -> None:
 
 @shows("socket.listen.backlog.size", socket_listen_backlog_size=7)
 async def _(world: World) -> None:
-    (_, server), *_ = world.broker._servers
+    listening, *_ = acceptor(world.broker).sockets
     if sys.platform == "linux":
         # tcpi_sacked of a listening socket is its backlog.
-        info = server.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
         assert struct.unpack_from("=I", info, 28)[0] == 7
 
 

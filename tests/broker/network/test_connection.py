@@ -31,12 +31,16 @@ class Server:
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
-        self.answer: Callable[[bytes], EncodedResponse | asyncio.Future[EncodedResponse]] = lambda frame: [frame_of(frame)]
+        self.answer: Callable[[bytes], EncodedResponse | asyncio.Future[EncodedResponse]] = lambda frame: [
+            frame_of(frame)
+        ]
         self.timers = Timers(Clock())
         self.processor = Processor(self._dispatch, BOUNDS, Clock(), self.timers, NO_LIMITS)
         self.address = ("", 0)
 
-    def _dispatch(self, connection: Connection, frame: memoryview) -> "EncodedResponse | asyncio.Future[EncodedResponse]":
+    def _dispatch(
+        self, connection: Connection, frame: memoryview
+    ) -> "EncodedResponse | asyncio.Future[EncodedResponse]":
         data = bytes(frame)
         self.seen.append(data)
         return self.answer(data)

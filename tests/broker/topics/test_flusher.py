@@ -25,6 +25,7 @@ from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.connections import connections, requests_wait
 from odradek.tests.support.raw import Raw, batch_of
 
 WAIT_S = 20
@@ -219,11 +220,11 @@ async def test_clients_that_leave_while_the_disk_works_leave_nothing(broker: Bro
     await until(lambda: partition.log.log_end_offset == 10)
     for client in clients:
         client.close()
-    await until(lambda: sum(len(each.connections) for each in broker._processors) == 1)
+    await until(lambda: len(connections(broker)) == 1)
     disk.broken.add("t-0")
     disk.gate.set()
     await until(lambda: not broker.flusher._running)
-    assert not any(each.tasks for each in broker._processors)
+    assert not requests_wait(broker)
 
 
 async def test_a_topic_that_is_deleted_before_its_fsync_is_no_failure(
