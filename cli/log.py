@@ -18,11 +18,11 @@ from ..protocol.records.batch import BatchHeader, TimestampType, check_crc, iter
 from ..protocol.records.control import control_type, read_marker
 from ..protocol.records.errors import RecordError
 from ..protocol.records.record import Record
-from ..storage import walk
 from ..storage.files import DISK
-from ..storage.offset_index import OffsetIndex
 from ..storage.producers import ProducerStates
-from ..storage.time_index import TimeIndex
+from ..storage.segments import walk
+from ..storage.segments.offset_index import OffsetIndex
+from ..storage.segments.time_index import TimeIndex
 from . import CliError, log_dirs, log_import, log_verify
 from .output import Row, Rows, json_option
 

@@ -12,7 +12,7 @@ from ..broker.clock import Clock
 from ..broker.log_dirs.data_dir import StartError
 from ..broker.log_dirs.topic_import import Importer, plan
 from ..protocol.errors import KafkaError
-from ..storage.importing import Imported
+from ..storage.partition_import import Imported
 from . import CliError
 from .output import Rows, json_option
 from .progress import Progress

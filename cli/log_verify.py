@@ -18,7 +18,7 @@ from ..protocol.errors import KafkaError
 from ..storage import checkpoints
 from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
-from ..storage.verify import STAYS, Finding, repair, segment_files, verify
+from ..storage.integrity import STAYS, Finding, repair, segment_files, verify
 from . import CliError
 from .output import Rows, json_option
 from .progress import Progress

@@ -19,14 +19,8 @@ from threading import Lock
 
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType, Marker
-from .aborted import AbortedTransaction, marker_of
-from .aborted_reads import AbortedReads
-from .aside import DELETED_SUFFIX as DELETED_SUFFIX
-from .aside import MAX_FILE_NAME as MAX_FILE_NAME
-from .aside import aside, remove_set_aside
 from .config import LogConfig as LogConfig  # re-exported: who opens a log needs it
-from .damage import Damage
-from .epochs import LeaderEpochs
+from .deleted_directory import DELETED_DIR_SUFFIX, deleted_path, remove_directory
 from .errors import (
     BatchTooLarge,
     DiskError,
@@ -37,10 +31,14 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk, FileRange
-from .lookup import Location, LogView, latest_starts, locate, slot_of
+from .leader_epochs import LeaderEpochs
+from .log_view import Location, LogView, latest_starts, locate, slot_of
 from .producers import NONE, ProducerStates, load_snapshot, snapshot_offsets, write_snapshot
 from .recovery import Contents, Recovery, RecoveryReport
-from .segment import LOG_SUFFIX, MAX_INT32, Segment
+from .segments.aborted_lookup import AbortedLookup
+from .segments.damage import Damage
+from .segments.segment import MAX_INT32, Segment
+from .segments.transaction_index import AbortedTransaction, marker_of
 
 # Older segments whose file and maps stay open after a read: enough for some consumers that lag, few descriptors a
 # partition.
@@ -72,7 +70,7 @@ class Log:
         # Held while a roll seals and while a flush moves the recovery point, never while anybody waits for the disk.
         self._sealing = Lock()
         self._names_dirty = contents.names_changed  # since the directory's last fsync
-        self._aborted = AbortedReads()
+        self._aborted = AbortedLookup()
         self.flushed_bytes = 0  # that were forced to disk since it was opened
         self._retired: list[Segment] = []
         self._warm: deque[Segment] = deque()  # old segments with open files, least recently read first
@@ -170,11 +168,6 @@ class Log:
                 active.aborted.drop_last()
             raise
 
-    def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log end offset; an empty one stays."""
-        self._writable()
-        self._roll(self.log_end_offset, now_ms)
-
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         old = self._active
         if old.size == 0 and old.base_offset == base_offset:
@@ -204,11 +197,6 @@ class Log:
             self._keep_warm(old)
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         return self._active
-
-    @property
-    def unflushed_records(self) -> int:
-        """Offsets that a power cut could take."""
-        return self.log_end_offset - self.recovery_point
 
     def needs_flush(self, now_ms: int) -> bool:
         """Whether flush.messages, flush.ms, a finished segment or one that has grown ask for flush()."""
@@ -328,12 +316,6 @@ class Log:
             if segment.learn(twin) and segment is not self._active:
                 self._keep_warm(segment)
 
-    def mark_damage(self, path: Path, position: int, size: int, why: str) -> None:
-        """Take note of what somebody who read the file found: these bytes of it are refused from now on."""
-        for segment in self._segments:
-            if segment.path(LOG_SUFFIX) == path:
-                segment.mark(position, why, position + size)
-
     def load_indexes(self) -> None:
         """Open the indexes of every segment, so that those that do not fit are built again now and not when needed."""
         for segment in self._segments:
@@ -348,25 +330,6 @@ class Log:
         `cached` as there.
         """
         return self._aborted.reaching_into(self._segments, self.log_end_offset, offset, fetched, up_to, cached=cached)
-
-    def find_time(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier.
-
-        None if there is none.
-        """
-        view = self.view()
-        try:
-            return view.find_time(timestamp_ms, up_to)
-        finally:
-            self.learn(view)
-
-    def max_timestamp(self) -> tuple[int, int]:
-        """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
-        view = self.view()
-        try:
-            return view.max_timestamp()
-        finally:
-            self.learn(view)
 
     def latest_starts(self, count: int) -> list[int]:
         """Return where segments begin, newest first, at most `count`."""
@@ -555,10 +518,10 @@ class Log:
         """
         self._closed = True
         self._release()
-        if self.directory.name.endswith(DELETED_SUFFIX):
+        if self.directory.name.endswith(DELETED_DIR_SUFFIX):
             return
         number = 0
-        while self._disk.exists(target := aside(self.directory, number)):
+        while self._disk.exists(target := deleted_path(self.directory, number)):
             number += 1
         self._disk.rename(self.directory, target)
         if durable:
@@ -566,11 +529,9 @@ class Log:
         self.directory = target
 
     def delete(self) -> None:
-        """Remove the log from the disk. A crash in between leaves a directory for `remove_set_aside`."""
+        """Remove the log from the disk; a start completes a removal that a crash interrupted."""
         self.set_aside()
-        self.remove_set_aside(self.directory, self._disk)
-
-    remove_set_aside = staticmethod(remove_set_aside)
+        remove_directory(self.directory, self._disk)
 
     def _release(self) -> None:
         for segment in self._segments:

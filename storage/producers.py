@@ -28,9 +28,9 @@ from typing import NamedTuple
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from ..protocol.records.crc import crc32c
-from .aborted import AbortedTransaction
 from .errors import DamagedFile
 from .files import DISK, Disk
+from .segments.transaction_index import AbortedTransaction
 
 WINDOW_BATCHES = 5
 # Half a KiB each with one batch, 1.4 KiB with five: one partition's producers cannot take more than some 90 MiB. Past

@@ -18,16 +18,16 @@ from pathlib import Path
 
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType
-from . import swap, walk
-from .aborted import ABORTED_SUFFIX, marker_of
 from .checkpoints import LEADER_EPOCH
 from .config import LogConfig
-from .damage import MISPLACED, WRONG_CRC, Damage
-from .epochs import LeaderEpochs
 from .errors import CorruptBatch, DamagedFile
 from .files import TEMPORARY_SUFFIX, Disk
+from .leader_epochs import LeaderEpochs
 from .producers import ProducerStates, load_snapshot
-from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from .segments import swap, walk
+from .segments.damage import MISPLACED, WRONG_CRC, Damage
+from .segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from .segments.transaction_index import ABORTED_SUFFIX, marker_of
 
 # Left by a deletion or a cleaning that a crash cut short; Kafka's names. They hold nothing that the log still needs.
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)

@@ -51,7 +51,7 @@ WAYS = (
             "broker/handlers/produce.py",
             "broker/topics/partition.py",
             "storage/log.py",
-            "storage/segment.py",
+            "storage/segments/segment.py",
         ),
     ),
     Way(

@@ -1,6 +1,6 @@
 """The cleaner: compacted topics are cleaned, the dirtiest partition first, one at a time, beside the event loop.
 
-The work is done by a process of its own (storage/compaction_worker.py), which is started when there is something to
+The work is done by a process of its own (storage/compaction/worker.py), which is started when there is something to
 clean and ends when there is not; here segments are chosen, and what it has written is put in their place: some renames
 a group, between two requests. A partition that cannot be cleaned (a damaged batch) is told in the log once, and left
 alone until the broker is started again, as in Kafka; reading and writing it goes on.
@@ -18,10 +18,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ...storage import checkpoints, compaction_worker, swap
-from ...storage.cleanable import Cleanable, CleaningRules, cleanable, job_of
-from ...storage.compaction import Cleaned, Job
+from ...storage import checkpoints
+from ...storage.compaction import worker as compaction_worker
+from ...storage.compaction.compaction import Cleaned, Job
+from ...storage.compaction.plan import Cleanable, CleaningRules, cleanable, job_of
 from ...storage.errors import DiskError, StorageError
+from ...storage.segments import swap
 from ..configs.topic_config import TopicConfig
 from ..topics.partition import Partition
 from ..topics.topic import Topic

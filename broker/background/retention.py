@@ -17,11 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...storage.deleted_directory import remove_directory
 from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ...storage.log import Log
 from ...storage.retention import LogFacts, Policy, facts_of, new_start, policy_named
-from ...storage.segment import Segment
+from ...storage.segments.segment import Segment
 from ..topics.partition import Partition
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def remove_directories(directories: list[Path], disk: Disk) -> None:
     failure: StorageError | None = None
     for each in directories:
         try:
-            Log.remove_set_aside(each, disk)
+            remove_directory(each, disk)
         except StorageError as error:
             failure = failure or error
     if failure is not None:

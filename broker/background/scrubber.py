@@ -1,8 +1,8 @@
 """The scrubber: closed segments are read again in idle time, to know of damage before somebody needs a record.
 
 Every `log.scrub.interval.ms` (0: never) a round begins, or when the last one is through. A thread of the lowest
-priority reads segment by segment (storage/scrub.py), a little at a time: it holds up the others' Python for less than a
-millisecond, uses a tenth of a core at most and a bounded share of the disk. What it finds is told as any other damage
+priority reads segment by segment (storage/segments/scrub.py), a little at a time: it holds up the others' Python for less
+than a millisecond, uses a tenth of a core at most and a bounded share of the disk. What it finds is told as any other damage
 is, a line in the log with file and position, once, and from then on refused to readers, while all around it is served.
 
 It only reads. A segment that goes meanwhile, and one that cannot be read at all, are passed over; the latter is told.
@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...storage.damage import Damage
 from ...storage.errors import StorageError
-from ...storage.scrub import Stopped, scrub
-from ...storage.segment import Segment
+from ...storage.segments.damage import Damage
+from ...storage.segments.scrub import Stopped, scrub
+from ...storage.segments.segment import Segment
 from ..threads import in_thread
 from ..topics.partition import Partition
 

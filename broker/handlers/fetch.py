@@ -28,14 +28,14 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
-from ...storage.lookup import Location, LogView
+from ...storage.log_view import Location, LogView
 from ..network.dispatcher import RequestContext
 from ..topics.disk_lookups import look_up
 from ..topics.fetch_sessions import FetchSession, Key, Wanted
 from ..topics.partition import READ_COMMITTED, Partition
 
 if TYPE_CHECKING:
-    from ...storage.aborted import AbortedTransaction as Aborted
+    from ...storage.segments.transaction_index import AbortedTransaction as Aborted
     from ..server import Broker
 
 FIRST_WITH_MAX_BYTES = 3

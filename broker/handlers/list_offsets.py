@@ -22,7 +22,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ...storage.lookup import LogView
+from ...storage.log_view import LogView
 from ..network.dispatcher import RequestContext
 from ..topics.disk_lookups import look_up
 from ..topics.partition import Partition

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...storage import checkpoints
+from ...storage.deleted_directory import DELETED_DIR_SUFFIX, MAX_FILE_NAME_BYTES, remove_directory
 from ...storage.errors import DamagedFile
 from ...storage.files import DISK, Disk
-from ...storage.log import DELETED_SUFFIX, MAX_FILE_NAME, Log
 
 STRAY_SUFFIX = "-stray"
 
@@ -47,7 +47,7 @@ class PartitionDirs:
         found: list[str] = []
         leftovers: list[Path] = []
         for directory in sorted(each for each in self._directory.iterdir() if each.is_dir()):
-            if directory.name.endswith(DELETED_SUFFIX):
+            if directory.name.endswith(DELETED_DIR_SUFFIX):
                 leftovers.append(directory)
             elif _PARTITION.fullmatch(directory.name):
                 topic_id = owned.get(directory.name)
@@ -77,7 +77,7 @@ class PartitionDirs:
         """Removes what there is of the directory of a partition that could not be made."""
         directory = self.path(topic, index)
         if self._disk.exists(directory):
-            Log.remove_set_aside(directory, self._disk)
+            remove_directory(directory, self._disk)
 
     def sync(self) -> None:
         """Makes the names of new directories durable."""
@@ -98,7 +98,7 @@ class PartitionDirs:
             self._disk.rmdir(directory)
             return
         suffix = f".{secrets.token_hex(8)}{STRAY_SUFFIX}"
-        stray = directory.with_name(directory.name[: MAX_FILE_NAME - len(suffix)] + suffix)
+        stray = directory.with_name(directory.name[: MAX_FILE_NAME_BYTES - len(suffix)] + suffix)
         self._disk.rename(directory, stray)
         self._disk.fsync_dir(self._directory)
         _log.warning("%s belongs to no topic: set aside as %s", directory, stray.name)

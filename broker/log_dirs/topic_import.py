@@ -12,8 +12,8 @@ from ...protocol.errors import KafkaError
 from ...protocol.primitives import ZERO_UUID
 from ...storage import checkpoints
 from ...storage.files import DISK, Disk
-from ...storage.importing import Imported, ImportRefused, finish, import_folder, topic_id_in
-from ...storage.verify import segment_files
+from ...storage.integrity import segment_files
+from ...storage.partition_import import Imported, ImportRejected, finish, import_folder, topic_id_in
 from ..configs.broker_config import BrokerConfig
 from ..topics.metadata_journal import Metadata, TopicRecord
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
@@ -44,21 +44,21 @@ class Plan:
 
 
 def plan(directories: Iterable[Path]) -> list[Plan]:
-    """The topics in partitions' folders, or in whole data directories, by name. ImportRefused."""
+    """The topics in partitions' folders, or in whole data directories, by name. ImportRejected."""
     plans: dict[str, Plan] = {}
     for folder in (each for directory in directories for each in _folders(directory)):
         named = partition_of(folder.name)
         if named is None or not segment_files(folder):
-            raise ImportRefused(f"{folder} is no partition's folder: TOPIC-NUMBER with segments in it")
+            raise ImportRejected(f"{folder} is no partition's folder: TOPIC-NUMBER with segments in it")
         topic, index = named
         check_name(topic)
         if topic in INTERNAL_TOPICS or topic.startswith(_INTERNAL_PREFIX):
-            raise ImportRefused(f"{folder}: what is in {topic} belongs to the broker that wrote it")
+            raise ImportRejected(f"{folder}: what is in {topic} belongs to the broker that wrote it")
         each = plans.setdefault(topic, Plan(topic, {}, {}))
         if index in each.folders:
-            raise ImportRefused(f"{folder} and {each.folders[index]} are the same partition")
+            raise ImportRejected(f"{folder} and {each.folders[index]} are the same partition")
         if index >= MAX_PARTITIONS_PER_TOPIC:
-            raise ImportRefused(f"{folder}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions")
+            raise ImportRejected(f"{folder}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions")
         each.folders[index] = folder
         each.log_starts[index] = checkpoints.read_offsets(folder.absolute().parent / checkpoints.LOG_START).get(
             named, 0
@@ -69,7 +69,7 @@ def plan(directories: Iterable[Path]) -> list[Plan]:
 def _folders(directory: Path) -> list[Path]:
     """The partitions of a data directory but for internal topics; any other directory is a partition itself."""
     if not directory.is_dir():
-        raise ImportRefused(f"{directory} is not a directory")
+        raise ImportRejected(f"{directory} is not a directory")
     if not (directory / checkpoints.META_PROPERTIES).exists():
         return [Path(directory.absolute())]
     found = (each for each in sorted(directory.absolute().iterdir()) if each.is_dir() and partition_of(each.name))
@@ -111,7 +111,7 @@ class Importer:
     ) -> None:
         """Imports all topics or none. `progress` gets the bytes that were read, `done` each partition.
 
-        ImportRefused, and other KafkaErrors: nothing has changed then but the time.
+        ImportRejected, and other KafkaErrors: nothing has changed then but the time.
         """
         for each in plans:
             self._check(each)
@@ -131,12 +131,12 @@ class Importer:
 
     def _check(self, plan: Plan) -> None:
         if plan.name in self._metadata.topics:
-            raise ImportRefused(
+            raise ImportRejected(
                 f"topic {plan.name} is there already: delete it first, or choose another data directory"
             )
         for index in range(plan.partitions):
             if self._disk.exists(target := self._data_dir.path / f"{plan.name}-{index}"):
-                raise ImportRefused(f"{target} is there already, of no topic: start the broker once, or remove it")
+                raise ImportRejected(f"{target} is there already, of no topic: start the broker once, or remove it")
 
     def _take_in(self, plans: list[Plan], copies: list[tuple[Plan, int, Imported]]) -> None:
         """Name the copies, note where they begin and end, and last of all write the topics down."""

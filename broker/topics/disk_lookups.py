@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ...storage.errors import CorruptBatch, StorageError
 from ...storage.files import FileRange, NotCached
-from ...storage.lookup import LogView
+from ...storage.log_view import LogView
 from .partition import Partition
 
 # Retention may take a segment away in the middle of a look-up, which then has to begin anew: no more often than this.

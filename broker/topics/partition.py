@@ -16,11 +16,11 @@ from ...protocol.records.compression import Compression
 from ...protocol.records.control import Marker, encode_marker
 from ...protocol.records.errors import RecordError
 from ...protocol.records.record import Record
-from ...storage.aborted import AbortedTransaction
 from ...storage.errors import CorruptBatch, StorageError, is_lasting
 from ...storage.files import FileRange
 from ...storage.log import Log
-from ...storage.lookup import Location
+from ...storage.log_view import Location
+from ...storage.segments.transaction_index import AbortedTransaction
 from ..clock import Clock
 from ..configs.broker_config import LONG_MAX
 from ..purgatory import Purgatory

@@ -11,7 +11,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
 from odradek.storage.producers import ProducerStates, write_snapshot
-from odradek.storage.segment import Segment
+from odradek.storage.segments.segment import Segment
 
 NAME = "00000000000000000100"
 

@@ -8,6 +8,8 @@ from odradek.protocol.records.batch import BatchHeader, encode_batch, iter_heade
 from odradek.protocol.records.record import Record
 from odradek.storage.log import Log
 
+NEVER = 2**63 - 1
+
 
 def batch(
     base_offset: int,
@@ -57,3 +59,26 @@ def read_all(log: Log, max_bytes: int = 1 << 20) -> bytes:
 def headers_of(log: Log) -> Iterator[BatchHeader]:
     """The headers of all batches."""
     return (header for header, _ in log.iter_batches(log.log_start_offset))
+
+
+def roll(log: Log, now_ms: int = 1000) -> None:
+    """Close the newest segment and begin another one, as an append to a full segment does."""
+    log._roll(log.log_end_offset, now_ms)
+
+
+def find_time(log: Log, timestamp_ms: int, up_to: int = NEVER) -> tuple[int, int, int] | None:
+    """Return (timestamp, offset, leader epoch) of the first record that is not earlier, as ListOffsets does."""
+    view = log.view()
+    try:
+        return view.find_time(timestamp_ms, up_to)
+    finally:
+        log.learn(view)
+
+
+def max_timestamp(log: Log) -> tuple[int, int]:
+    """Return (timestamp, offset) of the first record with the largest timestamp, as ListOffsets does."""
+    view = log.view()
+    try:
+        return view.max_timestamp()
+    finally:
+        log.learn(view)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from odradek.storage import swap
-from odradek.storage.cleanable import CleaningRules, cleanable, job_of
-from odradek.storage.compaction import Compaction
+from odradek.storage.compaction.compaction import Compaction
+from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
 from odradek.storage.files import DISK, Disk
 from odradek.storage.log import Log
+from odradek.storage.segments import swap
 
 RULES = CleaningRules(min_dirty_ratio=0, delete_retention_ms=1000)
 BUFFER_BYTES = 1 << 20

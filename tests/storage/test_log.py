@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import iter_headers, read_header
+from odradek.storage.deleted_directory import remove_directory
 from odradek.storage.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -14,7 +15,7 @@ from odradek.storage.errors import (
 )
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-from odradek.tests.storage.batches import append, batch, headers_of, read_all
+from odradek.tests.storage.batches import append, batch, find_time, headers_of, max_timestamp, read_all, roll
 from odradek.tests.support.disk import FaultyDisk
 
 NEVER = 2**63 - 1
@@ -58,8 +59,8 @@ def test_an_empty_log_starts_and_ends_at_0_and_reads_as_nothing(directory: Path)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.size_bytes) == (0, 0, 0, 0)
     assert len(log.read(0, 1000, 0)) == 0
     assert log.read(0, 1000, 0).read() == b""
-    assert log.find_time(0, NEVER) is None
-    assert log.max_timestamp() == (-1, -1)
+    assert find_time(log, 0, NEVER) is None
+    assert max_timestamp(log) == (-1, -1)
     assert names(directory) == [f"{0:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")]
 
 
@@ -248,7 +249,7 @@ def test_a_config_that_is_replaced_counts_from_the_next_append(directory: Path) 
 
 def test_rolling_an_empty_segment_does_nothing(directory: Path) -> None:
     log = opened(directory)
-    log.roll(1000)
+    roll(log, 1000)
     assert len(log._segments) == 1
 
 
@@ -267,24 +268,24 @@ def test_find_time_gives_the_first_record_not_earlier(directory: Path) -> None:
     stamps = [(1000 + 10 * number + i, 3 * number + i) for number in range(50) for i in range(3)]
     for timestamp in range(990, 1500):
         expected = next(((t, o, 0) for t, o in stamps if t >= timestamp), None)
-        assert log.find_time(timestamp, NEVER) == expected
+        assert find_time(log, timestamp, NEVER) == expected
 
 
 def test_find_time_sees_nothing_past_up_to_nor_before_the_start(directory: Path) -> None:
     log = filled(directory, 10)
-    assert log.find_time(1040, 8) is None
-    assert log.find_time(1040, 9) == (1040, 8, 0)
+    assert find_time(log, 1040, 8) is None
+    assert find_time(log, 1040, 9) == (1040, 8, 0)
     log.advance_log_start(5)
-    assert log.find_time(0, NEVER) == (1021, 5, 0)
+    assert find_time(log, 0, NEVER) == (1021, 5, 0)
 
 
 def test_max_timestamp_is_that_of_the_first_record_that_has_it(directory: Path) -> None:
     log = opened(directory, segment_bytes=300)
     for offset, timestamp in enumerate([5, 90, 7, 90, 8, 3, 2, 1, 1]):
         append(log, batch(offset, timestamp_ms=timestamp))
-    assert log.max_timestamp() == (90, 1)
+    assert max_timestamp(log) == (90, 1)
     log.close()
-    assert opened(directory, segment_bytes=300).max_timestamp() == (90, 1)
+    assert max_timestamp(opened(directory, segment_bytes=300)) == (90, 1)
 
 
 # -- flushing ----------------------------------------------------------------------------------------
@@ -292,10 +293,10 @@ def test_max_timestamp_is_that_of_the_first_record_that_has_it(directory: Path) 
 
 def test_a_flush_moves_the_recovery_point(directory: Path) -> None:
     log = filled(directory, 5, flush_messages=4)
-    assert (log.unflushed_records, log.needs_flush(1000)) == (10, True)
+    assert (log.log_end_offset - log.recovery_point, log.needs_flush(1000)) == (10, True)
     log.flush(4)
     # An fsync takes the whole segment.
-    assert (log.recovery_point, log.unflushed_records, log.needs_flush(NEVER)) == (10, 0, False)
+    assert (log.recovery_point, log.log_end_offset - log.recovery_point, log.needs_flush(NEVER)) == (10, 0, False)
     append(log, batch(10))
     assert not log.needs_flush(NEVER)
     log.flush()
@@ -318,10 +319,10 @@ def test_a_segment_that_has_grown_asks_for_a_flush(directory: Path, monkeypatch:
 
 def test_a_flush_of_finished_segments_leaves_the_newest_alone(directory: Path) -> None:
     log = filled(directory, 2)
-    log.roll(1000)
+    roll(log, 1000)
     append(log, batch(4))
     log.flush(4 - 1)
-    assert (log.recovery_point, log.unflushed_records) == (3, 2)
+    assert (log.recovery_point, log.log_end_offset - log.recovery_point) == (3, 2)
     log.flush(4)
     assert log.recovery_point == 5
 
@@ -342,7 +343,7 @@ def test_flush_ms_counts_from_the_oldest_append_that_was_not_flushed(directory: 
 def test_a_roll_asks_for_a_flush_of_what_it_finished(directory: Path) -> None:
     log = filled(directory, 1)
     assert not log.needs_flush(1000)
-    log.roll(1000)
+    roll(log, 1000)
     assert log.needs_flush(1000)
     log.flush(log.log_end_offset)
     assert not log.needs_flush(1000)
@@ -357,7 +358,7 @@ def test_after_a_failed_fsync_the_log_takes_nothing_more(directory: Path) -> Non
         log.flush()
     disk.fsync_fails = False
     assert log.recovery_point == 0
-    for attempt in (lambda: append(log, batch(1)), log.flush, lambda: log.roll(0), log.close):
+    for attempt in (lambda: append(log, batch(1)), log.flush, log.close):
         with pytest.raises(LogClosed, match="fsync"):
             attempt()
     assert len(log.read(0, 100, NEVER)) > 0
@@ -434,8 +435,8 @@ def test_truncating_drops_every_batch_that_reaches_the_offset(directory: Path, o
     assert log.recovery_point == kept
     assert [header.next_offset for header in headers_of(log)] == list(range(2, kept + 1, 2))
     append(log, batch(kept, timestamp_ms=5000))
-    assert log.find_time(4000, NEVER) == (5000, kept, 0)
-    assert log.find_time(1000 + 10 * (kept // 2), NEVER) == (5000, kept, 0)
+    assert find_time(log, 4000, NEVER) == (5000, kept, 0)
+    assert find_time(log, 1000 + 10 * (kept // 2), NEVER) == (5000, kept, 0)
     log.close()
     assert opened(directory).log_end_offset == kept + 1
 
@@ -539,7 +540,7 @@ def test_a_log_set_aside_frees_its_name_at_once(directory: Path) -> None:
     assert not directory.exists()
     assert {path.name for path in directory.parent.iterdir()} == {"topic-0.0-delete", "topic-0.1-delete"}
     old.delete()
-    Log.remove_set_aside(directory.parent / "topic-0.1-delete")
+    remove_directory(directory.parent / "topic-0.1-delete")
     assert list(directory.parent.iterdir()) == []
 
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from odradek.protocol.records.batch import BatchHeader, decode_batch, read_header
-from odradek.storage.epochs import LeaderEpochs
 from odradek.storage.errors import DiskError, OffsetOutOfRange
+from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
 from odradek.storage.retention import facts_of, new_start, standard
-from odradek.tests.storage.batches import batch, read_all
+from odradek.tests.storage.batches import batch, find_time, read_all, roll
 from odradek.tests.support.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, segment_index_bytes=84, segment_ms=5000)
@@ -112,7 +112,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        self.log.roll(self.now_ms)
+        roll(self.log, self.now_ms)
 
     @rule()
     def flush(self) -> None:
@@ -247,7 +247,7 @@ class LogMachine(RuleBasedStateMachine):
             for record in decode_batch(data)
             if record.offset >= self.model.start
         ]
-        assert self.log.find_time(timestamp, NEVER) == next((each for each in stamps if each[0] >= timestamp), None)
+        assert find_time(self.log, timestamp, NEVER) == next((each for each in stamps if each[0] >= timestamp), None)
 
     @precondition(lambda self: self.model.start == 0)
     @rule()

@@ -9,8 +9,8 @@ from odradek.protocol.records.batch import read_header
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.segment import segment_name
-from odradek.tests.storage.batches import append, batch, headers_of, read_all
+from odradek.storage.segments.segment import segment_name
+from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all, roll
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 NEVER = 2**63 - 1
@@ -46,7 +46,7 @@ def check_whole(log: Log, batches: list[bytes]) -> None:
     assert read_all(log) == b"".join(batches)
     for offset in range(end):
         assert read_header(log.read(offset, 1, NEVER).read()).base_offset == offset
-        assert log.find_time(1000 + offset, NEVER) == (1000 + offset, offset, offset // 4)
+        assert find_time(log, 1000 + offset, NEVER) == (1000 + offset, offset, offset // 4)
     producer = log.producers.get(3)
     assert (producer.last_sequence if producer else -1) == end - 1
     assert log.epochs.entries == tuple((n // 4, n) for n in range(0, end, 4))
@@ -290,7 +290,7 @@ def test_what_is_appended_and_rolled_while_a_flush_waits_takes_no_promise_back(
             nonlocal calls
             calls += 1
             if calls == moment + 1:
-                log.roll(1000)
+                roll(log, 1000)
                 for _ in range(appends):
                     append(log, expected_batches(log.log_end_offset + 1)[-1])
 
@@ -317,7 +317,7 @@ def test_a_segment_that_was_rolled_after_its_flush_keeps_its_indexes(tmp_path: P
         for data in expected_batches(3):
             append(log, data)
         log.flush()
-        log.roll(1000)
+        roll(log, 1000)
         append(log, expected_batches(4)[-1])
         disk.lose(seed)
         log = opened(directory, point=3, disk=disk)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.protocol.records.batch import read_header
-from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.errors import DiskError, OffsetOutOfRange
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.retention import (
@@ -23,6 +22,7 @@ from odradek.storage.retention import (
     policy_named,
     standard,
 )
+from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import append, batch, read_all
 from odradek.tests.support.disk import FaultyDisk
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.storage.errors import DiskError
 from odradek.storage.log import Log, LogConfig
+from odradek.tests.storage.batches import roll
 from odradek.tests.storage.transactions import (
     COORDINATOR_EPOCH,
     Written,
@@ -109,7 +110,7 @@ def test_neither_a_stop_nor_a_crash_at_any_point_changes_anything(
                 case "flush":
                     written.log.flush()
                 case "roll":
-                    written.log.roll(1000)
+                    roll(written.log, 1000)
                 case "stop":
                     written.log.close()
                     written.log = opened(path, CONFIG)
@@ -151,7 +152,7 @@ def test_an_index_that_ends_inside_an_entry_is_built_again_with_all_others(tmp_p
         written.write(1, 3)
         written.write(2, 3)
         written.finish(1, commit=False)
-        written.log.roll(1000)
+        roll(written.log, 1000)
     written.finish(2, commit=False)
     written.log.close()
     first = next(iter(sorted(tmp_path.glob("*.txnindex"))))
@@ -165,7 +166,7 @@ def test_many_restarts_within_a_segment_leave_a_snapshot_from_before_it(tmp_path
     config = LogConfig(segment_bytes=1_000_000)
     written = Written(opened(tmp_path, config))
     written.write(1)
-    written.log.roll(1000)
+    roll(written.log, 1000)
     base = written.model.end
     for _ in range(6):
         written.write(1)
@@ -197,7 +198,7 @@ def test_the_index_goes_with_its_segment(tmp_path: Path) -> None:
     written = Written(opened(tmp_path, CONFIG))
     written.write(1)
     written.finish(1, commit=False)
-    written.log.roll(1000)
+    roll(written.log, 1000)
     written.write(2)
     assert len(list(tmp_path.glob("*.txnindex"))) == 1
     written.log.advance_log_start(written.model.end - 1)

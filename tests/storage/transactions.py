@@ -9,8 +9,8 @@ from pathlib import Path
 from odradek.protocol.records.batch import decode_batch, encode_batch, iter_headers, read_header
 from odradek.protocol.records.control import ControlType, Marker, encode_marker, read_marker
 from odradek.protocol.records.record import Record
-from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.log import Log, LogConfig
+from odradek.storage.segments.transaction_index import AbortedTransaction
 
 COORDINATOR_EPOCH = 3
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import confluent_kafka
 from odradek.storage.checkpoints import RECOVERY_POINT, read_offsets
-from odradek.storage.verify import verify
+from odradek.storage.integrity import verify
 from odradek.tests.support.clients import create_topic
 from odradek.tests.support.process import BrokerProcess
 

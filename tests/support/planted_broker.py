@@ -16,25 +16,25 @@ from odradek.broker.topics.partition import Partition
 from odradek.cli import main
 from odradek.protocol.records import batch
 from odradek.protocol.records.control import ControlType
-from odradek.storage.aborted import AbortedTransaction
-from odradek.storage.aborted_reads import AbortedReads
+from odradek.storage.segments.aborted_lookup import AbortedLookup
+from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.support.process import BrokerProcess
 
 
 def lost() -> None:
     """The first producer's records are said to be aborted, whatever became of them."""
-    true = AbortedReads.reaching_into
+    true = AbortedLookup.reaching_into
 
     def wrong(self: Any, segments: Any, end_offset: int, offset: int, *fetched: Any, **how: Any) -> Any:
         found = true(self, segments, end_offset, offset, *fetched, **how)
         return [AbortedTransaction(0, offset, offset, offset), *found]
 
-    AbortedReads.reaching_into = wrong  # type: ignore[method-assign,assignment]
+    AbortedLookup.reaching_into = wrong  # type: ignore[method-assign,assignment]
 
 
 def dirty() -> None:
     """Readers are not told what was aborted."""
-    AbortedReads.reaching_into = lambda *_, **__: []  # type: ignore[method-assign,assignment]
+    AbortedLookup.reaching_into = lambda *_, **__: []  # type: ignore[method-assign,assignment]
 
 
 def early() -> None:

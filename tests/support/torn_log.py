@@ -14,9 +14,10 @@ from pathlib import Path
 
 from odradek.protocol.records.batch import BatchHeader, iter_headers, read_header
 from odradek.storage.errors import CorruptBatch, DiskError, LogClosed
+from odradek.storage.integrity import verify
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.verify import verify
-from odradek.tests.storage.batches import batch, read_all
+from odradek.storage.segments.segment import LOG_SUFFIX
+from odradek.tests.storage.batches import batch, read_all, roll
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 LIVES = 6
@@ -86,7 +87,7 @@ class TornLog:
         self.flushed = self.log.recovery_point
 
     def roll(self) -> None:
-        self.log.roll(1000)
+        roll(self.log, 1000)
 
     def checkpoint(self) -> None:
         self.point = self.log.recovery_point
@@ -181,7 +182,8 @@ class TornLog:
         self.log = self.open()
         assert (self.log.log_end_offset, self.log.recovery.cuts) == (end, [])
         # As the scrubber does: a header that is wrong, but reads, cannot be told from a right one without its CRC.
-        self.log.mark_damage(path, found.position, found.size, found.why)
+        (segment,) = (each for each in self.log.segments if each.path(LOG_SUFFIX) == path)
+        segment.mark(found.position, found.why, found.position + found.size)
         for each, data in self.batches:
             if each.base_offset != header.base_offset and each.base_offset >= self.start:
                 assert self.log.read(each.base_offset, 1, NEVER).read() == data

@@ -15,9 +15,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
 from odradek.storage.checkpoints import read_offsets
-from odradek.storage.cleanable import CleaningRules
-from odradek.storage.compaction import Job, Source
-from odradek.storage.compaction_worker import Throttle, job_from_json, job_to_json
+from odradek.storage.compaction.compaction import Job, Source
+from odradek.storage.compaction.plan import CleaningRules
+from odradek.storage.compaction.worker import Throttle, job_from_json, job_to_json
 from odradek.storage.log import Log
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw

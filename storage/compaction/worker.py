@@ -1,4 +1,4 @@
-"""The process that cleans: `python -m odradek.storage.compaction_worker`, started by the broker beside its loop.
+"""The process that cleans: `python -m odradek.storage.compaction.worker`, started by the broker beside its loop.
 
 Decoding records holds Python's lock, so in a thread it would hold up the broker; here it does not, and the process is
 nice to it. A line of JSON in is a job, lines out are its groups, each once its files are on disk, then its end:
@@ -24,8 +24,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TextIO
 
+from ..errors import StorageError
 from .compaction import Compaction, Job, Source
-from .errors import StorageError
 
 NICENESS = 10
 # A throttled cleaner looks up this often at least: no sleep is longer.

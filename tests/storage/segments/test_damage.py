@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import read_header
-from odradek.storage.damage import next_sound
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.segment import MAX_DAMAGES, segment_name
-from odradek.tests.storage.batches import append, batch
+from odradek.storage.segments.damage import next_sound
+from odradek.storage.segments.segment import MAX_DAMAGES, segment_name
+from odradek.tests.storage.batches import append, batch, find_time
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -187,7 +187,7 @@ def test_times_are_found_around_it(tmp_path: Path) -> None:
     path, position = where(tmp_path, 4, len(batches[0]))
     damage(path, position + 16, b"\x07")
     log = opened(tmp_path)
-    assert [log.find_time(1000 + n, NEVER) for n in (3, 5)] == [(1003, 3, 0), (1005, 5, 0)]
+    assert [find_time(log, 1000 + n, NEVER) for n in (3, 5)] == [(1003, 3, 0), (1005, 5, 0)]
 
 
 def test_what_is_marked_from_outside_is_refused_and_the_rest_served(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from operator import attrgetter
 
-from .aborted import AbortedTransaction
-from .files import FileRange
+from ..files import FileRange
 from .segment import LOG_SUFFIX, Segment
+from .transaction_index import AbortedTransaction
 
 _BASE_OFFSET = attrgetter("base_offset")
 _FIRST_OFFSET = attrgetter("first_offset")
 
 
-class AbortedReads:
+class AbortedLookup:
     """See the module's text. The log hands in its segments, which it replaces as a whole."""
 
     __slots__ = ("_of", "_with_entries")

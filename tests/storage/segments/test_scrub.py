@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.storage.damage import Damage
 from odradek.storage.files import DISK, Buffer, Disk, File
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.scrub import Stopped, scrub
-from odradek.storage.segment import MAX_DAMAGES, Segment
-from odradek.tests.storage.batches import append, batch
+from odradek.storage.segments.damage import Damage
+from odradek.storage.segments.scrub import Stopped, scrub
+from odradek.storage.segments.segment import MAX_DAMAGES, Segment
+from odradek.tests.storage.batches import append, batch, roll
 
 CONFIG = LogConfig(segment_bytes=1000)
 NEVER = 2**63 - 1
@@ -87,7 +87,7 @@ def test_damage_all_over_is_a_bounded_list(tmp_path: Path) -> None:
     log = Log.open(tmp_path, LogConfig(segment_bytes=1 << 20), clean=False, now_ms=1000)
     for n in range(2 * MAX_DAMAGES + 10):
         append(log, batch(n))
-    log.roll(1000)
+    roll(log, 1000)
     segment = log.segments[0]
     size, path = size_of(log), segment.path(".log")
     data = bytearray(path.read_bytes())

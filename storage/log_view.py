@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from .aborted import AbortedTransaction
-from .aborted_reads import AbortedReads
 from .errors import CorruptBatch, OffsetOutOfRange
 from .files import Disk, File, FileRange
-from .latest import latest
-from .segment import LOG_SUFFIX, Segment
+from .segments.aborted_lookup import AbortedLookup
+from .segments.segment import LOG_SUFFIX, Segment
+from .segments.time_lookup import latest
+from .segments.transaction_index import AbortedTransaction
 
 _BASE_OFFSET = attrgetter("base_offset")
 
@@ -133,7 +133,7 @@ class LogView:
 
     def aborted_transactions(self, offset: int, fetched: FileRange, up_to: int) -> list[AbortedTransaction]:
         """As Log's."""
-        return AbortedReads().reaching_into(self.segments, self.end_offset, offset, fetched, up_to)
+        return AbortedLookup().reaching_into(self.segments, self.end_offset, offset, fetched, up_to)
 
     def find_time(self, timestamp_ms: int, up_to: int) -> Found | None:
         """As the function."""

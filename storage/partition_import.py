@@ -13,23 +13,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .aborted import ABORTED_SUFFIX
 from .checkpoints import LEADER_EPOCH, read_partition_metadata, write_partition_metadata
 from .config import LogConfig
+from .deleted_directory import DELETED_DIR_SUFFIX, remove_directory
 from .errors import StorageError
 from .files import DISK, Disk, FileRange
-from .log import DELETED_SUFFIX, Log
+from .integrity import CUT, Finding, segment_files, verify
+from .log import Log
 from .producers import SNAPSHOT_SUFFIX
 from .recovery import Cut
-from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from .verify import CUT, Finding, segment_files, verify
+from .segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from .segments.transaction_index import ABORTED_SUFFIX
 
 _COPIED = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX, SNAPSHOT_SUFFIX)
 # One write at a time; fits the CPU's cache.
 _CHUNK_BYTES = 1024 * 1024
 
 
-class ImportRefused(StorageError):
+class ImportRejected(StorageError):
     """A folder that cannot be taken over as it is; the text says why, with file and position."""
 
 
@@ -59,16 +60,16 @@ def import_folder(
     progress: Callable[[int], None] = lambda _: None,
     disk: Disk = DISK,
 ) -> Imported:
-    """Check `source` and copy it into `data_dir`, forced to disk. Raises ImportRefused, DiskError."""
+    """Check `source` and copy it into `data_dir`, forced to disk. Raises ImportRejected, DiskError."""
     segments = segment_files(source, disk)
     if not segments:
-        raise ImportRefused(f"{source} has no segment (a file of 20 digits and .log)")
+        raise ImportRejected(f"{source} has no segment (a file of 20 digits and .log)")
     newest = segments[-1][0]
     findings = list(verify(source, newest, progress, disk))
     _refuse_damage(findings, segments[-1][1])
-    copy = data_dir / f"{source.name}.import{DELETED_SUFFIX}"
+    copy = data_dir / f"{source.name}.import{DELETED_DIR_SUFFIX}"
     if disk.exists(copy):
-        Log.remove_set_aside(copy, disk)
+        remove_directory(copy, disk)
     disk.mkdir(copy)
     _copy(source, copy, {each.path for each in findings}, disk)
     return _complete(source, copy, newest, log_start_offset, now_ms, disk)
@@ -83,7 +84,7 @@ def finish(imported: Imported, target: Path, topic_id: bytes, disk: Disk = DISK)
 def _refuse_damage(findings: list[Finding], newest: Path) -> None:
     for each in findings:
         if each.path.suffix == LOG_SUFFIX and not (each.path == newest and each.at_start == CUT):
-            raise ImportRefused(f"{each.path} at {each.position}: {each.why}")
+            raise ImportRejected(f"{each.path} at {each.position}: {each.why}")
 
 
 def _copy(source: Path, copy: Path, bad: set[Path], disk: Disk) -> None:

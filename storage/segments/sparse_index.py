@@ -19,8 +19,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Self
 
-from .errors import DamagedFile
-from .files import DISK, Disk, File, NotCached
+from ..errors import DamagedFile
+from ..files import DISK, Disk, File, NotCached
 
 # Bound of what waits in memory for each index; 512 offset entries are at least 2 MiB of log.
 PENDING_BYTES = 4096

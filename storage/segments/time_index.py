@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from .errors import DamagedFile
+from ..errors import DamagedFile
 from .sparse_index import SparseIndex
 
 # What a segment without a timestamp says (records of magic 0, or none yet).

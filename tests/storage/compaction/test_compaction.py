@@ -14,10 +14,11 @@ from odradek.protocol.records.batch import decode_batch, encode_batch, read_head
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
-from odradek.storage.cleanable import CleaningRules, cleanable, job_of
-from odradek.storage.compaction import Compaction
+from odradek.storage.compaction.compaction import Compaction
+from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.log import Log, LogConfig
+from odradek.tests.storage.batches import max_timestamp, roll
 from odradek.tests.storage.cleaning import RULES, clean
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_ms=2**60)
@@ -169,7 +170,7 @@ def test_only_the_last_value_of_a_key_stays_and_segments_become_one(log: Log) ->
     up_to = clean(log)
     assert up_to == log.segments[-1].base_offset
     put(log, (b"later", b"v"))
-    log.roll(0)
+    roll(log, 0)
     clean(log, up_to)
     assert len(log.segments) < before
     assert len(committed(log)) == 4
@@ -178,18 +179,18 @@ def test_only_the_last_value_of_a_key_stays_and_segments_become_one(log: Log) ->
 def test_a_tombstone_stays_until_its_horizon(log: Log) -> None:
     put(log, (b"a", b"1"))
     put(log, (b"a", None), (b"b", b"1"))
-    log.roll(0)
+    roll(log, 0)
     up_to = clean(log, now_ms=10_000)
     assert [(each.key, each.value) for each in committed(log)] == [(b"a", None), (b"b", b"1")]
     (header, _) = next(log.iter_batches(0))
     assert (header.has_delete_horizon, header.base_timestamp) == (True, 11_000)
     assert [record.timestamp_ms for _, data in log.iter_batches(0) for record in decode_batch(data)] == [1000, 1001]
     put(log, (b"c", b"1"))
-    log.roll(0)
+    roll(log, 0)
     up_to = clean(log, up_to, now_ms=10_999)
     assert (b"a", None) in [(each.key, each.value) for each in committed(log)]
     put(log, (b"d", b"1"))
-    log.roll(0)
+    roll(log, 0)
     clean(log, up_to, now_ms=11_000)
     assert [each.key for each in committed(log)] == [b"b", b"c", b"d"]
 
@@ -207,7 +208,7 @@ def test_aborted_records_go_and_their_marker_follows_after_two_cleanings(log: Lo
     up_to: int | None = None
     seen: list[list[int]] = []
     for now_ms in (0, 0, 5000):
-        log.roll(0)
+        roll(log, 0)
         up_to = clean(log, up_to, now_ms=now_ms)
         seen.append(controls())
         put(log, (b"z", b"2"))
@@ -218,10 +219,10 @@ def test_aborted_records_go_and_their_marker_follows_after_two_cleanings(log: Lo
 def test_an_open_transaction_keeps_what_follows_it(log: Log) -> None:
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
-    log.roll(0)
+    roll(log, 0)
     put_transactional(log, 7, 0, (b"a", b"3"))
     put(log, (b"a", b"4"))
-    log.roll(0)
+    roll(log, 0)
     assert clean(log) == 2
     assert [each.value for each in committed(log)] == [b"2", b"3", b"4"]
 
@@ -230,7 +231,7 @@ def test_the_last_batch_of_a_producer_stays_as_an_empty_one(log: Log) -> None:
     put(log, (b"a", b"1"), producer_id=5, producer_epoch=0, base_sequence=0)
     put(log, (b"a", b"2"))
     put(log, (b"b", b"2"))
-    log.roll(0)
+    roll(log, 0)
     clean(log)
     first, _ = next(log.iter_batches(0))
     assert (first.producer_id, first.last_sequence, first.record_count) == (5, 0, 0)
@@ -241,7 +242,7 @@ def test_keys_that_do_not_fit_are_left_for_the_next_cleaning(log: Log) -> None:
         put(log, (b"key-%d" % number, b"1"))
     for number in range(150):
         put(log, (b"key-%d" % number, b"2"))
-    log.roll(0)
+    roll(log, 0)
     reached = clean(log, buffer_bytes=24 * 128)
     assert 0 < reached < 150
     passes = 1
@@ -279,7 +280,7 @@ def test_a_second_cleaning_of_the_same_writes_nothing(log: Log) -> None:
 def test_what_is_too_young_stays_and_what_waits_too_long_is_due(log: Log) -> None:
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
-    log.roll(0)
+    roll(log, 0)
     young = CleaningRules(min_lag_ms=1000)
     assert cleanable(log, None, log.log_end_offset, young, 1500).segments == ()
     assert len(cleanable(log, None, log.log_end_offset, young, 2500).segments) == 1
@@ -302,29 +303,29 @@ def test_readers_keep_what_they_hold(log: Log) -> None:
 def test_the_largest_timestamp_is_one_that_a_record_still_has(log: Log) -> None:
     put(log, (b"a", b"old"), first_ms=9000)
     put(log, (b"b", b"v"), (b"c", b"v"), first_ms=5000)
-    log.roll(0)
+    roll(log, 0)
     put(log, (b"d", b"v"), first_ms=7000)
-    log.roll(0)
+    roll(log, 0)
     put(log, (b"a", b"new"), first_ms=1000)
-    log.roll(0)
+    roll(log, 0)
     clean(log)
-    assert log.max_timestamp() == (7000, 3)
+    assert max_timestamp(log) == (7000, 3)
     put(log, (b"d", b"gone"), first_ms=1000)
-    log.roll(0)
+    roll(log, 0)
     clean(log)
     # Batches that end a segment stay, empty, with the timestamp that they had.
-    assert log.max_timestamp() == (5001, 2)
+    assert max_timestamp(log) == (5001, 2)
 
 
 def test_the_largest_timestamp_is_not_one_below_the_log_start(log: Log) -> None:
     put(log, (b"a", b"v"), (b"b", b"v"), (b"c", b"v"), first_ms=1000)
     put(log, (b"d", b"v"), first_ms=500)
-    assert log.max_timestamp() == (1002, 2)
+    assert max_timestamp(log) == (1002, 2)
     put(log, (b"e", b"v"), (b"f", b"v"), first_ms=900)
     log.advance_log_start(3)
-    assert log.max_timestamp() == (901, 5)
+    assert max_timestamp(log) == (901, 5)
     log.advance_log_start(6)
-    assert log.max_timestamp() == (-1, -1)
+    assert max_timestamp(log) == (-1, -1)
 
 
 def test_a_batch_across_the_log_start_counts_by_what_is_left_of_it(log: Log) -> None:
@@ -333,4 +334,4 @@ def test_a_batch_across_the_log_start_counts_by_what_is_left_of_it(log: Log) -> 
     log.append(data, read_header(data), 0)
     put(log, (b"a", b"v"), first_ms=400)
     log.advance_log_start(1)
-    assert log.max_timestamp() == (600, 2)
+    assert max_timestamp(log) == (600, 2)

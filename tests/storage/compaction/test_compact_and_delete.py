@@ -14,9 +14,10 @@ import pytest
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.storage.cleanable import CleaningRules
+from odradek.storage.compaction.plan import CleaningRules
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.retention import facts_of, new_start, standard
+from odradek.tests.storage.batches import find_time, max_timestamp, roll
 from odradek.tests.storage.cleaning import clean
 
 STEPS = 50
@@ -120,10 +121,10 @@ class Both:
 
     def check_times(self, found: list[Written]) -> None:
         newest = max(found, key=lambda each: (each.timestamp_ms, -each.offset), default=None)
-        assert self.log.max_timestamp() == ((newest.timestamp_ms, newest.offset) if newest else (-1, -1))
+        assert max_timestamp(self.log) == ((newest.timestamp_ms, newest.offset) if newest else (-1, -1))
         for asked_ms in (0, self.now_ms - 3000, self.now_ms - 500, self.now_ms + 501):
             first = next((each for each in found if each.timestamp_ms >= asked_ms), None)
-            answer = self.log.find_time(asked_ms, self.log.log_end_offset)
+            answer = find_time(self.log, asked_ms, self.log.log_end_offset)
             assert (answer and answer[:2]) == (first and (first.timestamp_ms, first.offset))
 
 
@@ -144,12 +145,12 @@ def test_what_compaction_left_goes_by_age(tmp_path: Path) -> None:
     for number in range(30):
         data = encode_batch([Record(number, number * 100, b"k%d" % (number % 3), b"v" * 50)], base_offset=number)
         log.append(data, read_header(data), 0)
-    log.roll(0)
+    roll(log, 0)
     clean(log)
-    assert log.max_timestamp() == (2900, 29)
+    assert max_timestamp(log) == (2900, 29)
     assert [h.base_offset for h, data in log.iter_batches(0) if decode_batch(data)] == [27, 28, 29]
     # The segment with what is left is young enough, those of which nothing is left are not.
     assert new_start(standard, facts_of(log, 3900, log.log_end_offset)) <= 27
     assert new_start(standard, facts_of(log, 3901, log.log_end_offset)) == 30
     log.advance_log_start(30)
-    assert (log.max_timestamp(), log.find_time(0, 30)) == ((-1, -1), None)
+    assert (max_timestamp(log), find_time(log, 0, 30)) == ((-1, -1), None)

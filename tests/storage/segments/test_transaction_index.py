@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.storage.aborted import ENTRY_BYTES, AbortedIndex, AbortedTransaction
 from odradek.storage.errors import DamagedFile
+from odradek.storage.segments.transaction_index import ENTRY_BYTES, AbortedTransaction, TransactionIndex
 
 # Kafka 4.3.1's DumpLogSegments reads this file as
 #     version: 0 producerId: 1 firstOffset: 0 lastOffset: 3 lastStableOffset: 1
@@ -19,15 +19,15 @@ ENTRIES = [AbortedTransaction(1, 0, 3, 1), AbortedTransaction(2, 1, 5, 6)]
 
 
 def test_the_bytes_are_kafkas(tmp_path: Path) -> None:
-    index = AbortedIndex(tmp_path / "0.txnindex")
+    index = TransactionIndex(tmp_path / "0.txnindex")
     for entry in ENTRIES:
         index.append(entry)
     assert index.path.read_bytes() == GOLDEN
-    assert AbortedIndex(index.path, len(GOLDEN)).entries() == ENTRIES
+    assert TransactionIndex(index.path, len(GOLDEN)).entries() == ENTRIES
 
 
 def test_there_is_no_file_before_the_first_entry(tmp_path: Path) -> None:
-    index = AbortedIndex(tmp_path / "0.txnindex")
+    index = TransactionIndex(tmp_path / "0.txnindex")
     assert index.collect(0, 100) == ([], False)
     index.sync()
     index.trim()
@@ -35,7 +35,7 @@ def test_there_is_no_file_before_the_first_entry(tmp_path: Path) -> None:
 
 
 def test_a_file_that_ends_inside_an_entry_is_known_by_its_size(tmp_path: Path) -> None:
-    index = AbortedIndex(tmp_path / "0.txnindex")
+    index = TransactionIndex(tmp_path / "0.txnindex")
     assert index.found(2 * ENTRY_BYTES)
     assert not index.found(2 * ENTRY_BYTES + 1)
 
@@ -43,13 +43,13 @@ def test_a_file_that_ends_inside_an_entry_is_known_by_its_size(tmp_path: Path) -
 @pytest.mark.parametrize("data", [GOLDEN[:-1], b"\0\1" + GOLDEN[2:]])
 def test_damage_is_an_error_not_an_answer(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "0.txnindex").write_bytes(data)
-    index = AbortedIndex(tmp_path / "0.txnindex", len(GOLDEN))
+    index = TransactionIndex(tmp_path / "0.txnindex", len(GOLDEN))
     with pytest.raises(DamagedFile):
         index.entries()
 
 
 def test_an_entry_taken_back_is_written_over(tmp_path: Path) -> None:
-    index = AbortedIndex(tmp_path / "0.txnindex")
+    index = TransactionIndex(tmp_path / "0.txnindex")
     index.append(ENTRIES[0])
     index.append(AbortedTransaction(9, 9, 9, 9))
     index.drop_last()
@@ -61,7 +61,7 @@ def test_an_entry_taken_back_is_written_over(tmp_path: Path) -> None:
 def test_what_is_collected_is_what_reaches_into_the_range(
     tmp_path_factory: pytest.TempPathFactory, shapes: list[tuple[int, int]], offset: int, up_to: int
 ) -> None:
-    index = AbortedIndex(tmp_path_factory.mktemp("index") / "0.txnindex")
+    index = TransactionIndex(tmp_path_factory.mktemp("index") / "0.txnindex")
     entries, last, stable = [], 0, 0
     for reach, step in shapes:
         last += step

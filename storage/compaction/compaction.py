@@ -22,17 +22,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..protocol.records.batch import BatchHeader, check_crc, decode_batch, read_header
-from ..protocol.records.control import ControlType, control_type
-from ..protocol.records.errors import RecordError
-from ..protocol.records.filter import Part, body_of, emptied, iter_parts, with_parts
-from . import walk
-from .aborted import ABORTED_SUFFIX, AbortedIndex, AbortedTransaction
+from ...protocol.records.batch import BatchHeader, check_crc, decode_batch, read_header
+from ...protocol.records.control import ControlType, control_type
+from ...protocol.records.errors import RecordError
+from ...protocol.records.filter import Part, body_of, emptied, iter_parts, with_parts
+from ..errors import CorruptBatch
+from ..files import DISK, Disk, File
+from ..segments import walk
+from ..segments.segment import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_INT32,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    segment_name,
+)
+from ..segments.transaction_index import ABORTED_SUFFIX, AbortedTransaction, TransactionIndex
 from .cleaned_transactions import CleanedTransactions
-from .errors import CorruptBatch
-from .files import DISK, Disk, File
 from .offset_map import OffsetMap
-from .segment import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, MAX_INT32, TIME_INDEX_SUFFIX, Segment, segment_name
 
 
 class Source(NamedTuple):
@@ -290,5 +298,7 @@ def _aborted(job: Job, disk: Disk) -> list[AbortedTransaction]:
     return [
         entry
         for base_offset, size in job.aborted_bytes
-        for entry in AbortedIndex(job.directory / (segment_name(base_offset) + ABORTED_SUFFIX), size, disk).entries()
+        for entry in TransactionIndex(
+            job.directory / (segment_name(base_offset) + ABORTED_SUFFIX), size, disk
+        ).entries()
     ]

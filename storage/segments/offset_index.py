@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from .errors import DamagedFile
+from ..errors import DamagedFile
 from .sparse_index import SparseIndex
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
-from ..protocol.records.errors import RecordError
-from .errors import CorruptBatch
-from .files import Disk, File
+from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
+from ...protocol.records.errors import RecordError
+from ..errors import CorruptBatch
+from ..files import Disk, File
 
 # Where the magic byte stands in a batch, and its value.
 _MAGIC_AT = 16

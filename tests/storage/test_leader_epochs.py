@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from odradek.storage.epochs import LeaderEpochs
 from odradek.storage.errors import DamagedFile
+from odradek.storage.leader_epochs import LeaderEpochs
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.storage.errors import DamagedFile, DiskError
-from odradek.storage.offset_index import OffsetIndex
-from odradek.storage.sparse_index import PENDING_BYTES
-from odradek.storage.time_index import TimeIndex
+from odradek.storage.segments.offset_index import OffsetIndex
+from odradek.storage.segments.sparse_index import PENDING_BYTES
+from odradek.storage.segments.time_index import TimeIndex
 from odradek.tests.support.disk import FaultyDisk
 
 BASE = 1_000_000_000_000

@@ -17,11 +17,11 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from ..protocol.records.batch import BatchHeader, decode_batch
-from ..protocol.records.control import ControlType, Marker, control_type, read_marker
-from ..protocol.records.errors import RecordError
-from .errors import DamagedFile, StorageError
-from .files import DISK, Disk, File
+from ...protocol.records.batch import BatchHeader, decode_batch
+from ...protocol.records.control import ControlType, Marker, control_type, read_marker
+from ...protocol.records.errors import RecordError
+from ..errors import DamagedFile, StorageError
+from ..files import DISK, Disk, File
 
 ABORTED_SUFFIX = ".txnindex"
 
@@ -55,7 +55,7 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
         return None
 
 
-class AbortedIndex:
+class TransactionIndex:
     """The entries of one segment. Nothing of them is kept in memory but the last; no descriptor is held."""
 
     __slots__ = ("_count", "_disk", "_is_dirty", "_is_too_long", "_last", "path")

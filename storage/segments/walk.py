@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
-from ..protocol.records.errors import RecordError
-from .errors import CorruptBatch
-from .files import Disk, File
+from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
+from ...protocol.records.errors import RecordError
+from ..errors import CorruptBatch
+from ..files import Disk, File
 
 # A look-up starts about one index interval away from what it looks for.
 LOOKUP_WINDOW_BYTES = 4096

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from ..protocol.records.batch import BatchHeader
-from ..protocol.records.control import ControlType
-from .aborted import AbortedTransaction
+from ...protocol.records.batch import BatchHeader
+from ...protocol.records.control import ControlType
+from ..segments.transaction_index import AbortedTransaction
 
 
 @dataclass(slots=True)

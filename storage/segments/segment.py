@@ -16,15 +16,15 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
-from ..protocol.records.batch import BatchHeader, check_crc, iter_records
-from ..protocol.records.errors import RecordError
+from ...protocol.records.batch import BatchHeader, check_crc, iter_records
+from ...protocol.records.errors import RecordError
+from ..errors import CorruptBatch, StorageError, TornWrite
+from ..files import DISK, Buffer, Disk, File, NotCached
 from . import walk
-from .aborted import ABORTED_SUFFIX, AbortedIndex
 from .damage import WRONG_CRC, Damage, next_sound
-from .errors import CorruptBatch, StorageError, TornWrite
-from .files import DISK, Buffer, Disk, File, NotCached
 from .offset_index import OffsetIndex
 from .time_index import NO_TIMESTAMP, TimeIndex
+from .transaction_index import ABORTED_SUFFIX, TransactionIndex
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -33,7 +33,7 @@ TIME_INDEX_SUFFIX = ".timeindex"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 
 # What a log file is called from its retirement to its removal: Kafka's name, and no opening takes it for data.
-DELETED_SUFFIX = ".deleted"
+DELETED_FILE_SUFFIX = ".deleted"
 
 MAX_INT32 = 2**31 - 1
 # What the files of a segment are called while a cleaning writes them: they are nobody's yet.
@@ -107,7 +107,7 @@ class Segment:
         self._max_timestamp = UNKNOWN
         self._max_offset = base_offset  # last offset of the batch with the largest timestamp
         self._first_timestamp: int | None = None
-        self.aborted = AbortedIndex(self.path(ABORTED_SUFFIX), 0, disk)
+        self.aborted = TransactionIndex(self.path(ABORTED_SUFFIX), 0, disk)
         # What is known to be damaged, in order of position, none inside another. Replaced as a whole.
         self.damages: tuple[Damage, ...] = ()
 
@@ -212,7 +212,7 @@ class Segment:
     @property
     def is_retired(self) -> bool:
         """Whether it is none of the log's any more."""
-        return self._extension == DELETED_SUFFIX
+        return self._extension == DELETED_FILE_SUFFIX
 
     @property
     def is_sealed(self) -> bool:
@@ -234,7 +234,7 @@ class Segment:
     def sync(self) -> None:
         """fsync the log and, once sealed, the indexes: those of an active segment are built again after a crash."""
         size = self.size
-        if self._extension == DELETED_SUFFIX:
+        if self._extension == DELETED_FILE_SUFFIX:
             # Nobody needs it to last, and it may be gone already.
             self._synced = size
             return
@@ -533,7 +533,7 @@ class Segment:
         twin.next_offset, twin._last, twin._sealed = self.next_offset, self._last, self._sealed
         twin._max_timestamp, twin._max_offset = self._max_timestamp, self._max_offset
         twin._first_timestamp, twin._file, twin.damages = self._first_timestamp, self._file, self.damages
-        twin.aborted = AbortedIndex(twin.path(ABORTED_SUFFIX), self.aborted.size_bytes, self._disk)
+        twin.aborted = TransactionIndex(twin.path(ABORTED_SUFFIX), self.aborted.size_bytes, self._disk)
         offsets, times = self._offsets, self._times
         if offsets is not None and times is not None:
             twin._offsets, twin._times = offsets.twin(), times.twin()
@@ -577,8 +577,8 @@ class Segment:
         with _NAMES:
             before = {suffix: self.path(suffix) for suffix in SEGMENT_SUFFIXES}
             log, *indexes = SEGMENT_SUFFIXES
-            self._disk.rename(before[log], before[log].with_name(before[log].name + DELETED_SUFFIX))
-            self._extension = DELETED_SUFFIX
+            self._disk.rename(before[log], before[log].with_name(before[log].name + DELETED_FILE_SUFFIX))
+            self._extension = DELETED_FILE_SUFFIX
             for suffix in indexes:
                 if self._disk.exists(before[suffix]):
                     self._disk.rename(before[suffix], self.path(suffix))

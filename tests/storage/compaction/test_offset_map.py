@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.storage.offset_map import ENTRY_BYTES, OffsetMap
+from odradek.storage.compaction.offset_map import ENTRY_BYTES, OffsetMap
 
 KEYS = st.binary(max_size=3)
 

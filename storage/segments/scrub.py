@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..protocol.records.batch import BatchHeader
+from ...protocol.records.batch import BatchHeader
+from ..errors import CorruptBatch
+from ..files import Disk, File
 from . import walk
 from .damage import MISPLACED, Damage, next_sound
-from .errors import CorruptBatch
-from .files import Disk, File
 from .segment import LOG_SUFFIX, MAX_DAMAGES, Segment
 
 # What is looked at to tell whether the cache has a part of the file: one page.

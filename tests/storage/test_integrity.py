@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.storage.integrity import CUT, REBUILT, REMOVED, STAYS, repair, segment_files, verify
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.verify import CUT, REBUILT, REMOVED, STAYS, repair, segment_files, verify
 from odradek.tests.storage.batches import append, batch, headers_of
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150)

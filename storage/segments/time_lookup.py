@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..protocol.records.batch import iter_records
-from ..protocol.records.errors import RecordError
-from .errors import CorruptBatch
+from ...protocol.records.batch import iter_records
+from ...protocol.records.errors import RecordError
+from ..errors import CorruptBatch
 from .segment import LOG_SUFFIX, Segment
 
 NOTHING = (-1, -1)

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..protocol.records.batch import BatchHeader
-from . import walk
 from .checkpoints import read_partition_metadata
 from .config import LogConfig
-from .damage import next_sound
-from .epochs import LeaderEpochs
 from .errors import CorruptBatch, DamagedFile, StorageError
 from .files import DISK, Disk
+from .leader_epochs import LeaderEpochs
 from .log import Log
-from .offset_index import OffsetIndex
 from .producers import SNAPSHOT_SUFFIX, ProducerStates
 from .recovery import RecoveryReport
-from .segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from .time_index import TimeIndex
+from .segments import walk
+from .segments.damage import next_sound
+from .segments.offset_index import OffsetIndex
+from .segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from .segments.time_index import TimeIndex
 
 CUT = "cut"
 STAYS = "stays, and is refused to readers"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..config import NEVER
+from ..log import Log
+from ..producers import NONE
+from ..segments.segment import Segment
 from .compaction import Job, Source
-from .config import NEVER
-from .log import Log
-from .producers import NONE
-from .segment import Segment
 
 
 @dataclass(frozen=True, slots=True)

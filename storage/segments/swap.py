@@ -15,10 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import CorruptBatch
+from ..files import DISK, Disk
 from . import walk
-from .aborted import ABORTED_SUFFIX
-from .errors import CorruptBatch
-from .files import DISK, Disk
 from .segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -28,9 +27,10 @@ from .segment import (
     Segment,
     segment_name,
 )
+from .transaction_index import ABORTED_SUFFIX
 
 if TYPE_CHECKING:
-    from .log import Log
+    from ..log import Log
 
 SWAP_SUFFIX = ".swap"
 # The order in which names change. Both indexes are always there: as long as the first of them is a .swap, whatever
