@@ -1,9 +1,10 @@
 """The scrubber: closed segments are read again in idle time, to know of damage before somebody needs a record.
 
 Every `log.scrub.interval.ms` (0: never) a round begins, or when the last one is through. A thread of the lowest
-priority reads segment by segment (storage/segments/scrub.py), a little at a time: it holds up the others' Python for less
-than a millisecond, uses a tenth of a core at most and a bounded share of the disk. What it finds is told as any other damage
-is, a line in the log with file and position, once, and from then on refused to readers, while all around it is served.
+priority reads segment by segment (segments/scrub.py), a little at a time: it holds up the others' Python for less
+than a millisecond, uses a tenth of a core at most and a bounded share of the disk. What it finds is told as any other
+damage is, a line in the log with file and position, once, and from then on refused to readers, while all around it is
+served.
 
 It only reads. A segment that goes meanwhile, and one that cannot be read at all, are passed over; the latter is told.
 """
