@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from ....protocol.errors import EncodeError, ErrorCode, KafkaError
 from ..calls import Call, Clock, OnCommitted, TimerHandle, Timers
-from . import records
+from . import machine, records
 from .events import (
     Answer,
     AppendFailed,
@@ -43,7 +43,7 @@ from .events import (
     TimerEvent,
     Unload,
 )
-from .machine import Group
+from .group import Group
 from .replay import Ended, Written
 from .states import GroupState
 
@@ -158,7 +158,7 @@ class GroupActor:
         inbox, self._inbox = self._inbox, deque()
         for event in inbox:
             _refuse(event, ErrorCode.NOT_COORDINATOR)
-        self._release(self.group.step(Unload(), self._world.clock.now_ms()))
+        self._release(machine.step(self.group, Unload(), self._world.clock.now_ms()))
 
     def _drain(self) -> None:
         if self._busy:
@@ -180,7 +180,7 @@ class GroupActor:
             self._world.forget(self)
 
     def _step(self, event: Event) -> None:
-        outcome = self.group.step(event, self._world.clock.now_ms())
+        outcome = machine.step(self.group, event, self._world.clock.now_ms())
         if outcome.records:
             self._append(outcome)
         else:

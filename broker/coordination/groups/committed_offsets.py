@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....protocol.messages.group_records import OffsetCommitValue
-from .pending_writes import Pending
+from .pending_writes import PendingWrites
 from .records import NO_PRODUCER, OffsetRecord
 
 
-class Offsets:
+class CommittedOffsets:
     """(topic, partition) -> OffsetCommitValue; its leader epoch is -1 and its topic id zeros where not known."""
 
     __slots__ = ("_topics", "pending")
@@ -21,7 +21,7 @@ class Offsets:
     def __init__(self) -> None:
         # Invariant: no topic without partitions.
         self._topics: dict[str, dict[int, OffsetCommitValue]] = {}
-        self.pending: Pending[tuple[str, int], OffsetCommitValue] = Pending()
+        self.pending: PendingWrites[tuple[str, int], OffsetCommitValue] = PendingWrites()
 
     def __bool__(self) -> bool:
         return bool(self._topics)

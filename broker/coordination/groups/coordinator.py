@@ -45,7 +45,7 @@ from .events import (
     Loaded,
     Synced,
 )
-from .machine import Group, GroupLimits
+from .group import Group, GroupLimits
 from .offset_commit import PLAIN_VERSION, Commit, Topics, as_plain, as_transactional
 from .partitions import partition_for
 from .records import NO_PRODUCER, OffsetRecord

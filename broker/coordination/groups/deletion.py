@@ -1,33 +1,21 @@
-"""What an administrator takes away, in the group machine: a whole group that is empty, or committed offsets.
+"""DeleteGroups and OffsetDelete in the group machine: an administrator deletes an empty group, or committed offsets.
 
-Offsets of a topic that a member subscribes stay: the member would go on from nowhere. What the members of a group of
-another kind (Connect's workers, say) hold nobody can tell, so that such a group gives up nothing while it has members.
+The guards decide whether the group may be deleted. Offsets of a topic that a member subscribes stay: without them the
+member would go on from another place.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....protocol.errors import ErrorCode
 from .events import Delete, DeleteOffsets, OffsetsDeleted, Outcome
-from .expiry import CONSUMER, subscribed_topics
+from .group import Group
 from .records import GroupRecord, OffsetRecord
-from .states import GroupState
-
-if TYPE_CHECKING:
-    from .machine import Group
+from .subscriptions import subscribed_topics
 
 
 def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
-    """A tombstone for every offset and for the group itself, in one batch: all of it goes, or nothing."""
-    error = ErrorCode.NONE
-    if group.state is GroupState.DEAD:
-        error = ErrorCode.GROUP_ID_NOT_FOUND
-    elif group.state is not GroupState.EMPTY:
-        error = ErrorCode.NON_EMPTY_GROUP
-    outcome.replies.append((event.token, error))
-    if error is not ErrorCode.NONE:
-        return
+    """Write a tombstone for every offset and for the group itself. One batch holds them all, so all go or none."""
+    outcome.replies.append((event.token, ErrorCode.NONE))
     for topic in group.offsets.topics():
         indexes = group.offsets.with_pending(topic)
         outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in indexes)
@@ -36,11 +24,7 @@ def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
 
 
 def delete_offsets(group: Group, event: DeleteOffsets, outcome: Outcome, now_ms: int) -> None:
-    """Tombstones for the offsets that are there; one that is not there is as good as deleted."""
-    error = _check(group)
-    if error is not ErrorCode.NONE:
-        outcome.replies.append((event.token, error))
-        return
+    """Write a tombstone for each offset of the request that exists. One that does not exist counts as deleted."""
     subscribed = frozenset(event.partitions) & _subscribed(group, event)
     for topic, indexes in event.partitions.items():
         if topic not in subscribed:
@@ -50,15 +34,7 @@ def delete_offsets(group: Group, event: DeleteOffsets, outcome: Outcome, now_ms:
     outcome.replies.append((event.token, OffsetsDeleted(subscribed)))
 
 
-def _check(group: Group) -> ErrorCode:
-    if group.state is GroupState.DEAD:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
-        return ErrorCode.NON_EMPTY_GROUP
-    return ErrorCode.NONE
-
-
 def _subscribed(group: Group, event: DeleteOffsets) -> frozenset[str]:
-    """What the members subscribe; everything, where they do not say it in a way that can be read."""
+    """Return the topics that the members subscribe, or all topics of the request if that cannot be read."""
     topics = subscribed_topics(group)
     return frozenset(event.partitions if topics is None else topics)

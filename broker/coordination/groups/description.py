@@ -9,8 +9,8 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
 from ....protocol.messages.list_groups import ListedGroup
+from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
-from .machine import Group
 from .states import GroupState
 
 NOT_FOUND_VERSION = 6

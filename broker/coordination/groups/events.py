@@ -209,15 +209,10 @@ class AppendFailed:
     """What the members are told, in terms of a coordinator (`records.append_error`)."""
 
 
+Request = Join | Sync | Heartbeat | Leave | CommitOffsets | CommitInTransaction | Delete | DeleteOffsets
+
 Event = (
-    Join
-    | Sync
-    | Heartbeat
-    | Leave
-    | CommitOffsets
-    | CommitInTransaction
-    | Delete
-    | DeleteOffsets
+    Request
     | SessionExpired
     | InitialDelayPassed
     | RebalanceTimeout
@@ -285,6 +280,17 @@ class OffsetsDeleted:
 
 Answer = Joined | Synced | Left | OffsetsDeleted | ErrorCode
 """Heartbeats, commits and deletions are answered with an ErrorCode alone, and so is a DeleteOffsets that is refused."""
+
+
+def rejection(event: Request, error: ErrorCode) -> Answer:
+    """Return the answer to a request that is rejected as a whole."""
+    if isinstance(event, Join):
+        return Joined(error, event.member_id)
+    if isinstance(event, Sync):
+        return Synced(error)
+    if isinstance(event, Leave):
+        return Left([error] * len(event.members))
+    return error
 
 
 @dataclass(slots=True)

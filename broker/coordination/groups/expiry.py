@@ -1,37 +1,32 @@
-"""When committed offsets go: they were kept long enough, or their topic was deleted. An empty group goes with its last.
+"""Committed offsets that expire, and offsets of a deleted topic. An empty group goes with its last offset.
 
-How long is long enough (`offsets.retention.minutes`) is counted
+The time in `offsets.retention.minutes` counts
 
 - from when the group became empty, for a group that has had members;
 - from the commit, for offsets of consumers outside of any group, and for topics that no member of a stable group
   subscribes any more;
-- not at all while a group rebalances, nor where nobody can tell what its members subscribe.
+- not at all while a group rebalances, and not if the subscription of a member cannot be read.
 
-A commit that came with a retention time of its own (OffsetCommit 2 to 4) goes when that is over, on the same terms.
+A commit with a retention time of its own (OffsetCommit 2 to 4) expires when that time is over, on the same terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ....protocol.errors import DecodeError
-from ....protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_versioned
 from ....protocol.messages.group_records import OffsetCommitValue
 from .events import DropTopic, ExpireOffsets, Outcome
+from .group import Group
 from .records import GroupRecord, OffsetRecord, Record
 from .states import GroupState
+from .subscriptions import CONSUMER, subscribed_topics
 
-if TYPE_CHECKING:
-    from .machine import Group
-
-CONSUMER = "consumer"
 NO_EXPIRY = -1
 NO_TIMESTAMP = -1
 
 
 def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms: int) -> None:
-    """Looks what has been kept long enough. Called every `offsets.retention.check.interval.ms`."""
+    """Delete the offsets that were kept long enough. `offsets.retention.check.interval.ms` says how often."""
     expired: list[Record] = []
     if group.state is GroupState.EMPTY or _has_stable_consumers(group):
         expired.extend(_expired(group, event.retention_ms, now_ms))
@@ -41,21 +36,9 @@ def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms:
 
 
 def drop_topic(group: Group, event: DropTopic, outcome: Outcome, now_ms: int) -> None:
-    """The topic was deleted: whoever makes one of that name again begins at its beginning."""
+    """Delete the offsets of a deleted topic: in a new topic of that name, consumers begin at the beginning."""
     for index in group.offsets.with_pending(event.topic):
         outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
-
-
-def subscribed_topics(group: Group) -> set[str] | None:
-    """What the members of a consumer group subscribe; None where that cannot be told."""
-    topics: set[str] = set()
-    for member in group.roster.members.values():
-        try:
-            subscription = decode_versioned(ConsumerProtocolSubscription, member.metadata(group.protocol))
-        except DecodeError:
-            return None
-        topics.update(subscription.topics)
-    return topics
 
 
 def _has_stable_consumers(group: Group) -> bool:
@@ -75,7 +58,7 @@ def _expired(group: Group, retention_ms: int, now_ms: int) -> Iterator[OffsetRec
             continue
         for index, value in partitions.items():
             if (topic, index) in group.offsets.pending:
-                # A transaction is about to say more of it.
+                # A transaction is about to replace it.
                 continue
             since_ms = value.commit_timestamp if empty_since_ms == NO_TIMESTAMP else empty_since_ms
             if _is_over(value, since_ms, retention_ms, now_ms):
@@ -89,7 +72,7 @@ def _is_over(value: OffsetCommitValue, since_ms: int, retention_ms: int, now_ms:
 
 
 def _delete_if_unused(group: Group, outcome: Outcome) -> None:
-    """Nobody is there, nobody is coming, and there will be nothing left to remember."""
+    """Delete a group that nobody is in or about to join, and that has no offsets left."""
     if group.state is GroupState.EMPTY and not group.roster.pending and group.recorded:
         outcome.records.append(GroupRecord(group.group_id, None))
         outcome.notes.append(f"group {group.group_id} is deleted: it is empty and its offsets have expired")

@@ -18,7 +18,7 @@ from ....protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ....protocol.primitives import ZERO_UUID
-from .committed_offsets import Offsets
+from .committed_offsets import CommittedOffsets
 from .offset_commit import Topics
 
 NO_OFFSET = -1
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """A group's offsets, or why they cannot be told. A group that nobody knows has no offsets, and no error."""
 
     error: ErrorCode
-    offsets: Offsets | None
+    offsets: CommittedOffsets | None
 
 
 def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
@@ -62,7 +62,7 @@ def fetch_group(
     return group
 
 
-def _hide_unstable(group: OffsetFetchResponseGroup, offsets: Offsets) -> None:
+def _hide_unstable(group: OffsetFetchResponseGroup, offsets: CommittedOffsets) -> None:
     """A transaction that is not decided may change these: the client asks again (KIP-447)."""
     for topic in group.topics:
         for at, answer in enumerate(topic.partitions):
@@ -90,7 +90,7 @@ def response_of(
     )
 
 
-def _everything(offsets: Offsets | None, topics: Topics, version: int) -> list[OffsetFetchResponseTopics]:
+def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) -> list[OffsetFetchResponseTopics]:
     found: list[OffsetFetchResponseTopics] = []
     for name, partitions in offsets or ():
         topic_id = ZERO_UUID
@@ -106,7 +106,7 @@ def _everything(offsets: Offsets | None, topics: Topics, version: int) -> list[O
 
 
 def _topic(
-    asked: OffsetFetchRequestTopics, offsets: Offsets | None, topics: Topics, version: int
+    asked: OffsetFetchRequestTopics, offsets: CommittedOffsets | None, topics: Topics, version: int
 ) -> OffsetFetchResponseTopics:
     name = asked.name
     if version >= TOPIC_ID_VERSION:

@@ -24,7 +24,7 @@ class _Written(Generic[Value]):
     is_overtaken: bool = False
 
 
-class Pending(Generic[Key, Value]):
+class PendingWrites(Generic[Key, Value]):
     """Undecided writes of one group, or of one partition of the log."""
 
     __slots__ = ("_order", "_producers")

@@ -1,14 +1,14 @@
-"""How a rebalance begins, whom it waits for and how it ends: the core that every change of membership runs through.
+"""A rebalance, from its beginning to the new generation: every change of membership runs through here.
 
-It waits for all members, and for those that have only asked for an id. In the first round of an empty group it waits
-`group.initial.rebalance.delay.ms` instead, again and again while members keep coming, but not longer than a rebalance
-may take. When time is up, dynamic members that did not come are dropped; static ones keep their place until their
-session ends (KIP-345).
+A rebalance waits for all members, and for ids that were given out. In the first round of an empty group it waits
+`group.initial.rebalance.delay.ms` instead, again and again while members join, but no longer than a rebalance may take.
+When the time is up, dynamic members that did not join are dropped. Static members keep their place until their session
+ends (KIP-345).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from ....protocol.errors import ErrorCode
 from .events import (
@@ -22,46 +22,33 @@ from .events import (
     Synced,
     SyncTimeout,
 )
+from .generation_record import generation_record
+from .group import Group
 from .history import Cause, CauseKind, Ending, Fate, Rebalance
 from .roster import Member, elect_protocol
+from .sessions import remove_member, start_session
 from .states import GroupState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from .machine import Group
 
 
 def trigger(group: Group, causes: Sequence[Cause], outcome: Outcome, now_ms: int) -> None:
-    """Membership or metadata changed: begins a rebalance, or lets the one that runs see the change."""
+    """Begin a rebalance because membership or metadata changed, or note the change in the one that runs."""
     if group.state is GroupState.PREPARING_REBALANCE:
-        current = group.rebalances[-1]
-        current.add(causes)
-        for cause in causes:
-            if cause.member_id in group.roster.joins:
-                current.arrived(cause.member_id, now_ms)
-            elif cause.kind in (CauseKind.LEFT, CauseKind.EXPIRED):
-                current.lost(cause.member_id, now_ms)
+        _note_change(group, causes, now_ms)
         complete_if_all_joined(group, outcome, now_ms)
     else:
         prepare(group, causes, outcome, now_ms)
 
 
 def prepare(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int) -> None:
-    """Begins a rebalance: everyone shall join again."""
-    if group.rebalances and group.rebalances[-1].ending is Ending.RUNNING:
-        end(group, Ending.OVERTAKEN, outcome, now_ms)
-    current = Rebalance(now_ms, group.generation, group.state is GroupState.EMPTY)
-    current.add(causes)
-    group.rebalances.append(current)
+    """Begin a rebalance: all members must join again."""
+    _begin_history(group, causes, outcome, now_ms)
     if group.state is GroupState.COMPLETING_REBALANCE:
         answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, outcome)
     group.roster.not_synced.clear()
     outcome.timers.append(CancelTimer(SyncTimeout()))
     was_empty = group.state is GroupState.EMPTY
-    no_delay = group.limits.initial_rebalance_delay_ms == 0
     group.move_to(GroupState.PREPARING_REBALANCE, now_ms)
-    if was_empty and not no_delay:
+    if was_empty and group.limits.initial_rebalance_delay_ms:
         _begin_first_round(group, outcome)
     elif was_empty or group.roster.all_joined():
         complete(group, outcome, now_ms)
@@ -70,57 +57,53 @@ def prepare(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int
 
 
 def complete_if_all_joined(group: Group, outcome: Outcome, now_ms: int) -> None:
-    """In PreparingRebalance: goes on unless someone is missing. The first round always runs its time."""
+    """End PreparingRebalance if nobody is missing. The first round always runs its time."""
     if not group.first_round and group.roster.all_joined():
         complete(group, outcome, now_ms)
 
 
 def complete(group: Group, outcome: Outcome, now_ms: int) -> None:
-    """Ends PreparingRebalance: drops who did not come, makes the next generation, answers the joins."""
+    """End PreparingRebalance: drop the members that did not join, make the next generation, answer the joins."""
     for timer in (RebalanceTimeout(), InitialDelayPassed()):
         outcome.timers.append(CancelTimer(timer))
     absent = _drop_absent(group, outcome)
     roster = group.roster
-    current = group.rebalances[-1]
     if not roster.members:
-        group.first_round = False
-        group.leader = None
-        current.generation = group.generation + 1
-        if absent:
-            current.joins_answered(absent, now_ms)
-        end(group, Ending.EMPTY, outcome, now_ms)
-        outcome.records.append(group.generation_record(group.generation + 1, (), None, now_ms))
+        _become_empty(group, absent, outcome, now_ms)
         return
     if not roster.joins:
-        # Only static members are left and none has come yet: their sessions decide.
+        # Only static members are left and none has joined yet: their sessions decide.
         outcome.timers.append(SetTimer(RebalanceTimeout(), roster.rebalance_timeout_ms()))
         return
     if group.leader not in roster.joins:
         group.leader = next(iter(roster.joins))
-    current.joins_answered(absent, now_ms)
+    group.rebalances[-1].joins_answered(absent, now_ms)
     _begin_generation(group, outcome, now_ms)
 
 
 def end(group: Group, ending: Ending, outcome: Outcome, now_ms: int) -> None:
-    """The current rebalance is over: one line for the log."""
+    """Note that the current rebalance is over, with one line for the log."""
     current = group.rebalances[-1]
     current.end(ending, now_ms)
     outcome.notes.append(f"group {group.group_id} {current.text}")
 
 
+# -- Answers
+
+
 def answer_syncs(group: Group, error: ErrorCode, outcome: Outcome) -> None:
-    """Parked syncs will not get an assignment in this generation; nobody keeps one from it."""
+    """Answer the parked syncs with an error: this generation gets no assignment, and no member keeps one from it."""
     for member_id, token in group.roster.syncs.items():
         outcome.replies.append((token, Synced(error)))
-        group.keep_session(group.roster.members[member_id], outcome)
+        start_session(group.roster.members[member_id], outcome)
     group.roster.syncs.clear()
     for member in group.roster.members.values():
         member.assignment = b""
 
 
 def joined(group: Group, member_id: str) -> Joined:
-    """The answer to a join in the current generation; the leader is told of everyone."""
-    leads = member_id == group.leader
+    """Return the answer to a join in the current generation. The leader's lists all members."""
+    is_leader = member_id == group.leader
     return Joined(
         ErrorCode.NONE,
         member_id,
@@ -128,20 +111,20 @@ def joined(group: Group, member_id: str) -> Joined:
         group.protocol_type,
         group.protocol,
         group.leader or "",
-        members=joined_members(group, group.roster.members.values()) if leads else [],
+        members=joined_members(group, group.roster.members.values()) if is_leader else [],
     )
 
 
 def joined_members(group: Group, members: Iterable[Member]) -> list[JoinedMember]:
-    """Members as their leader is told of them."""
+    """Return the members as their leader gets them."""
     return [JoinedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in members]
 
 
-# Timers.
+# -- Timers
 
 
 def initial_delay_passed(group: Group, event: InitialDelayPassed, outcome: Outcome, now_ms: int) -> None:
-    """The first round: another delay if members came during the last one and there is time left, else it ends."""
+    """Wait again if members joined during the last delay and time is left. Otherwise end the first round."""
     if group.state is not GroupState.PREPARING_REBALANCE or not group.first_round:
         return
     if not group.grew or group.first_round_left_ms == 0:
@@ -154,23 +137,43 @@ def initial_delay_passed(group: Group, event: InitialDelayPassed, outcome: Outco
 
 
 def rebalance_timeout(group: Group, event: RebalanceTimeout, outcome: Outcome, now_ms: int) -> None:
-    """The members had their time to join."""
+    """Go on without the members that did not join in time."""
     if group.state is GroupState.PREPARING_REBALANCE:
         complete(group, outcome, now_ms)
 
 
 def sync_timeout(group: Group, event: SyncTimeout, outcome: Outcome, now_ms: int) -> None:
-    """The members had their time to sync: those that did not are out, and the others begin anew."""
+    """Take out the members that did not sync in time, and rebalance without them."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.roster.not_synced:
         return
     missing = [member_id for member_id in group.roster.members if member_id in group.roster.not_synced]
     causes = [group.roster.members[member_id].cause(CauseKind.NOT_SYNCED) for member_id in missing]
     for member_id in missing:
-        group.drop(member_id, outcome)
+        remove_member(group, member_id, outcome)
     prepare(group, causes, outcome, now_ms)
 
 
-# Parts.
+# -- Parts
+
+
+def _begin_history(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int) -> None:
+    """Note a new rebalance. One that still runs is overtaken."""
+    if group.rebalances and group.rebalances[-1].ending is Ending.RUNNING:
+        end(group, Ending.OVERTAKEN, outcome, now_ms)
+    current = Rebalance(now_ms, group.generation, group.state is GroupState.EMPTY)
+    current.add(causes)
+    group.rebalances.append(current)
+
+
+def _note_change(group: Group, causes: Sequence[Cause], now_ms: int) -> None:
+    """Note causes that came while members were still joining."""
+    current = group.rebalances[-1]
+    current.add(causes)
+    for cause in causes:
+        if cause.member_id in group.roster.joins:
+            current.arrived(cause.member_id, now_ms)
+        elif cause.kind in (CauseKind.LEFT, CauseKind.EXPIRED):
+            current.lost(cause.member_id, now_ms)
 
 
 def _begin_first_round(group: Group, outcome: Outcome) -> None:
@@ -181,7 +184,32 @@ def _begin_first_round(group: Group, outcome: Outcome) -> None:
     outcome.timers.append(SetTimer(InitialDelayPassed(), delay_ms))
 
 
+def _drop_absent(group: Group, outcome: Outcome) -> dict[str, Fate]:
+    """Take out the dynamic members that did not join. Return all that did not join, with what became of them."""
+    absent: dict[str, Fate] = {}
+    for member_id in group.roster.missing():
+        member = group.roster.members.get(member_id)
+        is_dynamic = member is not None and member.instance_id is None
+        absent[member_id] = Fate.DROPPED if is_dynamic else Fate.KEPT
+        if is_dynamic:
+            remove_member(group, member_id, outcome)
+    return absent
+
+
+def _become_empty(group: Group, absent: dict[str, Fate], outcome: Outcome, now_ms: int) -> None:
+    """Write a generation without members. The group is Empty when the record is committed."""
+    group.first_round = False
+    group.leader = None
+    current = group.rebalances[-1]
+    current.generation = group.generation + 1
+    if absent:
+        current.joins_answered(absent, now_ms)
+    end(group, Ending.EMPTY, outcome, now_ms)
+    outcome.records.append(generation_record(group, group.generation + 1, (), None, now_ms))
+
+
 def _begin_generation(group: Group, outcome: Outcome, now_ms: int) -> None:
+    """Begin the next generation: answer the joins, and wait for the leader's assignment."""
     roster = group.roster
     group.first_round = False
     group.generation += 1
@@ -192,21 +220,9 @@ def _begin_generation(group: Group, outcome: Outcome, now_ms: int) -> None:
     roster.joins.clear()
     for member in roster.members.values():
         member.is_new = False
-        group.keep_session(member, outcome)
+        start_session(member, outcome)
     roster.not_synced = set(roster.members)
     outcome.timers.append(SetTimer(SyncTimeout(), roster.rebalance_timeout_ms()))
     current = group.rebalances[-1]
     current.generation, current.members = group.generation, len(roster)
     current.protocol, current.leader = group.protocol, group.leader or ""
-
-
-def _drop_absent(group: Group, outcome: Outcome) -> dict[str, Fate]:
-    """Returns who was waited for in vain."""
-    absent: dict[str, Fate] = {}
-    for member_id in group.roster.missing():
-        member = group.roster.members.get(member_id)
-        dynamic = member is not None and member.instance_id is None
-        absent[member_id] = Fate.DROPPED if dynamic else Fate.KEPT
-        if dynamic:
-            group.drop(member_id, outcome)
-    return absent

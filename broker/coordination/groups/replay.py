@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .pending_writes import Pending
+from .pending_writes import PendingWrites
 
 
 class Written(NamedTuple):
@@ -32,7 +32,7 @@ class Replay:
 
     def __init__(self) -> None:
         self._last: dict[bytes, bytes | None] = {}
-        self._pending: Pending[bytes, bytes | None] = Pending()
+        self._pending: PendingWrites[bytes, bytes | None] = PendingWrites()
 
     def take(self, each: Written | Ended) -> None:
         """The next one of the log."""

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import MemberMetadata
 from .events import Join, Protocols, Token
 from .history import UNKNOWN_MS, Cause, CauseKind
@@ -159,16 +158,6 @@ class Roster:
     def missing(self) -> list[str]:
         """Members that have not joined, and ids that were given out and not used."""
         return [member_id for member_id in self.members if member_id not in self.joins] + list(self.pending)
-
-    def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a request may come from this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (KIP-345) or NONE."""
-        if instance_id is not None:
-            owner = self.static.get(instance_id)
-            if owner is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            if owner != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def all_joined(self) -> bool:
         """Nobody is missing: neither a member nor someone who has only asked for an id."""

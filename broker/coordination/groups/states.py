@@ -20,6 +20,9 @@ from enum import Enum
 class GroupState(Enum):
     """The state of a group; the value is the name that Kafka shows."""
 
+    # Each member is one object: its identity is its hash. Enum's own is a call in Python at every look-up in GUARDS.
+    __hash__ = object.__hash__
+
     # No members; offsets may be there. Joins are accepted. Commits only from outside of the group (generation -1).
     #   -> PreparingRebalance when a member joins, -> Dead when the group is deleted or its offsets have expired,
     #   -> Stable only by replay: the record of a live group is met.

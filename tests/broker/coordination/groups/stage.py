@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import shlex
 
-from odradek.broker.coordination.groups import records
+from odradek.broker.coordination.groups import machine, records
 from odradek.broker.coordination.groups.events import (
     Answer,
     AppendFailed,
@@ -58,7 +58,7 @@ from odradek.broker.coordination.groups.events import (
     TimerEvent,
     Unload,
 )
-from odradek.broker.coordination.groups.machine import Group, GroupLimits
+from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import NO_PRODUCER, GroupRecord, OffsetRecord, Record
 from odradek.broker.coordination.groups.replay import Ended, Replay, Written
 from odradek.broker.coordination.groups.states import GroupState
@@ -98,7 +98,7 @@ class Stage:
 
     def step(self, event: Event) -> None:
         before = self.group.state
-        outcome = self.group.step(event, self.now_ms)
+        outcome = machine.step(self.group, event, self.now_ms)
         if self.group.state is not before:
             self.say(f"{before.value} -> {self.group.state.value}")
         if not outcome.records:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odradek.broker.coordination.groups import machine
 from odradek.broker.coordination.groups.events import (
     AppendFailed,
     CommitInTransaction,
@@ -30,7 +31,7 @@ from odradek.broker.coordination.groups.events import (
     SyncTimeout,
     TimerEvent,
 )
-from odradek.broker.coordination.groups.machine import Group, GroupLimits
+from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import OffsetRecord
 from odradek.broker.coordination.groups.replay import Ended
 from odradek.broker.coordination.groups.states import LEGAL, GroupState
@@ -126,7 +127,7 @@ class Observed(Stage):
             return
         self.fail_next = False
         emptied = not self.group.roster.members and self.group.state is GroupState.PREPARING_REBALANCE
-        self.release(self.group.step(AppendFailed(outcome, ErrorCode.NOT_COORDINATOR), self.now_ms))
+        self.release(machine.step(self.group, AppendFailed(outcome, ErrorCode.NOT_COORDINATOR), self.now_ms))
         self.log_is_behind |= emptied
 
     def release(self, outcome: Outcome) -> None:

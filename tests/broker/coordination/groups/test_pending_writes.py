@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.groups.pending_writes import Pending
+from odradek.broker.coordination.groups.pending_writes import PendingWrites
 from odradek.broker.coordination.groups.replay import Ended, Replay, Written
 
 KEYS = st.sampled_from([b"a", b"b"])
@@ -38,10 +38,10 @@ def model(log: list[Written | Ended]) -> tuple[dict[bytes, bytes | None], set[tu
     }
 
 
-def live(log: list[Written | Ended]) -> tuple[dict[bytes, bytes], Pending[bytes, bytes]]:
+def live(log: list[Written | Ended]) -> tuple[dict[bytes, bytes], PendingWrites[bytes, bytes]]:
     """As a group's offsets take the same records."""
     values: dict[bytes, bytes] = {}
-    pending: Pending[bytes, bytes] = Pending()
+    pending: PendingWrites[bytes, bytes] = PendingWrites()
     for entry in log:
         if isinstance(entry, Ended):
             values.update(pending.end(entry.producer_id, entry.commit))

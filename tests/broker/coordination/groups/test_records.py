@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker.coordination.groups import records
-from odradek.broker.coordination.groups.machine import Group, GroupLimits
+from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import GroupRecord, OffsetRecord
 from odradek.broker.coordination.groups.states import GroupState
 from odradek.protocol.codec import encode_versioned

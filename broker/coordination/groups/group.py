@@ -1,0 +1,103 @@
+"""The state of one classic consumer group: plain data, and how a committed record changes it.
+
+The machine (machine.py) decides what happens next. Requests and timers change a group through its steps; records of the
+log change it through `apply`, now or while the log is replayed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from ....protocol.messages.group_records import GroupMetadataValue
+from .committed_offsets import CommittedOffsets
+from .history import MAX_HISTORY, Rebalance
+from .records import OffsetRecord, Record
+from .roster import Member, Roster
+from .states import LEGAL, GroupState, IllegalMove
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The broker configs that apply to every group."""
+
+    # `group.initial.rebalance.delay.ms`.
+    initial_rebalance_delay_ms: int = 3000
+    # `group.max.size`, in members.
+    max_size: int = 2**31 - 1
+
+
+class Group:
+    """One group: its state, its generation, its members and its committed offsets."""
+
+    def __init__(self, group_id: str, limits: GroupLimits) -> None:
+        self.group_id = group_id
+        self.limits = limits
+        # Invariant: only move_to sets these two.
+        self.state = GroupState.EMPTY
+        self.state_since_ms = -1
+        # Invariant: grows by one with every generation and never falls.
+        self.generation = 0
+        self.protocol_type: str | None = None
+        # Invariant: the elected protocol in CompletingRebalance and Stable, None in Empty.
+        self.protocol: str | None = None
+        # Invariant: a member, or None when there is none.
+        self.leader: str | None = None
+        self.roster = Roster()
+        self.offsets = CommittedOffsets()
+        # Whether the log has a record of the group itself, not only of its offsets.
+        self.recorded = False
+        # A static member that returned under a new id. It joins the roster when its record is committed.
+        self.incoming: Member | None = None
+        # In PreparingRebalance: the group was empty, and waits `initial_rebalance_delay_ms` for more members.
+        self.first_round = False
+        # In the first round: a member joined since the delay began.
+        self.grew = False
+        # In the first round: by how much the delay may still be extended.
+        self.first_round_left_ms = 0
+        # The last rebalances, the oldest first. The newest may still be running.
+        self.rebalances: deque[Rebalance] = deque(maxlen=MAX_HISTORY)
+
+    def move_to(self, target: GroupState, now_ms: int) -> None:
+        """Change the state. A move that LEGAL does not list is a defect."""
+        if target is not self.state and target not in LEGAL[self.state]:
+            raise IllegalMove(self.group_id, self.state, target)
+        self.state = target
+        self.state_since_ms = now_ms
+
+    def is_blank(self) -> bool:
+        """Return whether nothing would be lost if this group were forgotten: it has no record and no member."""
+        offsets = self.offsets or self.offsets.pending
+        return not (self.recorded or offsets or self.roster.members or self.roster.pending)
+
+    def apply(self, record: Record) -> None:
+        """Let a committed record take effect, now or at start-up."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.apply(record)
+        elif record.value is None:
+            self.roster.replace_all(())
+            self.leader = None
+            self.move_to(GroupState.DEAD, self.state_since_ms)
+        else:
+            self._apply_generation(record.value)
+
+    def _apply_generation(self, value: GroupMetadataValue) -> None:
+        """Make the generation of a record the current one. Members that the roster knows keep what they said."""
+        known = dict(self.roster.members)
+        if self.incoming is not None:
+            known[self.incoming.member_id] = self.incoming
+            self.incoming = None
+        members: list[Member] = []
+        for record in value.members:
+            member = known.get(record.member_id) or Member.recorded(record, value.protocol)
+            member.assignment = record.assignment
+            members.append(member)
+        self.roster.replace_all(members)
+        self.roster.syncs.clear()
+        self.recorded = True
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol = value.protocol
+        self.leader = value.leader
+        self.first_round = False
+        self.move_to(GroupState.STABLE if members else GroupState.EMPTY, value.current_state_timestamp)

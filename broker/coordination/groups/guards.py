@@ -1,0 +1,192 @@
+"""The guards of the group machine: in which state a group rejects which request, and with which error.
+
+GUARDS is the whole rule. A row is a request, a column is a state. An entry lists what the request meets there, in this
+order: an error, or a check that returns one. The first error is the answer. An empty entry lets the request through.
+Timers and word from the log have no row: they are never rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....protocol.errors import ErrorCode
+from .events import (
+    CommitInTransaction,
+    CommitOffsets,
+    Delete,
+    DeleteOffsets,
+    Event,
+    Heartbeat,
+    Join,
+    Leave,
+    Sync,
+)
+from .group import Group
+from .roster import Roster
+from .states import GroupState
+from .subscriptions import CONSUMER
+
+Guard = ErrorCode | Callable[[Group, Any], ErrorCode]
+
+
+def find_error(group: Group, event: Event) -> ErrorCode:
+    """Return the error with which the group rejects an event, or NONE."""
+    row = GUARDS.get(event.__class__)
+    if row is None:
+        return ErrorCode.NONE
+    for guard in row[group.state]:
+        error = guard if isinstance(guard, ErrorCode) else guard(group, event)
+        if error is not ErrorCode.NONE:
+            return error
+    return ErrorCode.NONE
+
+
+def check_member(roster: Roster, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Return UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID if another member has the instance id (KIP-345), or NONE."""
+    if instance_id is not None:
+        owner = roster.static.get(instance_id)
+        if owner is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if owner != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in roster.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# -- Checks
+
+
+def _current_member(group: Group, event: Sync | Heartbeat | CommitOffsets | CommitInTransaction) -> ErrorCode:
+    """Check that a member sends the request, and that it speaks of the current generation."""
+    error = check_member(group.roster, event.member_id, event.instance_id)
+    if error is ErrorCode.NONE and event.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _outsider_or_current_member(group: Group, event: CommitOffsets | CommitInTransaction) -> ErrorCode:
+    """Let a commit from outside of the group through: an administrator's, or a consumer's that assigns itself."""
+    return ErrorCode.NONE if event.generation < 0 else _current_member(group, event)
+
+
+def _unnamed_or_current_member(group: Group, event: CommitInTransaction) -> ErrorCode:
+    """Let a producer through that names no member: clients name one since KIP-447."""
+    is_unnamed = event.generation < 0 and not event.member_id and event.instance_id is None
+    return ErrorCode.NONE if is_unnamed else _current_member(group, event)
+
+
+def _room(group: Group, event: Join) -> ErrorCode:
+    """Check `group.max.size`. In a rebalance only members that have joined again count, so the last ones lose."""
+    roster, max_size = group.roster, group.limits.max_size
+    taken = roster.joins if group.state is GroupState.PREPARING_REBALANCE else roster.members
+    has_room = event.member_id in taken or len(taken) < max_size
+    return ErrorCode.NONE if has_room else ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def _shared_protocol(group: Group, event: Join) -> ErrorCode:
+    """Check the protocol type and that all members share a protocol. Without members, any named protocol will do."""
+    if not group.roster.members:
+        fits = bool(event.protocol_type and event.protocols)
+    else:
+        fits = event.protocol_type == group.protocol_type and group.roster.speaks(event.protocols)
+    return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def _new_pending_or_member(group: Group, event: Join) -> ErrorCode:
+    """Check the member id of a join: none yet, one that was given out for this join, or a member's."""
+    is_pending = event.member_id in group.roster.pending and event.instance_id is None
+    if is_pending or not event.member_id:
+        return ErrorCode.NONE
+    return check_member(group.roster, event.member_id, event.instance_id)
+
+
+def _elected_protocol(group: Group, event: Sync) -> ErrorCode:
+    """Check that a sync speaks of the elected protocol. A sync that names none is not checked."""
+    fits = event.protocol_type in (None, group.protocol_type) and event.protocol in (None, group.protocol)
+    return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def _consumers(group: Group, event: DeleteOffsets) -> ErrorCode:
+    """Check that the broker can read what the members subscribe: it must not delete an offset that they use."""
+    return ErrorCode.NONE if group.protocol_type == CONSUMER else ErrorCode.NON_EMPTY_GROUP
+
+
+# -- The table
+
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
+
+_PASS: tuple[Guard, ...] = ()
+# The client looks for the coordinator again, and finds a group that is not dead.
+_LOOK_AGAIN: tuple[Guard, ...] = (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+_NOT_FOUND: tuple[Guard, ...] = (ErrorCode.GROUP_ID_NOT_FOUND,)
+_NOT_EMPTY: tuple[Guard, ...] = (ErrorCode.NON_EMPTY_GROUP,)
+
+_JOIN: tuple[Guard, ...] = (_room, _shared_protocol, _new_pending_or_member)
+_SYNC: tuple[Guard, ...] = (_current_member, _elected_protocol)
+_MEMBER: tuple[Guard, ...] = (_current_member,)
+_OUTSIDER: tuple[Guard, ...] = (_outsider_or_current_member,)
+_PRODUCER: tuple[Guard, ...] = (_unnamed_or_current_member,)
+
+GUARDS: dict[type[Event], dict[GroupState, tuple[Guard, ...]]] = {
+    Join: {
+        # The first members of a group find room, whatever `group.max.size` is.
+        _EMPTY: (_shared_protocol, _new_pending_or_member),
+        _PREPARING: _JOIN,
+        _COMPLETING: _JOIN,
+        _STABLE: _JOIN,
+        _DEAD: _LOOK_AGAIN,
+    },
+    Sync: {
+        _EMPTY: _SYNC,
+        _PREPARING: (*_SYNC, ErrorCode.REBALANCE_IN_PROGRESS),
+        _COMPLETING: _SYNC,
+        _STABLE: _SYNC,
+        _DEAD: _LOOK_AGAIN,
+    },
+    # A rebalance does not reject a heartbeat: it renews the session, and its answer tells of the rebalance.
+    Heartbeat: {
+        _EMPTY: _MEMBER,
+        _PREPARING: _MEMBER,
+        _COMPLETING: _MEMBER,
+        _STABLE: _MEMBER,
+        _DEAD: _LOOK_AGAIN,
+    },
+    # Each member that leaves has a result of its own (membership.py).
+    Leave: {
+        _EMPTY: _PASS,
+        _PREPARING: _PASS,
+        _COMPLETING: _PASS,
+        _STABLE: _PASS,
+        _DEAD: _LOOK_AGAIN,
+    },
+    # Members may save their work until the next generation is known.
+    CommitOffsets: {
+        _EMPTY: _OUTSIDER,
+        _PREPARING: _MEMBER,
+        _COMPLETING: (_current_member, ErrorCode.REBALANCE_IN_PROGRESS),
+        _STABLE: _MEMBER,
+        _DEAD: _LOOK_AGAIN,
+    },
+    # A producer may commit in the middle of a rebalance: its transaction keeps that from going wrong.
+    CommitInTransaction: {
+        _EMPTY: _OUTSIDER,
+        _PREPARING: _PRODUCER,
+        _COMPLETING: _PRODUCER,
+        _STABLE: _PRODUCER,
+        _DEAD: _LOOK_AGAIN,
+    },
+    Delete: {
+        _EMPTY: _PASS,
+        _PREPARING: _NOT_EMPTY,
+        _COMPLETING: _NOT_EMPTY,
+        _STABLE: _NOT_EMPTY,
+        _DEAD: _NOT_FOUND,
+    },
+    DeleteOffsets: {
+        _EMPTY: _PASS,
+        _PREPARING: (_consumers,),
+        _COMPLETING: (_consumers,),
+        _STABLE: (_consumers,),
+        _DEAD: _NOT_FOUND,
+    },
+}

@@ -1,0 +1,33 @@
+"""The topics that the members of a consumer group subscribe, as far as their metadata can be read.
+
+The metadata of a member is opaque to the broker: only in groups of the protocol type `consumer` does its layout follow
+from the type. Connect's workers, for example, send something else.
+"""
+
+from __future__ import annotations
+
+from ....protocol.errors import DecodeError
+from ....protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_versioned
+from .group import Group
+
+# The protocol type of groups of consumers.
+CONSUMER = "consumer"
+
+
+def read_topics(metadata: bytes) -> set[str] | None:
+    """Return the topics of a member's subscription, or None if the bytes are no subscription."""
+    try:
+        return set(decode_versioned(ConsumerProtocolSubscription, metadata).topics)
+    except DecodeError:
+        return None
+
+
+def subscribed_topics(group: Group) -> set[str] | None:
+    """Return the topics that the members subscribe, or None if the subscription of one cannot be read."""
+    topics: set[str] = set()
+    for member in group.roster.members.values():
+        subscribed = read_topics(member.metadata(group.protocol))
+        if subscribed is None:
+            return None
+        topics |= subscribed
+    return topics
