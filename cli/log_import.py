@@ -10,7 +10,7 @@ import click
 
 from ..broker.clock import Clock
 from ..broker.log_dirs.data_dir import StartError
-from ..broker.log_dirs.topic_import import Importer, plan
+from ..broker.topics.topic_import import Importer, plan
 from ..protocol.errors import KafkaError
 from ..storage.partition_import import Imported
 from . import CliError

@@ -24,7 +24,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...storage.log_view import LogView
 from ..network.dispatcher import RequestContext
-from ..topics.disk_lookups import look_up
+from ..topics.disk_reads import look_up
 from ..topics.partition import Partition
 
 if TYPE_CHECKING:

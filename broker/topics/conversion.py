@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.conversion import Converted, down_converted
 from ...protocol.records.errors import RecordError
-from .disk_lookups import read
+from .disk_reads import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.log_dirs.topic_import import Importer, plan
+from odradek.broker.topics.topic_import import Importer, plan
 from odradek.cli import main
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest

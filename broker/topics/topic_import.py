@@ -15,11 +15,11 @@ from ...storage.files import DISK, Disk
 from ...storage.integrity import segment_files
 from ...storage.partition_import import Imported, ImportRejected, finish, import_folder, topic_id_in
 from ..configs.broker_config import BrokerConfig
-from ..topics.metadata_journal import Metadata, TopicRecord
-from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
-from .data_dir import DataDir
-from .log_dirs import check_whose
-from .partition_dirs import partition_of
+from ..log_dirs.data_dir import DataDir
+from ..log_dirs.log_dirs import check_whose
+from ..log_dirs.partition_dirs import partition_of
+from .metadata_journal import Metadata, TopicRecord
+from .topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
 
 # What only the broker that wrote it can make sense of.
 _INTERNAL_PREFIX = "__"
