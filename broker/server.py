@@ -209,7 +209,7 @@ class Broker:
             if error is not None:
                 _log.error("%s: %s", failed, error)
             if isinstance(error, StorageError):
-                self.topics.note_failure(error)
+                self.topics.disk_failures.file_failed(error)
 
         running.add_done_callback(done)
 
@@ -257,7 +257,7 @@ class Broker:
         self._loaded = True
         loop = asyncio.get_running_loop()
         # At a turn of its own: a coordinator may be in the middle of the append that failed.
-        self.topics.on_offline = partial(loop.call_soon, self._let_go)
+        self.topics.disk_failures.on_offline = partial(loop.call_soon, self._let_go)
         self.housekeeping.remove_leftovers(leftovers)
         _log.info("%s", at_risk(self.config, [each.record.configs for each in self.topics.all()]))
         self._arm_checkpoint()
@@ -300,7 +300,7 @@ class Broker:
         self._arm_checkpoint()
 
     def _write_checkpoint(self) -> None:
-        self._in_background(self.topics.checkpoint(), "a checkpoint could not be written")
+        self._in_background(self.topics.take_checkpoint().write, "a checkpoint could not be written")
 
     # Stop.
 
@@ -360,7 +360,7 @@ class Broker:
         await asyncio.wait(at_work)
         closers = [in_thread(each, "odradek-close") for each in self.topics.closers(CLOSING_THREADS)]
         results = await asyncio.gather(*closers, return_exceptions=True)
-        self.topics.checkpoint()()
+        self.topics.take_checkpoint().write()
         self.topics.mark_clean()
         for error in results:
             if error is not None:

@@ -231,7 +231,7 @@ class Housekeeping:
             await asyncio.wait([self._checkpoint])
         self._next_checkpoint = None
         loop = asyncio.get_running_loop()
-        self._checkpoint = loop.run_in_executor(None, self._broker.topics.checkpoint())
+        self._checkpoint = loop.run_in_executor(None, self._broker.topics.take_checkpoint().write)
         try:
             await self._checkpoint
         finally:

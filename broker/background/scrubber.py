@@ -148,7 +148,7 @@ class Scrubber:
     def _found(self, each: "_Closed", damage: Damage) -> None:
         if not each.segment.is_retired:
             each.segment.mark(damage.position, damage.why, damage.end)
-            each.partition.damage.tell(damage.error())
+            each.partition.report_damage(damage.error())
 
     def _cannot_read(self, partition: Partition, error: StorageError) -> None:
         if error.message not in self._unreadable:

@@ -24,10 +24,9 @@ from ...protocol.primitives import uuid_to_text
 from ..coordination.transactions.verification import admission
 from ..network.connection import CloseConnection
 from ..network.dispatcher import RequestContext
-from ..topics.partition import Admit, Partition
-from ..topics.refusals import Refused
+from ..topics.partition import Partition, VerifyTransaction
 from ..topics.topic import Topic
-from ..topics.validation import is_large
+from ..topics.validation import BatchRejected, is_large
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -55,7 +54,7 @@ class _Round:
         self.broker = broker
         self.context = context
         self.request = request
-        self.admit: Admit | None = None
+        self.admit: VerifyTransaction | None = None
         if request.transactional_id is not None:
             self.admit = admission(broker, request.transactional_id, context.api_version)
         self.unflushed: Unflushed = []
@@ -125,7 +124,7 @@ async def _prepared(work: _Round, response: ProduceResponse) -> ProduceResponse 
             prepared = await work.broker.conversions.run(
                 lambda p=partition, r=records: p.prepare(memoryview(r), version)
             )
-            appended = partition.append(prepared, version, prepared=True, admit=work.admit)
+            appended = partition.append_prepared(prepared, version, work.admit)
         except KafkaError as error:
             _note_refusal(work, partition.topic, partition.index, error)
             refusal = _refusal(partition.index, error)
@@ -148,11 +147,11 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch a partition, not null"
             )
-        if partition.needs_preparing(work.context.api_version) and is_large(asked.records):
+        if partition.needs_preparation(work.context.api_version) and is_large(asked.records):
             answer = PartitionProduceResponse(asked.index)
             work.later.append((partition, answer, bytearray(asked.records)))
             return answer
-        appended = partition.append(asked.records, work.context.api_version, admit=work.admit)  # type: ignore[arg-type]
+        appended = partition.append(asked.records, work.context.api_version, work.admit)  # type: ignore[arg-type]
     except KafkaError as error:
         _note_refusal(work, _named(work.broker, data), asked.index, error)
         return _refusal(asked.index, error)
@@ -177,7 +176,7 @@ def _note_refusal(work: _Round, topic: str, index: int, error: KafkaError) -> No
 
 def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index, int(error.code), _FAILED_OFFSET, error_message=error.message)
-    if isinstance(error, Refused):
+    if isinstance(error, BatchRejected):
         answer.log_start_offset = error.log_start_offset
         answer.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
     return answer

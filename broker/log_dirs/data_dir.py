@@ -14,6 +14,9 @@ from ...storage.checkpoints import MetaProperties
 from ...storage.errors import LockedError, StorageError
 from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
 
+# The metadata journal's name, in front of the number of its file.
+JOURNAL_NAME = "metadata"
+
 # What a directory may hold and still be a new one: what a file system makes by itself, and what a first start that was
 # cut short leaves.
 _NO_STRANGERS = frozenset({"lost+found", checkpoints.META_PROPERTIES + TEMPORARY_SUFFIX})

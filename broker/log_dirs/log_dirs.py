@@ -10,6 +10,8 @@ All others go on. While one is offline, a partition that is nowhere else is take
 the directory with the metadata is one that nothing goes on without.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,10 +22,8 @@ from ...storage.files import DISK, Disk
 from ...storage.journal import Journal
 from ...storage.log import Log
 from ..configs.broker_config import BrokerConfig
-from ..topics.metadata_journal import JOURNAL_NAME
-from ..topics.partition import Partition
-from .data_dir import DataDir, DirectoryFailed, StartError
-from .offset_checkpoints import OffsetCheckpoints
+from .data_dir import JOURNAL_NAME, DataDir, DirectoryFailed, StartError
+from .offset_checkpoints import OffsetCheckpoints, TopicPartition
 from .partition_dirs import PartitionDirs, partition_of
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,30 @@ class LogDir:
         """Whether the last stop left all that is here whole."""
         return self.data is not None and self.data.clean
 
+    def fail(self, error: StorageError, partitions: int) -> None:
+        """Take the directory offline until the next start, with so many partitions; the caller takes these offline."""
+        self.failure = error.message
+        text = "data directory %s is offline until the next start, and with it %d partitions: %s"
+        _log.error(text, self.path, partitions, error.message)
+
+
+class Checkpoint:
+    """The offsets of all partitions at one moment, not yet on disk."""
+
+    def __init__(self, writers: list[Callable[[], None]]) -> None:
+        self._writers = writers
+
+    def write(self) -> None:
+        """Write them, in any thread. Raises the first StorageError after all directories have been tried."""
+        failure: StorageError | None = None
+        for write in self._writers:
+            try:
+                write()
+            except StorageError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
 
 class LogDirs:
     """The data directories of one broker. `open` before anything is read, `close` last of all."""
@@ -64,7 +88,7 @@ class LogDirs:
         self._unsynced: set[LogDir] = set()
 
     @classmethod
-    def open(cls, config: BrokerConfig, disk: Disk = DISK) -> "LogDirs":
+    def open(cls, config: BrokerConfig, disk: Disk = DISK) -> LogDirs:
         """Opens them all. StartError where the one with the metadata cannot be used, or one belongs to somebody else;
         one that fails otherwise is offline.
         """
@@ -160,49 +184,20 @@ class LogDirs:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory is offline")
         return min(self.online, key=lambda each: each.count)
 
-    # Failing.
-
-    def fail(self, log_dir: LogDir, error: StorageError, partitions: Iterable[Partition]) -> list[Partition]:
-        """Takes a directory offline, until the next start; those of `partitions` that go with it."""
-        if not log_dir.is_online:
-            return []
-        log_dir.failure = error.message
-        gone = [each for each in partitions if self.of(each.log) is log_dir]
-        for each in gone:
-            each.go_offline(error, tell=False)
-        text = "data directory %s is offline until the next start, and with it %d partitions: %s"
-        _log.error(text, log_dir.path, len(gone), error.message)
-        return gone
-
     # Checkpoints and the end.
 
     def may_name(self, topic: str) -> bool:
         """Whether a checkpoint has, or will have, an offset of a topic of this name."""
         return any(each.checkpoints.may_name(topic) for each in self.online)
 
-    def checkpoint(self, partitions: Iterable[Partition]) -> Callable[[], None]:
-        """Notes where the partitions are now; the call that is returned writes it, in any thread.
-
-        It raises the first failure after all have been tried.
-        """
-        shares: dict[LogDir, list[Partition]] = {each: [] for each in self.online}
-        for each in partitions:
-            home = self.of(each.log)
+    def take_checkpoint(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
+        """Note the recovery points and log starts of `logs` as they are now."""
+        shares: dict[LogDir, dict[TopicPartition, Log]] = {each: {} for each in self.online}
+        for partition, log in logs.items():
+            home = self.of(log)
             if home in shares:
-                shares[home].append(each)
-        writers = [home.checkpoints.take(share) for home, share in shares.items()]
-
-        def write() -> None:
-            failure: StorageError | None = None
-            for writer in writers:
-                try:
-                    writer()
-                except StorageError as error:
-                    failure = failure or error
-            if failure is not None:
-                raise failure
-
-        return write
+                shares[home][partition] = log
+        return Checkpoint([home.checkpoints.take(share) for home, share in shares.items()])
 
     def mark_clean(self, spoilt: Iterable[Log]) -> None:
         """Everything is on disk but the logs named: the next start need not check the directories without any."""

@@ -5,17 +5,21 @@ new topic takes a name that they still know from a deleted one: a recovery that 
 leave the new one's batches unchecked.
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 
 from ...storage import checkpoints
 from ...storage.errors import DamagedFile
 from ...storage.files import DISK, Disk
-from ..topics.partition import Partition
+from ...storage.log import Log
 
-Offsets = dict[tuple[str, int], int]
+# Topic, partition index.
+TopicPartition = tuple[str, int]
+Offsets = dict[TopicPartition, int]
 
 _log = logging.getLogger(__name__)
 
@@ -53,18 +57,17 @@ class OffsetCheckpoints:
         with self._naming:
             return any(topic in names for names in self._named.values())
 
-    def take(self, partitions: Iterable[Partition]) -> Callable[[], None]:
-        """Notes where the partitions are now; the call that is returned writes it, in any thread.
+    def take(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        """Note the offsets of `logs` as they are now, and return the call that writes them, in any thread.
 
-        Of two that were taken the later one stays, whichever is written first.
+        Of two states the one that was taken later stays, whichever is written first.
         """
         self._taken += 1
         number = self._taken
         points: Offsets = {}
         starts: Offsets = {}
-        for each in partitions:
-            key = each.topic, each.index
-            points[key], starts[key] = each.log.recovery_point, each.log.log_start_offset
+        for key, log in logs.items():
+            points[key], starts[key] = log.recovery_point, log.log_start_offset
         with self._naming:
             self._named[number] = {topic for topic, _ in points}
         return lambda: self._write(number, points, starts)

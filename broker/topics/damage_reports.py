@@ -1,36 +1,34 @@
-"""Says what is damaged in a partition's files: a line in the log with file and position, once a place.
+"""Reports of damage in the files of a partition: one line in the log for each place, with file and position.
 
-A consumer that meets damage asks again and again; the line is for the operator, who needs it once.
+A consumer that meets damage fetches again and again. The line is for the operator, who needs it once.
 """
+
+from __future__ import annotations
 
 import logging
 
 from ...storage.errors import CorruptBatch
 
-# Of one partition. A disk that is full of them has been reported well enough by then.
-MAX_TOLD = 1000
+# Of one partition. More lines would tell the operator of a broken disk nothing new.
+MAX_REPORTS = 1000
 
 _log = logging.getLogger(__name__)
 
 
 class DamageReports:
-    """What was told of one partition."""
+    """The places of one partition that were reported."""
 
-    __slots__ = ("_name", "_told")
+    __slots__ = ("_name", "_reported")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._told: set[tuple[str, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
 
-    def tell(self, error: CorruptBatch) -> None:
-        """Logs where the damage is, unless that was done before."""
+    def report(self, error: CorruptBatch) -> None:
+        """Log where the damage is, unless that was done before."""
         place = error.path.name, error.position
-        if place not in self._told and len(self._told) < MAX_TOLD:
-            self._told.add(place)
-            _log.error(
-                "%s: %s is damaged at %d, what lies around it is served: %s",
-                self._name,
-                error.path,
-                error.position,
-                error.why,
-            )
+        if place in self._reported or len(self._reported) == MAX_REPORTS:
+            return
+        self._reported.add(place)
+        text = "%s: %s is damaged at %d, what lies around it is served: %s"
+        _log.error(text, self._name, error.path, error.position, error.why)

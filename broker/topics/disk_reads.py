@@ -44,7 +44,7 @@ async def look_up(partition: Partition, look: Callable[[LogView], Found]) -> Fou
             found = await loop.run_in_executor(None, look, view)
         except CorruptBatch as error:
             log.learn(view)
-            partition.damage.tell(error)
+            partition.report_damage(error)
             raise
         except StorageError as error:
             log.learn(view)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from ...storage.errors import LogClosed, StorageError, is_lasting
+from ...storage.errors import LogClosed, StorageError
 from ..timers import Timers
 from .partition import Partition
 
@@ -30,17 +30,19 @@ class Flusher:
         # Invariant: a partition here has exactly one fsync running.
         self._running: dict[Partition, asyncio.Future[None]] = {}
         self._due: set[Partition] = set()
-        self._progress_bytes = 0  # since it was told
-        self.on_progress: Callable[[], object] = int
+        # Since on_progress was called.
+        self._progress_bytes = 0
+        self.on_progress: Callable[[], object] | None = None
 
-    def start(self, partition: Partition) -> None:
-        """Forces to disk what the partition holds, unless that is being done: nobody waits here."""
-        if partition not in self._running:
-            self._start(partition)
+    def schedule(self, partition: Partition, delay_ms: int) -> None:
+        """Start the fsync of a partition in `delay_ms` (flush.ms) unless one is scheduled or runs; nobody waits for it.
 
-    def soon(self, partition: Partition, delay_ms: int) -> None:
-        """flush.ms: something was appended that must be on disk in so many milliseconds."""
-        if partition not in self._due:
+        0 starts it now.
+        """
+        if not delay_ms:
+            if partition not in self._running:
+                self._start(partition)
+        elif partition not in self._due:
             self._due.add(partition)
             self._timers.after(delay_ms, lambda: self._flush_due(partition))
 
@@ -91,18 +93,19 @@ class Flusher:
         self._progress_bytes += flushed_bytes
         if self._progress_bytes >= PROGRESS_BYTES:
             self._progress_bytes = 0
-            self.on_progress()
+            if self.on_progress is not None:
+                self.on_progress()
 
     def _done(self, partition: Partition, future: "asyncio.Future[None]") -> None:
         if self._running.get(partition) is future:
             del self._running[partition]
         error = None if future.cancelled() else future.exception()
-        # A log that is closed was deleted, or has failed before: that was told.
-        if isinstance(error, StorageError) and is_lasting(error):
+        if isinstance(error, StorageError):
             partition.note_failure(error)
-        elif error is not None and not isinstance(error, LogClosed):
+        # A closed log was deleted, or has failed before, which is in the log already.
+        if error is not None and partition.is_online and not isinstance(error, LogClosed):
             _log.error("%s-%d could not be forced to disk: %s", partition.topic, partition.index, error)
 
     def _flush_due(self, partition: Partition) -> None:
         self._due.discard(partition)
-        self.start(partition)
+        self.schedule(partition, 0)

@@ -18,8 +18,8 @@ from typing import Any, cast
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal
+from ..log_dirs.data_dir import JOURNAL_NAME
 
-JOURNAL_NAME = "metadata"
 # The journal is read at every start: a thousand records are read in a few milliseconds.
 SNAPSHOT_RECORDS = 1000
 # Producer ids are handed out from blocks, as Kafka does, so that not each costs a write; a crash wastes the rest of a

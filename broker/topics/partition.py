@@ -1,22 +1,24 @@
-"""A partition: its log, its high watermark, its leader epoch, and who waits for it.
+"""A partition: its log, its high watermark, its leader epoch, and the requests that wait for it.
 
-Replication will enter here and nowhere else: today the leader is the only replica, so the high watermark follows the
-end of the log. Everything a produce request must be refused for is found before the first byte is written.
+Replication will enter here and nowhere else. Today the leader is the only replica, so the high watermark follows the
+end of the log (`_write`), and a partition becomes leader when it is opened (`lead`).
+
+A batch is validated completely before its first byte is written.
 """
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import batch
 from ...protocol.records.batch import BatchHeader, TimestampType
-from ...protocol.records.compression import Compression
 from ...protocol.records.control import Marker, encode_marker
 from ...protocol.records.errors import RecordError
 from ...protocol.records.record import Record
-from ...storage.errors import CorruptBatch, StorageError, is_lasting
+from ...storage.errors import CorruptBatch, StorageError
 from ...storage.files import FileRange
 from ...storage.log import Log
 from ...storage.log_view import Location
@@ -25,29 +27,36 @@ from ..clock import Clock
 from ..configs.broker_config import LONG_MAX
 from ..purgatory import Purgatory
 from .damage_reports import DamageReports
-from .refusals import Refused, timestamps_ahead
-from .validation import FIRST_WITH_BATCHES, Rules, prepare
-
-if TYPE_CHECKING:
-    from .flusher import Flusher
+from .validation import (
+    FIRST_WITH_BATCHES,
+    FIRST_WITH_ZSTD,
+    BatchRejected,
+    PreparedBatch,
+    ValidationRules,
+    check_compression,
+    check_size,
+    prepare,
+    read_batch,
+    reject_timestamps,
+)
 
 READ_COMMITTED = 1
 # A client that does not say which leader it knows.
 NO_LEADER_EPOCH = -1
-# From this Produce version on a batch takes its partition into the transaction by being there (KIP-890).
+# From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
 FIRST_IMPLICIT = 12
-# flush.ms where nobody asked for it.
+# flush.ms where nobody has set it.
 NEVER_MS = 2**63 - 1
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)  # frozen ones take twice the time to make, and one is made a batch
+@dataclass(slots=True)  # a frozen one takes twice the time to make, and every batch makes one
 class Appended:
     """Where a batch went.
 
-    `log_append_time_ms` is -1 unless the broker sets the timestamps, or had the batch already: then it is the largest
-    timestamp in it, as Kafka's.
+    `log_append_time_ms` is -1 unless the broker sets the timestamps. For a duplicate it is the largest timestamp of the
+    first copy, as in Kafka.
     """
 
     base_offset: int
@@ -56,72 +65,86 @@ class Appended:
 
 
 class Partition:
-    """One partition of a topic that this node leads."""
+    """One partition of a topic. `lead` it before it is used."""
+
+    log: Log
+    # Invariant: log_start_offset <= high_watermark <= log_end_offset. Consumers see nothing at or past it.
+    high_watermark: int
 
     def __init__(
         self,
         topic: str,
         index: int,
-        log: Log,
         leader_epoch: int,
         clock: Clock,
         purgatory: Purgatory,
-        flusher: "Flusher",
+        schedule_flush: Callable[[Partition, int], None],
+        on_failure: Callable[[Partition, StorageError], None],
+        failure: StorageError | None = None,
     ) -> None:
+        """`schedule_flush` takes a delay in milliseconds, `on_failure` what the disk has rejected."""
         self.topic = topic
         self.index = index
-        self.log = log
         self.leader_epoch = leader_epoch
-        # Invariant: log_start_offset <= high_watermark <= log_end_offset. Consumers see nothing at or past it.
-        self.high_watermark = log.log_end_offset
-        # A leader's epoch begins at once, not with its first record: clients ask where the one before ended.
-        log.epochs.assign(leader_epoch, log.log_end_offset)
+        self.high_watermark = 0
         self.max_message_bytes = 1048588
         self.log_append_time = False
         self.timestamp_after_max_ms = 3_600_000
-        # What is asked of every batch beyond its header; None, the ordinary case, is nothing (validation.py).
-        self.rules: Rules | None = None
-        # Why it is offline; None: it is not. Invariant: once set it stays until the next start.
-        self.failure: StorageError | None = None
-        # Told when the disk may have failed for good; by default that is this partition's own matter.
-        self.on_failure: Callable[[Partition, StorageError], None] = Partition.go_offline
+        # What the topic requires of every batch beyond its header. None, the ordinary case, means nothing.
+        self.rules: ValidationRules | None = None
+        # Why the partition is offline, None while it is online. Invariant: once set it stays until the next start.
+        self.failure = failure
         self._clock = clock
         self._purgatory = purgatory
-        self._flusher = flusher
-        self.damage = DamageReports(f"{topic}-{index}")
+        self._schedule_flush = schedule_flush
+        self._on_failure = on_failure
+        self._damage = DamageReports(f"{topic}-{index}")
+
+    def lead(self, log: Log) -> None:
+        """Serve `log` as its leader."""
+        self.log = log
+        self.high_watermark = log.log_end_offset
+        # The epoch begins at once, not with its first record: clients ask where the previous one ended.
+        log.epochs.assign(self.leader_epoch, log.log_end_offset)
+
+    # -- State -----------------------------------------------------------------------------------------
 
     @property
     def is_online(self) -> bool:
-        """Whether it is served: False once its disk has failed."""
+        """Whether clients are served: False once the disk has failed."""
         return self.failure is None
 
+    def check_online(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR where the disk has failed."""
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.index} is offline: {self.failure}")
+
     def note_failure(self, error: StorageError) -> None:
-        """The disk refused something. What may be otherwise the next time (no room, no descriptor) changes nothing."""
-        if self.failure is None and is_lasting(error):
-            self.on_failure(self, error)
+        """Pass on an error of the disk, so that it takes offline what is broken (disk_failures.py)."""
+        if self.failure is None:
+            self._on_failure(self, error)
 
-    def go_offline(self, error: StorageError, tell: bool = True) -> None:
-        """Serves nobody any more, until the next start: KAFKA_STORAGE_ERROR to all, also to those who wait.
+    def go_offline(self, error: StorageError, *, log: bool = True) -> None:
+        """Serve nobody until the next start: every request gets KAFKA_STORAGE_ERROR, waiting ones too.
 
-        `tell`: in a line of the log, where no other line says so.
+        `log` is False where another line of the log covers this partition.
         """
         if self.failure is None:
             self.failure = error
             self.log.give_up(error)
             self._purgatory.wake(self)
-            if tell:
+            if log:
                 _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
 
-    def check_online(self) -> None:
-        """Raises KAFKA_STORAGE_ERROR where the disk has failed."""
-        if self.failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.index} is offline: {self.failure}")
+    def report_damage(self, error: CorruptBatch) -> None:
+        """Log damage in the files, once for each place."""
+        self._damage.report(error)
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed may see: all below the first record of a transaction that is still open.
+        """The offset up to which a read_committed reader sees records: where the first open transaction begins.
 
-        It never passes the high watermark, nor lies below the log's start.
+        It lies between the log's start and the high watermark.
         """
         undecided = self.log.producers.first_undecided_offset()
         if undecided is None:
@@ -129,72 +152,90 @@ class Partition:
         return max(min(undecided, self.high_watermark), self.log.log_start_offset)
 
     @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins: retention and cleaning may not decide what lies behind it."""
-        return self.log.producers.first_undecided_offset()
-
-    @property
     def must_flush(self) -> bool:
-        """flush.messages asks for an fsync before the last append is answered."""
+        """Whether flush.messages requires an fsync before the last append is acknowledged."""
         log = self.log
         return log.log_end_offset - log.recovery_point >= log.config.flush_messages
 
-    # Write.
+    # -- Append ----------------------------------------------------------------------------------------
 
-    def append(
-        self, records: memoryview, version: int, prepared: bool = False, admit: "Admit | None" = None
-    ) -> Appended:
-        """Appends one batch from a client of this Produce version: checked, given its offsets in place, written.
+    def needs_preparation(self, version: int) -> bool:
+        """Whether the batches of this Produce version are opened, rewritten or converted before they are appended."""
+        return self.rules is not None or version < FIRST_WITH_BATCHES
 
-        Errors are KafkaErrors: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
-        MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the idempotence errors, KAFKA_STORAGE_ERROR. Those of a batch that is
-        whole are `Refused`. `prepared`: `prepare` has been here.
-        `admit` asks the transaction coordinator, None where the request names no transactional id.
+    def prepare(self, records: memoryview, version: int) -> PreparedBatch:
+        """Return the batch that `append_prepared` takes in the place of `records`. May run in a thread."""
+        now_ms = self._clock.now_ms()
+        try:
+            return prepare(records, version, self.rules, now_ms, self._latest_ms(now_ms), self.max_message_bytes)
+        except BatchRejected as rejected:
+            rejected.log_start_offset = self.log.log_start_offset
+            raise
+
+    def append(self, records: memoryview, version: int, verify: VerifyTransaction | None = None) -> Appended:
+        """Validate a batch from a client of this Produce version, assign its offsets in place and append it.
+
+        Raises KafkaError: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
+        MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the errors of idempotence and transactions, KAFKA_STORAGE_ERROR. Those of
+        a whole batch are BatchRejected. `verify` is None where the request has no transactional id.
         """
         self.check_online()
-        if not prepared and self.needs_preparing(version):
-            records, prepared = self.prepare(records, version), True
-        header = self._checked(records)
-        if version < 7 and not prepared:
-            check_compression(header, version)
+        if self.needs_preparation(version):
+            return self.append_prepared(self.prepare(records, version), version, verify)
+        header = read_batch(records, self.max_message_bytes, self.topic)
+        if version < FIRST_WITH_ZSTD:
+            check_compression(header)
+        return self._append_produced(records, header, version, verify)
+
+    def append_prepared(
+        self, prepared: PreparedBatch, version: int, verify: VerifyTransaction | None = None
+    ) -> Appended:
+        """As `append`, for a batch that `prepare` has returned."""
+        self.check_online()
+        records, header = prepared
+        if header is None:
+            header = read_batch(records, self.max_message_bytes, self.topic)
+        else:
+            check_size(header, self.max_message_bytes, self.topic)
+        return self._append_produced(records, header, version, verify)
+
+    def _append_produced(
+        self, records: memoryview, header: BatchHeader, version: int, verify: VerifyTransaction | None
+    ) -> Appended:
         if header.attributes & batch.TRANSACTIONAL:
-            self._admit(header, version, admit)
+            self._verify_transaction(header, version, verify)
         now_ms = self._clock.now_ms()
         try:
             batch.check_shape(header)
             batch.check_codec(records, 0, header)
             if header.max_timestamp > now_ms + self.timestamp_after_max_ms and not self.log_append_time:
-                self._refuse_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
+                reject_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
             duplicate = self.log.producers.check(header)
         except RecordError as error:
-            raise Refused(error.code, str(error), self.log.log_start_offset) from error
-        except Refused:
+            raise BatchRejected(error.code, str(error), self.log.log_start_offset) from error
+        except BatchRejected as rejected:
+            rejected.log_start_offset = self.log.log_start_offset
             raise
         except KafkaError as error:
-            raise Refused(error.code, error.message, self.log.log_start_offset) from error
+            raise BatchRejected(error.code, error.message, self.log.log_start_offset) from error
         if duplicate is not None:
-            # The first sending's offset. Kafka's answer has the batch's timestamp too, whoever set it.
             return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset)
         return self._write(records, header, now_ms)
 
-    def needs_preparing(self, version: int) -> bool:
-        """Whether a client's batch is looked into, rewritten or converted before it is appended."""
-        return self.rules is not None or version < FIRST_WITH_BATCHES
-
-    def prepare(self, records: memoryview, version: int) -> memoryview:
-        """What is to be appended in the place of `records`. May run in a thread beside everything else."""
-        now_ms = self._clock.now_ms()
-        latest_ms = LONG_MAX if self.log_append_time else now_ms + self.timestamp_after_max_ms
-        try:
-            return prepare(records, version, self.rules, now_ms, latest_ms, self.max_message_bytes)
-        except Refused as refused:
-            refused.log_start_offset = self.log.log_start_offset
-            raise
+    def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:
+        """Let the coordinator verify a batch whose producer has no open transaction here."""
+        if verify is None:
+            why = "a transactional batch in a request that names no transactional id"
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
+        producers = self.log.producers
+        if producers.has_open_transaction(header.producer_id, header.producer_epoch) or header.is_control:
+            return
+        verify(self, header)
+        if version >= FIRST_IMPLICIT:
+            producers.check_first(header)
 
     def append_internal(self, records: bytearray) -> Appended:
-        """Appends a batch that the broker made itself (group metadata). INVALID_PRODUCER_EPOCH where it is part of a
-        transaction of a producer that was fenced off.
-        """
+        """Append a batch that a coordinator made. INVALID_PRODUCER_EPOCH where its transaction's producer is fenced."""
         header = batch.read_header(records)
         if header.is_transactional:
             self.log.producers.check_epoch(header.producer_id, header.producer_epoch)
@@ -203,9 +244,9 @@ class Partition:
     def append_marker(
         self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int
     ) -> Appended:
-        """Ends the producer's transaction in this partition; one that has none here gets its marker all the same.
+        """End the producer's transaction in this partition. The marker is written even if there is none.
 
-        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
         self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
         now_ms = self._clock.now_ms()
@@ -214,33 +255,17 @@ class Partition:
         )
         return self._write(memoryview(records), batch.read_header(records), now_ms, marker)
 
-    def _admit(self, header: BatchHeader, version: int, admit: "Admit | None") -> None:
-        """A transactional batch of a producer that has no transaction open here: only the coordinator can let it in."""
-        if admit is None:
-            why = "a transactional batch in a request that names no transactional id"
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
-        producers = self.log.producers
-        if producers.has_open_transaction(header.producer_id, header.producer_epoch) or header.is_control:
-            return
-        admit(self, header)
-        if version >= FIRST_IMPLICIT:
-            producers.check_first(header)
-
     def _write(self, records: memoryview, header: BatchHeader, now_ms: int, marker: Marker | None = None) -> Appended:
         log = self.log
         base_offset = log.log_end_offset
-        batch.assign(records, 0, base_offset, self.leader_epoch)
+        header = batch.assign(records, 0, header, base_offset, self.leader_epoch)
         log_append_time_ms = -1
         if self.log_append_time:
             log_append_time_ms = now_ms
-            batch.set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, now_ms)
-            header = batch.read_header(records)
+            header = batch.set_max_timestamp(records, 0, header, TimestampType.LOG_APPEND_TIME, now_ms)
         elif header.attributes & batch.LOG_APPEND_TIME:
-            # A producer cannot say that the broker set the time: Kafka takes such a bit back too.
-            batch.set_max_timestamp(records, 0, TimestampType.CREATE_TIME, header.max_timestamp)
-            header = batch.read_header(records)
-        else:
-            header = batch.assigned(header, base_offset, self.leader_epoch)
+            # A producer cannot claim that the broker has set the time. Kafka clears this bit too.
+            header = batch.set_max_timestamp(records, 0, header, TimestampType.CREATE_TIME, header.max_timestamp)
         try:
             log.append(records, header, now_ms, marker)
         except StorageError as error:
@@ -252,49 +277,30 @@ class Partition:
         return Appended(base_offset, log_append_time_ms, log.log_start_offset)
 
     def flush_if_due(self) -> None:
-        """Looks again whether what was appended is to be forced to disk: the configs may have changed."""
+        """Schedule the fsync that the present configs require; they may have changed."""
         if self.log.recovery_point < self.log.log_end_offset:
             self._flush_if_due(self._clock.now_ms())
 
     def _flush_if_due(self, now_ms: int) -> None:
         if self.log.needs_flush(now_ms):
-            self._flusher.start(self)
+            self._schedule_flush(self, 0)
         elif self.log.config.flush_ms < NEVER_MS:
-            self._flusher.soon(self, self.log.config.flush_ms)
+            self._schedule_flush(self, self.log.config.flush_ms)
 
-    def _checked(self, records: memoryview) -> BatchHeader:
-        """The header of the one batch that `records` must be: whole, not too large, its CRC right."""
-        try:
-            header = batch.read_header(records)
-            if header.size_bytes != len(records):
-                if header.size_bytes < len(records):
-                    batch.check_crc(records, 0, header)  # a length that is wrong makes the CRC wrong: that comes first
-                raise KafkaError(
-                    ErrorCode.INVALID_RECORD, "a produce request carries exactly one whole batch a partition"
-                )
-            if header.size_bytes > self.max_message_bytes:
-                limit = f"max.message.bytes of {self.topic} is {self.max_message_bytes}"
-                why = f"a batch of {header.size_bytes} bytes; {limit}"
-                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
-            batch.check_crc(records, 0, header)
-        except RecordError as error:
-            raise KafkaError(error.code, str(error)) from error
-        return header
+    def _latest_ms(self, now_ms: int) -> int:
+        """Return the latest timestamp that a producer may set now."""
+        return LONG_MAX if self.log_append_time else now_ms + self.timestamp_after_max_ms
 
-    def _refuse_timestamps(self, records: memoryview, header: BatchHeader, latest_ms: int) -> None:
-        why = f"timestamps up to {header.max_timestamp}, but the latest that is accepted now is {latest_ms}"
-        errors = timestamps_ahead(records, header, latest_ms)
-        raise Refused(ErrorCode.INVALID_TIMESTAMP, why, self.log.log_start_offset, errors)
-
-    # Read.
+    # -- Read ------------------------------------------------------------------------------------------
 
     def end_for(self, isolation_level: int) -> int:
-        """The first offset that a reader of this isolation level may not see."""
+        """Return the first offset that a reader of this isolation level does not see."""
         return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuses a client that knows an older or a newer leader than we are (KIP-320); -1 means that it does not
-        know. KAFKA_STORAGE_ERROR to everyone where the partition is offline.
+        """Reject a client that knows an older or newer leader (KIP-320); -1 means that it knows none.
+
+        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, and KAFKA_STORAGE_ERROR where the partition is offline.
         """
         self.check_online()
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
@@ -304,9 +310,10 @@ class Partition:
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is only {self.leader_epoch} here")
 
     def diverging_epoch(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        """Where a reader who has records of `last_epoch` before `offset` has to go back to: (epoch, its end offset).
+        """Return (epoch, its end offset) to which a reader with records of `last_epoch` before `offset` must go back.
 
-        None where the log has these too, or the reader does not say (-1). OFFSET_OUT_OF_RANGE where nobody can know.
+        None where the log has these records too, or the reader names no epoch (-1). OFFSET_OUT_OF_RANGE where the log
+        knows nothing of that epoch.
         """
         if last_epoch < 0:
             return None
@@ -326,9 +333,10 @@ class Partition:
         cached: bool = False,
         located: Location | None = None,
     ) -> FileRange | None:
-        """The file's bytes from the batch that holds `offset`; None where there is nothing yet.
+        """Return the file's bytes from the batch that holds `offset`; None where there is nothing yet.
 
-        OFFSET_OUT_OF_RANGE as Kafka's. `cached`: NotCached rather than a wait; lookups.py finds what is then `located`.
+        OFFSET_OUT_OF_RANGE as in Kafka. With `cached` it raises NotCached rather than wait for the disk; disk_reads.py
+        then finds in a thread what is `located`.
         """
         end = self.end_for(isolation_level)
         if offset == end:
@@ -336,7 +344,7 @@ class Partition:
         try:
             return self.log.read(offset, max_bytes, end, minimum_one, cached=cached, located=located)
         except CorruptBatch as error:
-            self.damage.tell(error)
+            self.report_damage(error)
             raise
         except StorageError as error:
             self.note_failure(error)
@@ -345,11 +353,13 @@ class Partition:
     def aborted_transactions(
         self, offset: int, fetched: FileRange, *, cached: bool = False
     ) -> list[AbortedTransaction]:
-        """What a read_committed reader must leave out of what `read` gave it at `offset`, by first offset."""
+        """Return the aborted transactions in what `read` returned at `offset`, by first offset."""
         return self.log.aborted_transactions(offset, fetched, self.last_stable_offset, cached=cached)
 
+    # -- Replay ----------------------------------------------------------------------------------------
+
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Every record with a key, oldest first: how the internal topics are read at start."""
+        """Yield every record that has a key, oldest first: a coordinator reads its state so."""
         for header, records in self.replay_batches():
             if header.is_control:
                 continue
@@ -358,14 +368,14 @@ class Partition:
                     yield record.key, record.value
 
     def replay_batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
-        """Every batch with its records, oldest first, markers and all."""
+        """Yield every batch with its records, oldest first, transaction markers included."""
         for header, data in self.log.iter_batches(
-            self.log.log_start_offset, lambda each: self.damage.tell(each.error())
+            self.log.log_start_offset, lambda each: self.report_damage(each.error())
         ):
-            yield header, self._decoded(header, data)
+            yield header, self._decode(header, data)
 
-    def _decoded(self, header: BatchHeader, data: bytes) -> list[Record]:
-        """The records of a batch; none of one that is damaged, which is told."""
+    def _decode(self, header: BatchHeader, data: bytes) -> list[Record]:
+        """Return the records of a batch; none, and a line in the log, for a damaged one."""
         try:
             return batch.decode_batch(data, 0)
         except RecordError as error:
@@ -373,11 +383,5 @@ class Partition:
             return []
 
 
-Admit = Callable[[Partition, BatchHeader], None]
-"""Lets a transactional batch into a partition, or raises a KafkaError."""
-
-
-def check_compression(header: BatchHeader, version: int) -> None:
-    """zstd came with Produce 7: older requests must not carry it (KIP-110)."""
-    if header.compression is Compression.ZSTD and version < 7:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
+# Lets the transaction coordinator verify a batch for a partition. Raises a KafkaError where it may not be appended.
+VerifyTransaction = Callable[[Partition, BatchHeader], None]

@@ -1,24 +1,24 @@
-"""What a topic asks of each batch beyond its header: which batches are opened, what is checked in them and rewritten.
+"""Validation of the batches that clients produce, as Kafka's LogValidator does it.
 
-An ordinary batch stays opaque (decision 6): its header, its CRC and the first bytes of a compressed body are looked at.
-It is opened, record by record, only where something must be known that the header does not say:
+An ordinary batch stays closed (decision 6): only its header, its CRC and the first bytes of a compressed body are read.
+It is opened, record by record, only where the header does not say enough:
 
-    its largest timestamp lies beyond message.timestamp.after.max.ms    to name the records (refusals.py)
+    its largest timestamp is beyond message.timestamp.after.max.ms      to name the records (reject_timestamps)
     message.timestamp.before.max.ms is set                              the smallest timestamp
     the topic is compacted                                              whether every record has a key
-    compression.type is another codec than the batch's                  it is compressed anew, so it is read through
-    it is a message set (Produce 0-2)                                   it is made a batch (records/conversion.py)
+    compression.type is another codec than the batch's                  it is compressed anew
+    it is a message set (Produce 0-2)                                   it is converted into a batch
 
-`Rules` are those of one topic; a topic with none of them has no Rules at all, so that its batches do not pay for the
-question. Pure: no clock, no log, so that a thread may do it for a large batch (conversion.py).
+`ValidationRules` are those of one topic. An ordinary topic has none (None), so that its batches do not pay for them.
+Nothing here has a clock or a log, so that a thread may validate a large batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import batch, conversion
 from ...protocol.records.compression import Compression
 from ...protocol.records.errors import (
@@ -30,47 +30,71 @@ from ...protocol.records.errors import (
 )
 from ...protocol.records.record import NO_TIMESTAMP
 from ..configs.broker_config import INT_MAX, LONG_MAX
-from .refusals import MAX_RECORD_ERRORS, RecordFault, Refused
 
 if TYPE_CHECKING:
     from ...protocol.records.batch import BatchHeader
     from ..configs.topic_config import TopicConfig
 
-# The first Produce version that carries batches; what came before carries message sets.
+# The first Produce version with record batches; older ones carry message sets.
 FIRST_WITH_BATCHES = 3
 # KIP-110.
 FIRST_WITH_ZSTD = 7
-# Where a batch goes to a thread: reading its records, or compressing them, would hold the loop for a millisecond or so.
-# Compressed ones may grow a thousandfold.
+# From these sizes on a thread prepares a batch: to read or compress its records takes a millisecond or so. Compressed
+# ones may grow a thousandfold.
 LARGE_BYTES = 16 * 1024
 LARGE_COMPRESSED_BYTES = 1024
+# One sentence each: the response has 150 KB at most, whatever number of records a batch has.
+MAX_RECORD_ERRORS = 1000
 
-# The log start offset of a refusal, which who knows the log puts in.
+# The log start offset of a rejection, until the partition puts in its own.
 _UNKNOWN = -1
+
+# (index of the record in its batch, what is wrong with it)
+RecordFault = tuple[int, str]
+
+
+class BatchRejected(KafkaError):
+    """A whole batch that a partition does not append. Its log is unchanged."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        log_start_offset: int = _UNKNOWN,
+        record_errors: tuple[RecordFault, ...] = (),
+    ) -> None:
+        super().__init__(code, message)
+        self.log_start_offset = log_start_offset
+        self.record_errors = record_errors
+
+
+# -- Rules of a topic ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What is asked of every batch of a topic. The defaults ask for nothing."""
+class ValidationRules:
+    """What a topic requires of every batch. The defaults require nothing."""
 
-    compression: Compression | None = None  # None: the producer's
+    # None: the producer's codec stays.
+    compression: Compression | None = None
     level: int | None = None
     requires_keys: bool = False
-    before_max_ms: int = LONG_MAX  # Invariant: LONG_MAX also where the broker sets the timestamps
+    # Invariant: LONG_MAX also where the broker sets the timestamps.
+    before_max_ms: int = LONG_MAX
 
     @property
     def opens_every_batch(self) -> bool:
-        """Whether a header never says enough."""
+        """Whether the header of a batch never says enough."""
         return self.requires_keys or self.before_max_ms < LONG_MAX
 
 
-NO_RULES = Rules()
+NO_RULES = ValidationRules()
 
 
-def rules_of(config: TopicConfig) -> Rules | None:
-    """The rules of a topic with these configs, None where its batches go through as they are."""
+def validation_rules(config: TopicConfig) -> ValidationRules | None:
+    """Return the rules of a topic with these configs, None where its batches are appended as they are."""
     append_time = config.message_timestamp_type == "LogAppendTime"
-    rules = Rules(
+    rules = ValidationRules(
         compression=_COMPRESSIONS.get(config.compression_type),
         level=_level(config),
         requires_keys=config.is_compacted,
@@ -100,71 +124,122 @@ _COMPRESSIONS = {
 }
 
 
+# -- Closed batches --------------------------------------------------------------------------------
+
+
+def read_batch(records: memoryview, max_bytes: int, topic: str) -> BatchHeader:
+    """Return the header of the one batch that `records` must be: whole, not too large, with a correct CRC.
+
+    Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE.
+    """
+    try:
+        header = batch.read_header(records)
+        if header.size_bytes != len(records):
+            if header.size_bytes < len(records):
+                batch.check_crc(records, 0, header)  # a wrong length makes the CRC wrong, which is reported first
+            why = "a produce request carries exactly one whole batch a partition"
+            raise KafkaError(ErrorCode.INVALID_RECORD, why)
+        check_size(header, max_bytes, topic)
+        batch.check_crc(records, 0, header)
+    except RecordError as error:
+        raise KafkaError(error.code, str(error)) from error
+    return header
+
+
+def check_size(header: BatchHeader, max_bytes: int, topic: str) -> None:
+    """Raise MESSAGE_TOO_LARGE for a batch that is larger than max.message.bytes."""
+    if header.size_bytes > max_bytes:
+        why = f"a batch of {header.size_bytes} bytes; max.message.bytes of {topic} is {max_bytes}"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
+
+
+def check_compression(header: BatchHeader) -> None:
+    """Raise UNSUPPORTED_COMPRESSION_TYPE for zstd, which requests before Produce 7 must not carry (KIP-110)."""
+    if header.compression is Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
+
+
+def reject_timestamps(records: memoryview, header: BatchHeader, latest_ms: int) -> NoReturn:
+    """Reject a batch whose largest timestamp is after `latest_ms`, and name the records that are to blame.
+
+    Raises BatchRejected, or the records' RecordError where they cannot be read.
+    """
+    faults: list[RecordFault] = []
+    for index, record in enumerate(batch.iter_records(records, 0, header, check=False)):
+        if record.timestamp_ms > latest_ms:
+            why = f"timestamp {record.timestamp_ms} lies after {latest_ms}, the latest that is accepted"
+            faults.append((index, why))
+            if len(faults) == MAX_RECORD_ERRORS:
+                break
+    why = f"timestamps up to {header.max_timestamp}, but the latest that is accepted now is {latest_ms}"
+    raise BatchRejected(ErrorCode.INVALID_TIMESTAMP, why, record_errors=tuple(faults))
+
+
+# -- Opened batches --------------------------------------------------------------------------------
+
+
+class PreparedBatch(NamedTuple):
+    """A batch that was opened, rewritten or converted. Without a `header` it is not sound: the append says why."""
+
+    records: memoryview
+    header: BatchHeader | None
+
+
 def is_large(records: memoryview) -> bool:
-    """Whether preparing takes so long that a thread should do it."""
+    """Whether `prepare` takes so long that a thread should run it."""
     size = len(records)
     if size < LARGE_COMPRESSED_BYTES:
         return False
-    return size >= LARGE_BYTES or _is_compressed(records)
-
-
-def _is_compressed(records: memoryview) -> bool:
-    """Of a message set only the first message is looked at: a small set holds no more than one worth the name."""
-    try:
-        _, _, magic = batch.peek(records)
-    except RecordError:
-        return False
-    return bool(records[22 if magic == batch.MAGIC else 17] & 7)
+    return size >= LARGE_BYTES or batch.is_compressed(records)
 
 
 def prepare(
     records: memoryview,
     version: int,
-    rules: Rules | None,
+    rules: ValidationRules | None,
     now_ms: int,
     latest_ms: int = LONG_MAX,
     max_bytes: int = INT_MAX,
-) -> memoryview:
-    """The batch that is to be appended in the place of `records`, from a Produce request of `version`.
+) -> PreparedBatch:
+    """Return the batch that is appended in the place of `records`, from a Produce request of `version`.
 
-    `latest_ms` is the latest timestamp that is accepted now, `max_bytes` the largest batch.
-
-    The append that follows looks at header and CRC as always: what is wrong there goes through as it is, to be refused
-    by it. Raises Refused for what only the records tell (its log start offset is the caller's to give).
+    `latest_ms` is the latest timestamp that is accepted now, `max_bytes` the largest batch. Raises BatchRejected for
+    what only the records show.
     """
     rules = rules or NO_RULES
     try:
         if version < FIRST_WITH_BATCHES and _magic(records) != batch.MAGIC:
             records = memoryview(conversion.up_converted(records, rules.compression, rules.level))
-            version = FIRST_WITH_ZSTD  # whatever codec it has now was chosen here
+            version = FIRST_WITH_ZSTD  # the codec was chosen here
         header = _sound_header(records)
         if header is None or header.size_bytes > max_bytes:
-            return records
+            return PreparedBatch(records, None)
         if version < FIRST_WITH_ZSTD and header.compression is Compression.ZSTD:
-            raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later", _UNKNOWN)
+            raise BatchRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
         if rules.opens_every_batch:
-            _look_into(records, header, rules, now_ms - rules.before_max_ms, latest_ms)
+            _check_records(records, header, rules, now_ms - rules.before_max_ms, latest_ms)
         if rules.compression is not None and header.compression is not rules.compression:
             records = memoryview(conversion.recompressed(records, header, rules.compression, rules.level))
+            header = batch.read_header(records)
     except TruncatedBatch as error:
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error), _UNKNOWN) from error
+        raise BatchRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     except (CorruptCompression, DecompressionLimit) as error:
-        # The CRC is right, so that nothing was damaged on the way: Kafka's word for it.
-        raise Refused(ErrorCode.INVALID_RECORD, str(error), _UNKNOWN) from error
+        # As in Kafka: the CRC is right, so nothing was damaged on the way.
+        raise BatchRejected(ErrorCode.INVALID_RECORD, str(error)) from error
     except RecordError as error:
-        raise Refused(error.code, str(error), _UNKNOWN) from error
-    return records
+        raise BatchRejected(error.code, str(error)) from error
+    return PreparedBatch(records, header)
 
 
 def _magic(records: memoryview) -> int:
-    """Of the first message. Raises RecordError where that cannot be one."""
+    """Return the magic of the first message. Raises RecordError."""
     if not len(records):
         raise InvalidRecord("a message set without a message")
     return batch.peek(records)[2]
 
 
 def _sound_header(records: memoryview) -> BatchHeader | None:
-    """The header of one whole batch that an append would take, as far as its header and CRC go; None otherwise."""
+    """Return the header of one whole batch whose header and CRC an append accepts; None otherwise."""
     try:
         header = batch.read_header(records)
         if header.size_bytes != len(records):
@@ -177,8 +252,10 @@ def _sound_header(records: memoryview) -> BatchHeader | None:
     return header
 
 
-def _look_into(records: memoryview, header: BatchHeader, rules: Rules, earliest_ms: int, latest_ms: int) -> None:
-    """Reads every record. Refused names the first ones that the topic does not take."""
+def _check_records(
+    records: memoryview, header: BatchHeader, rules: ValidationRules, earliest_ms: int, latest_ms: int
+) -> None:
+    """Read every record. Raises BatchRejected with the first ones that the topic does not take."""
     code = ErrorCode.INVALID_RECORD
     faults: list[RecordFault] = []
     for index, record in enumerate(batch.iter_records(records, 0, header, check=False)):
@@ -193,4 +270,4 @@ def _look_into(records: memoryview, header: BatchHeader, rules: Rules, earliest_
             break
     if faults:
         why = f"{len(faults)} of {header.record_count} records are not accepted, the first: {faults[0][1]}"
-        raise Refused(code, why, _UNKNOWN, tuple(faults))
+        raise BatchRejected(code, why, record_errors=tuple(faults))

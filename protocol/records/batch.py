@@ -26,6 +26,7 @@ from .errors import (
     CorruptCompression,
     CorruptCrc,
     InvalidRecord,
+    RecordError,
     TruncatedBatch,
     UnknownMagic,
     UnsupportedCodec,
@@ -53,7 +54,10 @@ NO_LEADER_EPOCH = -1
 _MAGIC_AT = 16
 _CRC_AT = 17
 _CRC_FROM = 21
+_ATTRIBUTES_END = 23
 _MAX_TIMESTAMP_AT = 35
+# Of a message of magic 0 or 1.
+_MESSAGE_ATTRIBUTES_AT = 17
 
 # Bits of the attributes.
 LOG_APPEND_TIME = 0x08
@@ -192,6 +196,19 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     return offset, length + LOG_OVERHEAD, magic
 
 
+def is_compressed(buffer: Buffer) -> bool:
+    """Return whether the batch at the start of `buffer`, or the first message of a message set, names a codec.
+
+    False where the bytes begin neither.
+    """
+    view = memoryview(buffer)
+    try:
+        _, _, magic = peek(view)
+    except RecordError:
+        return False
+    return bool(view[_ATTRIBUTES_END - 1 if magic == MAGIC else _MESSAGE_ATTRIBUTES_AT] & _CODEC_MASK)
+
+
 def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of each whole batch in `buffer[position:end]`.
 
@@ -264,23 +281,23 @@ def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
 # -- changing in place -----------------------------------------------------------------------------
 
 
-def assigned(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """Return the header that `assign` leaves: what reading it again would give, without the reading."""
+def assign(buffer: Buffer, position: int, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Give the batch at `position` its offset and leader epoch, in place, and return its new header.
+
+    `header` is the present one. The CRC covers neither.
+    """
+    _ASSIGN_OFFSET.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
     return _new_header(BatchHeader, (base_offset, header[1], leader_epoch, *header[3:]))
 
 
-def assign(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch at `position` its offset and leader epoch, in place. The CRC covers neither."""
-    _ASSIGN_OFFSET.pack_into(buffer, position, base_offset)
-    _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+def set_max_timestamp(
+    buffer: Buffer, position: int, header: BatchHeader, timestamp_type: TimestampType, timestamp_ms: int
+) -> BatchHeader:
+    """Set type and largest timestamp of the batch at `position`, in place, and its CRC anew; return its new header.
 
-
-def set_max_timestamp(buffer: Buffer, position: int, timestamp_type: TimestampType, timestamp_ms: int) -> None:
-    """Set type and largest timestamp of the batch at `position`, in place, and its CRC anew.
-
-    With LOG_APPEND_TIME this gives every record that timestamp. Raises what `read_header` raises, and TruncatedBatch.
+    `header` is the present one. With LOG_APPEND_TIME this gives every record that timestamp. Raises TruncatedBatch.
     """
-    header = read_header(buffer, position)
     end = position + header.size_bytes
     view = memoryview(buffer)
     if end > len(view):
@@ -288,7 +305,10 @@ def set_max_timestamp(buffer: Buffer, position: int, timestamp_type: TimestampTy
     attributes = header.attributes & ~LOG_APPEND_TIME | timestamp_type << 3
     _INT16.pack_into(view, position + _CRC_FROM, attributes)
     _INT64.pack_into(view, position + _MAX_TIMESTAMP_AT, timestamp_ms)
-    _UINT32.pack_into(view, position + _CRC_AT, crc32c(view[position + _CRC_FROM : end]))
+    crc = crc32c(view[position + _CRC_FROM : end])
+    _UINT32.pack_into(view, position + _CRC_AT, crc)
+    fields = (*header[:4], crc, attributes, *header[6:8], timestamp_ms, *header[9:])
+    return _new_header(BatchHeader, fields)
 
 
 def with_body(header: BatchHeader, body: Buffer, compression: Compression) -> bytearray:

@@ -66,7 +66,7 @@ class Node:
     def stop(self) -> None:
         for close in self.topics.closers(1):
             close()
-        self.topics.checkpoint()()
+        self.topics.take_checkpoint().write()
         self.metadata.close()
 
 
@@ -200,11 +200,11 @@ class TestSameNameAgain:
         for _ in range(5):
             node.append("t", b"old")
         node.topics.partitions()[0].log.flush()
-        late = node.topics.checkpoint()
+        late = node.topics.take_checkpoint()
         node.delete("t")
         node.topics.create("t", 1, {})
         # A thread that was slow to write what it had seen of the old topic.
-        late()
+        late.write()
         for _ in range(3):
             node.append("t", b"new")
         log = crashed(node) / f"{0:020d}.log"
@@ -246,7 +246,7 @@ def test_damage_to_what_was_forced_to_disk_is_not_cut_away_in_silence(
     for _ in range(3):
         node.append("t", b"x")
     node.topics.partitions()[0].log.flush()
-    node.topics.checkpoint()()
+    node.topics.take_checkpoint().write()
     log = crashed(node) / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-1])
     node = start()
@@ -301,7 +301,7 @@ def check(node: Node, done: list[str]) -> None:
         assert b is not None and values(b.partitions[0]) == [b"b1"]
     elif "b made" in done:
         assert b is not None
-    for topic in node.topics:
+    for topic in node.topics.all():
         assert [each.index for each in topic.partitions] == list(range(topic.record.partitions))
         for partition in topic.partitions:
             assert checkpoints.read_partition_metadata(partition.log.directory) == topic.id

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.records.batch import BatchHeader
-from ...topics.partition import FIRST_IMPLICIT, Admit, Partition
+from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _OF_COORDINATORS = frozenset(
 )
 
 
-def admission(broker: Broker, transactional_id: str, version: int) -> Admit:
+def admission(broker: Broker, transactional_id: str, version: int) -> VerifyTransaction:
     """What a Produce request of this version asks for each partition where its producer has no transaction open."""
 
     def admit(partition: Partition, header: BatchHeader) -> None:

@@ -14,6 +14,7 @@ from odradek.broker.topics.partition import READ_COMMITTED, Partition
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records.batch import decode_batch, encode_batch, iter_headers
 from odradek.protocol.records.record import Record
+from odradek.storage.errors import StorageError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import batch_of
@@ -41,7 +42,13 @@ class Room:
         timers = Timers(self.clock)
         self.purgatory = Woken(timers)
         self.log = Log.open(directory, LogConfig(**config), clean=True, now_ms=0)
-        self.partition = Partition("t", 0, self.log, EPOCH, self.clock, self.purgatory, Flusher(timers))
+        self.failures: list[StorageError] = []
+        flusher = Flusher(timers)
+        self.partition = Partition("t", 0, EPOCH, self.clock, self.purgatory, flusher.schedule, self.note_failure)
+        self.partition.lead(self.log)
+
+    def note_failure(self, _: Partition, error: StorageError) -> None:
+        self.failures.append(error)
 
     def append(self, data: bytes) -> int:
         return self.partition.append(memoryview(bytearray(data)), PRODUCE_VERSION).base_offset

@@ -7,11 +7,11 @@ from odradek.broker.topics.validation import (
     LARGE_BYTES,
     LARGE_COMPRESSED_BYTES,
     MAX_RECORD_ERRORS,
-    Refused,
-    Rules,
+    BatchRejected,
+    ValidationRules,
     is_large,
     prepare,
-    rules_of,
+    validation_rules,
 )
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import batch, legacy
@@ -29,9 +29,9 @@ CODECS = {
 }
 
 
-def rules(**configs: str) -> Rules | None:
+def rules(**configs: str) -> ValidationRules | None:
     named = {name.replace("_", "."): text for name, text in configs.items()}
-    return rules_of(TopicConfig.resolve(BrokerConfig(), named))
+    return validation_rules(TopicConfig.resolve(BrokerConfig(), named))
 
 
 def batch_at(*ages_ms: int, **rest: object) -> memoryview:
@@ -39,8 +39,8 @@ def batch_at(*ages_ms: int, **rest: object) -> memoryview:
     return memoryview(bytearray(batch.encode_batch(records, **rest)))  # type: ignore[arg-type]
 
 
-def refusal(records: memoryview, asked: Rules | None, **rest: int) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(records: memoryview, asked: ValidationRules | None, **rest: int) -> BatchRejected:
+    with pytest.raises(BatchRejected) as caught:
         prepare(records, 9, asked, NOW_MS, **rest)
     return caught.value
 
@@ -60,10 +60,10 @@ class TestRules:
         assert not found.opens_every_batch
 
     def test_the_brokers_configs_are_the_topics_defaults(self) -> None:
-        found = rules_of(
+        found = validation_rules(
             TopicConfig.resolve(BrokerConfig(compression_type="lz4", log_message_timestamp_before_max_ms=9))
         )
-        assert found == Rules(Compression.LZ4, 9, before_max_ms=9)
+        assert found == ValidationRules(Compression.LZ4, 9, before_max_ms=9)
 
     def test_the_past_is_no_matter_where_the_broker_sets_the_time(self) -> None:
         assert rules(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="5") is None
@@ -76,7 +76,7 @@ class TestRules:
 class TestTimestamps:
     def test_those_too_old_are_named_and_those_without_are_taken(self) -> None:
         asked = rules(message_timestamp_before_max_ms="1000")
-        assert bytes(prepare(batch_at(1000, -1, 0), 9, asked, NOW_MS)) == bytes(batch_at(1000, -1, 0))
+        assert bytes(prepare(batch_at(1000, -1, 0), 9, asked, NOW_MS).records) == bytes(batch_at(1000, -1, 0))
         refused = refusal(batch_at(0, 1001, -1, 5000), asked)
         assert refused.code is ErrorCode.INVALID_TIMESTAMP
         assert [index for index, _ in refused.record_errors] == [1, 3]
@@ -92,8 +92,8 @@ class TestTimestamps:
         assert len(refused.record_errors) == MAX_RECORD_ERRORS
 
     def test_keys_where_they_are_needed(self) -> None:
-        asked = Rules(requires_keys=True)
-        assert prepare(batch_at(0), 9, asked, NOW_MS)
+        asked = ValidationRules(requires_keys=True)
+        assert prepare(batch_at(0), 9, asked, NOW_MS).records
         refused = refusal(memoryview(bytearray(batch_of(b"a", b"b"))), asked)
         assert (refused.code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 2)
 
@@ -103,7 +103,7 @@ class TestCompression:
     @pytest.mark.parametrize("of", list(Compression))
     def test_another_codec_is_made_the_topics_and_the_same_stays(self, of: Compression, to: str) -> None:
         sent = batch_at(1, 2, 3, compression=of)
-        made = prepare(sent, 9, rules(compression_type=to), NOW_MS)
+        made = prepare(sent, 9, rules(compression_type=to), NOW_MS).records
         assert batch.read_header(made).compression is CODECS[to]
         batch.check_crc(made, 0, batch.read_header(made))
         assert batch.decode_batch(made) == batch.decode_batch(sent)
@@ -111,7 +111,7 @@ class TestCompression:
 
     def test_the_idempotence_fields_are_kept(self) -> None:
         sent = batch_at(1, 2, producer_id=7, producer_epoch=3, base_sequence=9, transactional=True)
-        header = batch.read_header(prepare(sent, 9, rules(compression_type="gzip"), NOW_MS))
+        header = batch.read_header(prepare(sent, 9, rules(compression_type="gzip"), NOW_MS).records)
         assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (
             *(7, 3, 9),
             True,
@@ -119,7 +119,7 @@ class TestCompression:
 
     def test_a_message_set_becomes_a_batch_of_the_topics_codec(self) -> None:
         data = memoryview(legacy.encode_message_set([Record(0, 5, b"k", b"v")], 0, Compression.SNAPPY))
-        made = prepare(data, 1, rules(compression_type="zstd"), NOW_MS)
+        made = prepare(data, 1, rules(compression_type="zstd"), NOW_MS).records
         assert batch.read_header(made).compression is Compression.ZSTD
         assert [record.value for record in batch.decode_batch(made)] == [b"v"]
 
@@ -130,7 +130,7 @@ class TestCompression:
         assert refusal(memoryview(data), rules(compression_type="lz4")).code is ErrorCode.INVALID_RECORD
 
     def test_zstd_is_too_young_for_old_requests(self) -> None:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(BatchRejected) as caught:
             prepare(batch_at(1, compression=Compression.ZSTD), 5, rules(compression_type="gzip"), NOW_MS)
         assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
@@ -141,7 +141,7 @@ class TestCompression:
             sent = sent[:-1]
         if change.pop("damage", False):
             sent[-1] ^= 1
-        assert prepare(sent, 9, rules(compression_type="gzip"), NOW_MS, **change) is sent
+        assert prepare(sent, 9, rules(compression_type="gzip"), NOW_MS, **change).records is sent
 
 
 def test_what_is_large_goes_to_a_thread() -> None:

@@ -202,8 +202,7 @@ def test_errors_carry_the_code_for_the_wire() -> None:
 
 def test_assigning_an_offset_leaves_the_crc_right() -> None:
     data = bytearray(b"before" + batch.encode_batch(RECORDS) + b"after")
-    known = batch.assigned(batch.read_header(data, 6), 2**40, 12)
-    batch.assign(data, 6, 2**40, 12)
+    known = batch.assign(data, 6, batch.read_header(data, 6), 2**40, 12)
     seen = batch.read_header(data, 6)
     assert known == seen and type(known) is BatchHeader
     assert (seen.base_offset, seen.partition_leader_epoch) == (2**40, 12)
@@ -213,15 +212,16 @@ def test_assigning_an_offset_leaves_the_crc_right() -> None:
 
 def test_append_time_replaces_every_timestamp_and_can_be_taken_back() -> None:
     data = bytearray(batch.encode_batch(RECORDS, compression=Compression.ZSTD, transactional=True, producer_id=1))
-    batch.set_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 42)
+    known = batch.set_max_timestamp(data, 0, batch.read_header(data), TimestampType.LOG_APPEND_TIME, 42)
     seen = batch.read_header(data)
+    assert known == seen and type(known) is BatchHeader
     assert (seen.timestamp_type, seen.max_timestamp) == (TimestampType.LOG_APPEND_TIME, 42)
     assert (seen.compression, seen.is_transactional) == (Compression.ZSTD, True)
     assert {r.timestamp_ms for r in batch.decode_batch(data)} == {42}
-    batch.set_max_timestamp(data, 0, TimestampType.CREATE_TIME, 43)
+    seen = batch.set_max_timestamp(data, 0, seen, TimestampType.CREATE_TIME, 43)
     assert batch.decode_batch(data) == RECORDS
     with pytest.raises(TruncatedBatch):
-        batch.set_max_timestamp(data[:-1], 0, TimestampType.CREATE_TIME, 43)
+        batch.set_max_timestamp(data[:-1], 0, seen, TimestampType.CREATE_TIME, 43)
 
 
 # -- records

@@ -126,8 +126,8 @@ def ours() -> dict[str, tuple[bytes, list[Record]]]:
         data = batch.encode_batch(rich, base_offset=10, compression=codec, timestamp_type=kind)
         made[f"v2 {codec.name} append time"] = (data, appended)
         patched = bytearray(batch.encode_batch(rich, base_offset=10, compression=codec))
-        batch.set_max_timestamp(patched, 0, kind, BASE + 10**12)
-        batch.assign(patched, 0, 1000, 7)
+        header = batch.set_max_timestamp(patched, 0, batch.read_header(patched), kind, BASE + 10**12)
+        batch.assign(patched, 0, header, 1000, 7)
         moved = [record._replace(offset=record.offset + 990) for record in appended]
         made[f"v2 {codec.name} patched in place"] = (bytes(patched), moved)
     marker = encode_marker(Marker(ControlType.ABORT, 5), producer_id=1, producer_epoch=0, timestamp_ms=BASE)

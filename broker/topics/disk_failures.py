@@ -1,0 +1,54 @@
+"""What a disk error takes offline: nothing, one partition, or a whole data directory with its partitions.
+
+A full disk or a lack of file descriptors passes: the request fails, and everything stays online. A failed fsync or a
+torn write makes one partition unreliable. An error of the device itself concerns the whole data directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...storage.errors import DiskError, StorageError, is_lasting, of_device
+from ..log_dirs.log_dirs import LogDir, LogDirs
+from .partition import Partition
+
+
+class DiskFailures:
+    """Decides what each StorageError means. `online` returns the partitions that are online."""
+
+    def __init__(self, dirs: LogDirs, online: Callable[[], list[Partition]]) -> None:
+        self._dirs = dirs
+        self._online = online
+        # Called for each partition that goes offline while the broker runs.
+        self.on_offline: Callable[[Partition], object] | None = None
+
+    def partition_failed(self, partition: Partition, error: StorageError) -> None:
+        """Take offline what an operation on a partition's files has shown to be broken."""
+        if not is_lasting(error):
+            return
+        if of_device(error):
+            self.directory_failed(self._dirs.of(partition.log), error)
+        else:
+            partition.go_offline(error)
+            self._report(partition)
+
+    def file_failed(self, error: StorageError) -> None:
+        """Take a data directory offline if `error`, which some thread met on one of its files, is its device's."""
+        home = self._dirs.holding(error.path) if isinstance(error, DiskError) else None
+        if home is not None and of_device(error):
+            self.directory_failed(home, error)
+
+    def directory_failed(self, home: LogDir, error: StorageError) -> None:
+        """Take a data directory offline with all of its partitions."""
+        if not home.is_online:
+            return
+        lost = [each for each in self._online() if self._dirs.of(each.log) is home]
+        home.fail(error, len(lost))
+        for partition in lost:
+            partition.go_offline(error, log=False)
+        for partition in lost:
+            self._report(partition)
+
+    def _report(self, partition: Partition) -> None:
+        if self.on_offline is not None:
+            self.on_offline(partition)

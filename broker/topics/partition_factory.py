@@ -1,0 +1,135 @@
+"""How a Partition comes to be: with a new log, with the log that the last run left, or offline.
+
+Configs of the topic reach a partition and its log here too, when it is opened and whenever they change.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TypeVar
+
+from ...storage.config import LogConfig
+from ...storage.errors import StorageError, of_device
+from ...storage.files import Disk
+from ...storage.log import Log
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
+from ..configs.topic_config import TopicConfig
+from ..log_dirs.log_dirs import LogDirs
+from ..purgatory import Purgatory
+from .disk_failures import DiskFailures
+from .flusher import Flusher
+from .metadata_journal import Metadata, TopicRecord
+from .offline_partition import OfflinePartition
+from .partition import Partition
+from .validation import validation_rules
+
+Kind = TypeVar("Kind", bound=Partition)
+_log = logging.getLogger(__name__)
+
+
+class PartitionFactory:
+    """Makes the partitions of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        dirs: LogDirs,
+        metadata: Metadata,
+        clock: Clock,
+        purgatory: Purgatory,
+        flusher: Flusher,
+        failures: DiskFailures,
+        disk: Disk,
+    ) -> None:
+        self._config = config
+        self._dirs = dirs
+        self._metadata = metadata
+        self._clock = clock
+        self._purgatory = purgatory
+        self._flusher = flusher
+        self._failures = failures
+        self._disk = disk
+
+    def make(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
+        """Return a new partition in a new directory, which `LogDirs.sync` makes durable. Raises StorageError."""
+        return self._open(record, index, config, self._dirs.make(record.name, index, record.id), clean=True)
+
+    def reopen(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
+        """Return a partition of an earlier run, with its log recovered; an OfflinePartition if its disk has failed."""
+        key = record.name, index
+        found = self._dirs.find(*key, record.id)
+        if found is not None:
+            home, directory = found
+            point = home.checkpoints.recovery_points.get(key, 0)
+            start = home.checkpoints.log_starts.get(key, 0)
+            try:
+                return self._open(record, index, config, directory, home.is_clean, point, start)
+            except StorageError as error:
+                if not of_device(error):
+                    raise
+                self._failures.directory_failed(home, error)
+        failure = StorageError(f"the data directory of {record.name}-{index} is offline")
+        return self._new(OfflinePartition, record, index, failure)
+
+    def configure(self, partition: Partition, config: TopicConfig) -> None:
+        """Give a partition the configs of its topic, from the next append on."""
+        partition.log.reconfigure(self._log_config(config))
+        partition.max_message_bytes = config.max_message_bytes
+        partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
+        partition.timestamp_after_max_ms = config.message_timestamp_after_max_ms
+        partition.rules = validation_rules(config)
+
+    def _open(
+        self,
+        record: TopicRecord,
+        index: int,
+        config: TopicConfig,
+        directory: Path,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> Partition:
+        log = Log.open(
+            directory,
+            self._log_config(config),
+            clean=clean,
+            now_ms=self._clock.now_ms(),
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            disk=self._disk,
+        )
+        for line in log.recovery.lines():
+            _log.warning("%s-%d: %s", record.name, index, line)
+        partition = self._new(Partition, record, index)
+        partition.lead(log)
+        self.configure(partition, config)
+        return partition
+
+    def _new(self, kind: type[Kind], record: TopicRecord, index: int, failure: StorageError | None = None) -> Kind:
+        return kind(
+            record.name,
+            index,
+            self._metadata.leader_epoch,
+            self._clock,
+            self._purgatory,
+            self._flusher.schedule,
+            self._failures.partition_failed,
+            failure,
+        )
+
+    def _log_config(self, config: TopicConfig) -> LogConfig:
+        return LogConfig(
+            segment_bytes=config.segment_size_bytes,
+            segment_ms=config.segment_age_ms,
+            segment_jitter_ms=config.segment_jitter_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            retention_ms=config.retention_ms,
+            retention_bytes=config.retention_bytes,
+            file_delete_delay_ms=config.file_delete_delay_ms,
+            segment_index_bytes=config.segment_index_bytes,
+            flush_messages=config.flush_messages,
+            flush_ms=config.flush_ms,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
