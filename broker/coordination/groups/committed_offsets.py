@@ -1,7 +1,7 @@
-"""The committed offsets of one group, by topic and partition: what OffsetFetch is answered from.
+"""The committed offsets of one group, by topic and partition. OffsetFetch reads them.
 
-Only committed records come in here (`apply`), so that what is read here survives a crash. A value is kept as it was
-written down. What was committed in a producer's transaction is pending until that ends (`end`).
+Only committed records change them (`apply`), so that they survive a crash. A value is kept as its record has it. An
+offset in a producer's transaction is pending until the transaction ends (`end`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .records import NO_PRODUCER, OffsetRecord
 
 
 class CommittedOffsets:
-    """(topic, partition) -> OffsetCommitValue; its leader epoch is -1 and its topic id zeros where not known."""
+    """Maps topic and partition to an OffsetCommitValue. An unknown leader epoch is -1, an unknown topic id is zeros."""
 
     __slots__ = ("_topics", "pending")
 
@@ -33,30 +33,30 @@ class CommittedOffsets:
         return iter(self._topics.items())
 
     def get(self, topic: str, partition: int) -> OffsetCommitValue | None:
-        """What was committed last, or None."""
+        """Return the offset that was committed last, or None."""
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic that have an offset."""
+        """Return the partitions of a topic that have an offset."""
         return list(self._topics.get(topic, ()))
 
     def topics(self) -> list[str]:
-        """Every topic with a partition that has an offset, or will have one if a transaction commits."""
+        """Return every topic that has an offset, or will have one if a transaction commits."""
         return list(dict.fromkeys((*self._topics, *(name for name, _ in self.pending.undecided()))))
 
     def with_pending(self, topic: str) -> list[int]:
-        """The partitions of a topic that have an offset, or will have one if a transaction commits."""
+        """Return the partitions of a topic that have an offset, or will have one if a transaction commits."""
         pending = (index for name, index in self.pending.undecided() if name == topic) if self.pending else ()
         return list(dict.fromkeys((*self.partitions(topic), *pending)))
 
     def end(self, producer_id: int, commit: bool) -> None:
-        """A producer's transaction is decided."""
+        """Make the offsets of a producer's transaction count, or drop them."""
         for (topic, partition), value in self.pending.end(producer_id, commit):
             self._topics.setdefault(topic, {})[partition] = value
 
     def apply(self, record: OffsetRecord) -> None:
-        """A record of the log takes effect."""
+        """Let a record of the log take effect."""
         key = record.topic, record.partition
         if record.value is not None:
             if record.producer_id != NO_PRODUCER:

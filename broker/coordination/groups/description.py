@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: a group as outsiders see it."""
+"""DescribeGroups and ListGroups: the description of a group, with its history of rebalances."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
 from .states import GroupState
 
+# Since this version an unknown group is GROUP_ID_NOT_FOUND. Before, it is Dead and no error (KIP-1043).
 NOT_FOUND_VERSION = 6
-"""From here on a group that nobody knows is GROUP_ID_NOT_FOUND; before it is Dead, without an error (KIP-1043)."""
 
 GROUP_TYPE = "classic"
 
+# The bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: the broker allows everything.
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Nothing is forbidden: the bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS."""
 
 
 def describe(group_id: str, group: Group | None, error: ErrorCode, version: int) -> DescribedGroup:
-    """One group of DescribeGroups; `group` None where it is not known, with the error that kept us from looking."""
+    """Return one group of DescribeGroups. `group` is None if it is unknown; `error` says why it cannot be looked up."""
     if error is not ErrorCode.NONE:
         return DescribedGroup(error_code=error, group_id=group_id)
     if group is None or group.state is GroupState.DEAD:
@@ -44,7 +44,7 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
                 member.instance_id,
                 member.client_id,
                 member.client_host,
-                # While the group rebalances nobody knows under which protocol it will be read.
+                # During a rebalance no protocol is elected, and the metadata of a protocol cannot be chosen.
                 member.metadata(group.protocol) if stable else b"",
                 member.assignment,
             )
@@ -54,7 +54,7 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
 
 
 def history(group: Group, now_ms: int) -> bytes:
-    """The group's rebalances as the tagged field `history` carries them, the oldest first."""
+    """Return the group's rebalances, the oldest first, as the tagged field `history` carries them."""
     rebalances = [_rebalance(each) for each in group.rebalances]
     if rebalances and group.rebalances[-1].ending is Ending.RUNNING:
         rebalances[-1].waited = [_waited(each) for each in _missing(group, group.rebalances[-1], now_ms)]
@@ -97,7 +97,7 @@ def _waited(waited: Waited) -> HistoricWait:
 
 
 def _missing(group: Group, current: Rebalance, now_ms: int) -> list[Waited]:
-    """Whom the rebalance that runs waits for: those that have not joined; then the leader, which has the assignment."""
+    """Return the members that the running rebalance waits for: those that have not joined, later the leader."""
     if group.state is GroupState.PREPARING_REBALANCE:
         waited_ms = max(now_ms - current.began_ms, 0)
         return slowest([Waited(member_id, waited_ms, Fate.MISSING) for member_id in group.roster.missing()])
@@ -108,7 +108,7 @@ def _missing(group: Group, current: Rebalance, now_ms: int) -> list[Waited]:
 
 
 def list_groups(groups: Iterable[Group], states: list[str], types: list[str]) -> list[ListedGroup]:
-    """The groups in any of `states` and of any of `types`; either empty means all. Case does not matter."""
+    """Return the groups in any of `states` and of any of `types`. An empty list means all; case does not matter."""
     wanted_states = {state.lower() for state in states}
     wanted_types = {kind.lower() for kind in types}
     if wanted_types and GROUP_TYPE not in wanted_types:

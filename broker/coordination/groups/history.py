@@ -1,11 +1,11 @@
-"""What a group remembers of its rebalances: why each began, how long its phases took, and whom it waited for.
+"""The history of a group's rebalances: why each began, how long its phases took, and which members it waited for.
 
-A rebalance has two phases. In the first all members join again, and the slowest of them decides; in the second they
-wait for the leader's assignment. It ends stable, or empty where nobody is left, or it is overtaken: something changed
-before the assignment was there, and the next rebalance began.
+A rebalance has two phases. In the join phase all members join again, and the slowest one decides how long it takes. In
+the sync phase they wait for the leader's assignment. It ends stable, or empty if no member is left. It is overtaken if
+the next rebalance begins before the assignment is there.
 
-Times are of the wall clock, and only for people: a clock that is set back makes a phase look shorter, never negative.
-Nothing of this is in the log: a coordinator that starts has no history.
+Times are those of the wall clock, for people to read. A clock that is set back makes a phase look shorter, but never
+negative. The history is only in memory: a coordinator that starts has none.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+# Rebalances kept for each group: enough to see a pattern, and little memory beside the members themselves.
 MAX_HISTORY = 16
-"""Rebalances remembered a group: enough to see a pattern, little beside the members themselves."""
 
+# Causes kept for each rebalance. If a thousand members leave together, the rest is only counted.
 MAX_CAUSES = 16
-"""Causes kept a rebalance; a thousand members that leave together are told by the first ones and a number."""
 
+# The slowest members of a rebalance that are kept by name.
 MAX_WAITED = 8
-"""The slowest members of a rebalance that are kept by name."""
 
 UNKNOWN_MS = -1
 
 
 class CauseKind(Enum):
-    """Why a group rebalances. The value is the word on the wire and in `--json`."""
+    """The reason for a rebalance. The value is the word on the wire and in `--json`."""
 
     JOINED = "joined"
     CAME_BACK = "came-back"
@@ -42,7 +42,7 @@ class CauseKind(Enum):
 
 
 class Ending(Enum):
-    """How a rebalance ended."""
+    """The way in which a rebalance ended."""
 
     RUNNING = "running"
     STABLE = "stable"
@@ -51,32 +51,32 @@ class Ending(Enum):
 
 
 class Fate(Enum):
-    """What became of someone who was waited for."""
+    """What happened to a member that the rebalance waited for."""
 
     CAME = "came"
     DROPPED = "dropped"
-    # A static member, whose place is held until its session ends (KIP-345).
+    # A static member that did not come. It keeps its place until its session ends (KIP-345).
     KEPT = "kept"
     MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason. `member_id` is empty where it is nobody's doing."""
+    """One cause of a rebalance. `member_id` is empty if no member caused it."""
 
     kind: CauseKind
     member_id: str = ""
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
+    # For EXPIRED: how long ago the member was last heard of.
     silent_ms: int = UNKNOWN_MS
-    """For EXPIRED: how long ago the member was last heard of."""
+    # The reason that the member gave, or what changed.
     detail: str = ""
-    """What the member said itself, or what changed."""
 
     @property
     def text(self) -> str:
-        """In one line, for people."""
+        """Return the cause in a few words, for people."""
         who = self.member_id if self.instance_id is None else f"{self.member_id} ({self.instance_id})"
         tail = f" ({self.detail})" if self.detail else ""
         match self.kind:
@@ -106,7 +106,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Someone who was waited for, from the beginning of the rebalance on."""
+    """A member that the rebalance waited for, counted from its beginning."""
 
     member_id: str
     waited_ms: int
@@ -115,30 +115,30 @@ class Waited:
 
 @dataclass(slots=True)
 class Rebalance:
-    """One rebalance, from the moment when something changed until everyone can go on."""
+    """One rebalance, from its first cause until its end."""
 
     began_ms: int
     old_generation: int
+    # The group was empty: it waits `group.initial.rebalance.delay.ms` for more members.
     first_round: bool = False
-    """The group was empty: it waits `group.initial.rebalance.delay.ms` for more members."""
     causes: list[Cause] = field(default_factory=list[Cause])
+    # The number of causes that were not kept.
     more_causes: int = 0
-    """How many were not kept."""
+    # The time when the joins were answered.
     joined_ms: int = UNKNOWN_MS
-    """When the joins were answered."""
     ended_ms: int = UNKNOWN_MS
     ending: Ending = Ending.RUNNING
+    # The generation that it made.
     generation: int = -1
-    """The generation that it made."""
     members: int = 0
     protocol: str = ""
     leader: str = ""
     waited: list[Waited] = field(default_factory=list[Waited])
+    # Until the joins are answered: how long after the beginning each member joined, in milliseconds.
     arrivals: dict[str, int] = field(default_factory=dict[str, int])
-    """Until the joins are answered: when each member joined, of those that were not there at the beginning."""
 
     def add(self, causes: Iterable[Cause]) -> None:
-        """Keeps the first causes, counts the rest."""
+        """Add causes. Only the first ones are kept, the rest is counted."""
         for cause in causes:
             if len(self.causes) < MAX_CAUSES:
                 self.causes.append(cause)
@@ -146,16 +146,16 @@ class Rebalance:
                 self.more_causes += 1
 
     def arrived(self, member_id: str, now_ms: int) -> None:
-        """A member joined."""
+        """Note that a member joined."""
         self.arrivals[member_id] = max(now_ms - self.began_ms, 0)
 
     def lost(self, member_id: str, now_ms: int) -> None:
-        """Someone left or expired; that counts if it was still waited for."""
+        """Note that a member left or expired before it joined."""
         if self.arrivals.pop(member_id, None) is None:
             self.waited = slowest([*self.waited, Waited(member_id, max(now_ms - self.began_ms, 0), Fate.DROPPED)])
 
     def joins_answered(self, absent: Mapping[str, Fate], now_ms: int) -> None:
-        """The first phase is over; `absent` did not come."""
+        """Note the end of the join phase. The members in `absent` did not join."""
         self.joined_ms = now_ms
         waited = self.waited + [Waited(member_id, ms, Fate.CAME) for member_id, ms in self.arrivals.items() if ms]
         waited += [Waited(member_id, self.join_ms, fate) for member_id, fate in absent.items()]
@@ -163,23 +163,23 @@ class Rebalance:
         self.arrivals = {}
 
     def end(self, ending: Ending, now_ms: int) -> None:
-        """It is over."""
+        """Note the end of the rebalance."""
         self.ending = ending
         self.ended_ms = now_ms
 
     @property
     def join_ms(self) -> int:
-        """How long the first phase took."""
+        """Return how long the join phase took."""
         return max(self.joined_ms - self.began_ms, 0) if self.joined_ms >= 0 else UNKNOWN_MS
 
     @property
     def sync_ms(self) -> int:
-        """How long the leader was waited for."""
+        """Return how long the sync phase took."""
         return max(self.ended_ms - self.joined_ms, 0) if self.joined_ms >= 0 <= self.ended_ms else UNKNOWN_MS
 
     @property
     def text(self) -> str:
-        """What the log says of it, in one line."""
+        """Return the rebalance in one line, for the broker's log."""
         why = "; ".join([cause.text for cause in self.causes] + ([f"{self.more_causes} more"] * bool(self.more_causes)))
         phases: list[str] = []
         if self.joined_ms >= 0:
@@ -201,7 +201,7 @@ class Rebalance:
 
 
 def slowest(waited: list[Waited]) -> list[Waited]:
-    """The longest waits first, as many as are kept."""
+    """Return the longest waits first, as many as are kept."""
     return sorted(waited, key=lambda each: -each.waited_ms)[:MAX_WAITED]
 
 

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group lives in: by Java's hash of its id, as in every Kafka broker."""
+"""The partition of `__consumer_offsets` that holds a group: by Java's hash of its id, as in every Kafka broker."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ _INT_MIN = -(2**31)
 
 
 def partition_for(group_id: str, partitions: int) -> int:
-    """The absolute value of the hash, modulo the number of partitions (not the hash masked to 31 bits)."""
+    """Return the absolute value of the hash, modulo the number of partitions. Kafka does not mask to 31 bits here."""
     code = java_hash(group_id)
-    # Java's least int has no positive counterpart; Kafka takes 0 for it.
+    # Java's smallest int has no positive counterpart. Kafka uses 0 for it.
     return 0 if code == _INT_MIN else abs(code) % partitions
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode()`: over UTF-16 units, as a signed 32-bit number."""
+    """Return what Java's `String.hashCode()` does: a signed 32-bit number over UTF-16 units."""
     code = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):

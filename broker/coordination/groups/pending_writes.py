@@ -1,10 +1,10 @@
-"""What was written in transactions that are not decided yet, by producer id: it counts once the commit marker is there.
+"""The writes of open transactions, by producer id. They count once the commit marker is in the log.
 
-Of two writes of the same key the one that lies later in the log wins, whichever transaction ends first (Kafka compares
-the offsets of the records). A value that was overtaken stays until its transaction ends: its key is unstable till then.
-A deletion of a key takes what is pending for it along.
+Of two writes of the same key the later one in the log wins, no matter which transaction ends first: Kafka compares the
+offsets of the records. A write that was overtaken stays until its transaction ends, because its key is unstable until
+then. A tombstone also removes the pending writes of its key.
 
-The groups' offsets live by these rules, and so does their replay at start-up, key by key of the log.
+A group's committed offsets follow these rules by topic and partition, and the replay at start-up by key of the log.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ class _Written(Generic[Value]):
 
 
 class PendingWrites(Generic[Key, Value]):
-    """Undecided writes of one group, or of one partition of the log."""
+    """The writes of open transactions in one group, or in one partition of the log."""
 
     __slots__ = ("_order", "_producers")
 
     def __init__(self) -> None:
         # Invariant: no producer without keys.
         self._producers: dict[int, dict[Key, _Written[Value]]] = {}
-        self._order = 0  # of the write that comes next
+        # The place of the next write in the log, counted from 0.
+        self._order = 0
 
     def __bool__(self) -> bool:
         return bool(self._producers)
@@ -41,15 +42,15 @@ class PendingWrites(Generic[Key, Value]):
         return any(key in keys for keys in self._producers.values())
 
     def producers(self) -> list[int]:
-        """The producers whose transactions are undecided."""
+        """Return the producers whose transactions are open."""
         return list(self._producers)
 
     def undecided(self) -> set[Key]:
-        """Every key that an undecided transaction has written."""
+        """Return every key that an open transaction has written."""
         return {key for keys in self._producers.values() for key in keys}
 
     def in_order(self, *, overtaken: bool) -> Iterator[tuple[int, Key, Value]]:
-        """Yield (producer id, key, value) of the writes that are overtaken or not, in the order of the log."""
+        """Yield (producer id, key, value) of the writes that are overtaken, or of the others, in the log's order."""
         chosen = [
             (written.order, producer_id, key, written.value)
             for producer_id, keys in self._producers.items()
@@ -60,19 +61,19 @@ class PendingWrites(Generic[Key, Value]):
             yield producer_id, key, value
 
     def put(self, producer_id: int, key: Key, value: Value) -> None:
-        """A producer wrote this in its transaction."""
+        """Add a write of a producer's transaction."""
         self._producers.setdefault(producer_id, {})[key] = _Written(value, self._order)
         self._order += 1
 
     def overtake(self, key: Key) -> None:
-        """Something that counts was written after all that is pending for this key."""
+        """Mark the pending writes of a key as overtaken, because a later write of it counts."""
         for keys in self._producers.values():
             written = keys.get(key)
             if written is not None:
                 written.is_overtaken = True
 
     def drop(self, key: Key) -> None:
-        """The key was deleted."""
+        """Remove the pending writes of a key that was deleted."""
         for producer_id in [each for each, keys in self._producers.items() if key in keys]:
             keys = self._producers[producer_id]
             del keys[key]
@@ -80,7 +81,7 @@ class PendingWrites(Generic[Key, Value]):
                 del self._producers[producer_id]
 
     def end(self, producer_id: int, commit: bool) -> list[tuple[Key, Value]]:
-        """The producer's transaction is decided: return what counts now."""
+        """End the producer's transaction. Return the keys and values that count from now on."""
         counted: list[tuple[Key, Value]] = []
         for key, written in self._producers.pop(producer_id, {}).items():
             if commit and not written.is_overtaken:

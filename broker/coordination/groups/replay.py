@@ -1,7 +1,7 @@
-"""What a partition of `__consumer_offsets` says in the end: its records gone through once, transactions and all.
+"""The replay of a partition of `__consumer_offsets`: its records are read once, with the ends of transactions.
 
-Only the last word on each key is kept, so that a partition with millions of commits makes no more of them than it has
-keys; what undecided transactions have written stands beside.
+A replay keeps only the last value of each key, so that millions of commits take no more memory than their keys. The
+writes of open transactions are kept beside them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .pending_writes import PendingWrites
 
 
 class Written(NamedTuple):
-    """A record of the partition, written in a transaction of that producer, or in none (-1)."""
+    """A record of the partition. The producer id is -1 if it is not part of a transaction."""
 
     key: bytes
     value: bytes | None
@@ -21,21 +21,21 @@ class Written(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The end of that producer's transaction in the partition."""
+    """The end of a producer's transaction in the partition."""
 
     producer_id: int
     commit: bool
 
 
 class Replay:
-    """Takes each record in its turn (`take`), then tells what they come to (`outcome`)."""
+    """Takes the entries of the log one by one, and then yields the records that lead to the same state."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, bytes | None] = {}
         self._pending: PendingWrites[bytes, bytes | None] = PendingWrites()
 
     def take(self, each: Written | Ended) -> None:
-        """The next one of the log."""
+        """Take the next entry of the log."""
         if isinstance(each, Ended):
             self._last.update(self._pending.end(each.producer_id, each.commit))
         elif each.producer_id >= 0:
@@ -49,7 +49,7 @@ class Replay:
                     self._pending.overtake(each.key)
 
     def outcome(self) -> Iterator[Written]:
-        """The records that bring about the same state, in an order that does."""
+        """Yield the records that lead to the same state, in an order that does."""
         for producer_id, key, value in self._pending.in_order(overtaken=True):
             yield Written(key, value, producer_id)
         for key, value in self._last.items():
