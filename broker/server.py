@@ -23,11 +23,12 @@ from .clock import Clock
 from .configs.broker_config import BrokerConfig, Dynamic
 from .configs.durability import at_risk
 from .configs.settings import ConfigError
-from .coordination.coordinator_log import OffsetsLog
+from .coordination.coordinator_log import CoordinatorLog
 from .coordination.features import TRANSACTION_VERSION, finalized
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.transactions.coordinator import TransactionCoordinator
-from .coordination.transactions.markers import write_marker
+from .coordination.transactions.markers import MarkerWriter
+from .coordination.transactions.verification import Verification
 from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDir, LogDirs, refuse_orphans
 from .network.acceptor import Acceptor
@@ -82,6 +83,8 @@ class Broker:
         self.scrubber: Scrubber
         self.producer_expiry: ProducerExpiry
         self.transactions: TransactionCoordinator
+        self.markers: MarkerWriter
+        self.verification: Verification
         # Set while it runs: from the lock on the directory to its release.
         self._data_dir: LogDirs | None = None
         # Invariant: without it nothing of what the start found in the directory may be said to be whole.
@@ -162,7 +165,7 @@ class Broker:
         if partition.topic == OFFSETS_TOPIC:
             self.groups.unload(partition.index)
         elif partition.topic == TRANSACTIONS_TOPIC:
-            self.transactions.unload(partition.index)
+            self.transactions.shards.unload(partition.index)
 
     def alter_config(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
         """Gives this broker (its number), or every one of the cluster (""), these dynamic configs and no others: acted
@@ -239,9 +242,12 @@ class Broker:
                 self.config, data_dir, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
             )
             leftovers = self.topics.open_all()
-            self.groups = GroupCoordinator(self.config, OffsetsLog(self), self.timers, self.clock, self.topics)
+            offsets_log = self._coordinator_log(OFFSETS_TOPIC)
+            self.groups = GroupCoordinator(self.config, offsets_log, self.timers, self.clock, self.topics)
             self.groups.start()
+            self.markers = MarkerWriter(self.topics, self.flusher, self.groups.end_transaction)
             self.transactions = self._open_transactions()
+            self.verification = Verification(self.config, self.transactions, offsets_log)
             self.transactions.set_version(finalized(self.metadata)[TRANSACTION_VERSION])
             self.transactions.start()
             self.housekeeping = Housekeeping(self, self._in_background)
@@ -280,14 +286,18 @@ class Broker:
     def _open_transactions(self) -> TransactionCoordinator:
         return TransactionCoordinator(
             self.config,
-            OffsetsLog(self, TRANSACTIONS_TOPIC),
+            self._coordinator_log(TRANSACTIONS_TOPIC),
             self.timers,
             self.clock,
             self.topics,
-            OffsetsLog(self),
+            self.groups.shards.partition_of,
             self.metadata.new_producer_id,
-            partial(write_marker, self),
+            self.markers.write,
         )
+
+    def _coordinator_log(self, topic: str) -> CoordinatorLog:
+        partitions, _ = self._shape_of(topic)
+        return CoordinatorLog(topic, self.topics, self.flusher, self.clock, partitions, self.create_internal_topic)
 
     # While it runs.
 

@@ -21,7 +21,6 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.primitives import uuid_to_text
-from ..coordination.transactions.verification import admission
 from ..network.connection import CloseConnection
 from ..network.dispatcher import RequestContext
 from ..topics.partition import Partition, VerifyTransaction
@@ -56,7 +55,7 @@ class _Round:
         self.request = request
         self.admit: VerifyTransaction | None = None
         if request.transactional_id is not None:
-            self.admit = admission(broker, request.transactional_id, context.api_version)
+            self.admit = broker.verification.of_batches(request.transactional_id, context.api_version)
         self.unflushed: Unflushed = []
         # (topic, partition, its answer, a copy of its records): what a thread must look into before it is appended.
         self.later: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []

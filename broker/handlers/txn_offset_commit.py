@@ -10,7 +10,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from ..coordination.transactions.verification import offsets_admission
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
@@ -21,5 +20,5 @@ def handle(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     """The group coordinator answers, once the transaction coordinator has let the group's partition in."""
-    admit = offsets_admission(broker, request, context.api_version)
-    return broker.groups.commit_in_transaction(context, request, admit)
+    verify = broker.verification.of_offsets(request, context.api_version)
+    return broker.groups.commit_in_transaction(context, request, verify)

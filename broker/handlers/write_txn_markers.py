@@ -17,7 +17,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..coordination.transactions.markers import write_marker
+from ..coordination.transactions.markers import TransactionEnd
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
@@ -47,16 +47,14 @@ def _write(
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(index)
     try:
-        written = write_marker(
-            broker,
-            topic,
-            index,
+        end = TransactionEnd(
             marker.producer_id,
             marker.producer_epoch,
             marker.coordinator_epoch,
             marker.transaction_result,
             marker.transaction_version,
         )
+        written = broker.markers.write(topic, index, end)
     except KafkaError as error:
         result.error_code = int(error.code)
         return result

@@ -1,11 +1,7 @@
-"""The coordinator of the classic groups: which group lives where, whether it is loaded, and who talks to it.
+"""The group coordinator: it answers the requests about consumer groups and their committed offsets.
 
-A group belongs to a partition of `__consumer_offsets` (partitions.py). Partitions that this broker owns are `owned`,
-those that it is still reading are `loading`; `groups` is the cache of all groups of the owned ones. Each group has an
-actor (actor.py) around its machine.
-
-Every request answers with a response where it is known at once, else with a future of one. Loading reads the last
-record of each key of a partition, and applies it as it would have been applied when it was written.
+A group belongs to a partition of `__consumer_offsets` (shards.py), and has an actor around its machine (actor.py). Each
+request returns a response if that is known at once, otherwise a future of one.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-from ....protocol.errors import DecodeError, ErrorCode, KafkaError
+from ....protocol.errors import ErrorCode
 from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ....protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -28,9 +24,14 @@ from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from ..calls import Call, Clock, TimerHandle, Timers
+from ...topics.topic_names import OFFSETS_TOPIC
+from ..actor import Runtime
+from ..calls import Call
+from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..shards import MAX_ID_BYTES, Shards
+from ..sweep import Sweep
 from . import description, offset_fetch, records, requests
-from .actor import GroupActor, OffsetsLog, World
+from .actor import GroupActor
 from .events import (
     CommitInTransaction,
     CommitOffsets,
@@ -42,17 +43,12 @@ from .events import (
     Heartbeat,
     Joined,
     Left,
-    Loaded,
     Synced,
 )
-from .group import Group, GroupLimits
-from .offset_commit import PLAIN_VERSION, Commit, Topics, as_plain, as_transactional
-from .partitions import partition_for
-from .records import NO_PRODUCER, OffsetRecord
-from .replay import Replay, Written
-
-MAX_GROUP_ID_BYTES = 2**15 - 1
-"""What a record's key can hold, though newer requests can say more."""
+from .group import GroupLimits
+from .offset_commit import PLAIN_VERSION, Commit, as_plain, as_transactional
+from .records import NO_PRODUCER, OffsetRecord, Record
+from .replay import Written
 
 _log = logging.getLogger(__name__)
 
@@ -76,29 +72,18 @@ class GroupsConfig(Protocol):
     def offsets_retention_check_interval_ms(self) -> int: ...
 
 
-class Context(Protocol):
-    """Who asks."""
-
-    @property
-    def api_version(self) -> int: ...
-    @property
-    def client_id(self) -> str: ...
-    @property
-    def client_host(self) -> str: ...
-
-
 def new_member_id(prefix: str) -> str:
     """A member id that was never given out: the client's or the instance's id, and chance."""
     return f"{prefix}-{uuid.uuid4()}"
 
 
 class GroupCoordinator:
-    """The groups of one broker. `start` reads them all, `stop` sends everyone on who waits."""
+    """The consumer groups of one broker, from `start` to `stop`."""
 
     def __init__(
         self,
         config: GroupsConfig,
-        log: OffsetsLog,
+        log: StateLog,
         timers: Timers,
         clock: Clock,
         topics: Topics,
@@ -106,74 +91,50 @@ class GroupCoordinator:
         new_member_id: Callable[[str], str] = new_member_id,
     ) -> None:
         self._config = config
-        self._log = log
         self._clock = clock
         self._topics = topics
-        self._logger = logger
         self._new_member_id = new_member_id
         self._limits = GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size)
-        self._world = World(log, timers, clock, logger.info, self._forget)
-        self.groups: dict[str, GroupActor] = {}
-        """The group cache. Invariant: only groups of `owned` partitions."""
-        self.owned: set[int] = set()
-        self.loading: set[int] = set()
-        # The groups that a producer's undecided transaction may have offsets of, by log partition and producer id.
+        self.shards: Shards[GroupActor, Record] = Shards(
+            OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
+        )
+        # Invariant: only groups of partitions that this broker owns.
+        self.groups = self.shards.actors
+        # The groups that a producer's open transaction may have offsets of, by partition and producer id.
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
-        self._expiry: TimerHandle | None = None
-
-    # Start and stop.
+        self._expiry = Sweep(timers, clock, lambda: config.offsets_retention_check_interval_ms, self._expire)
 
     def start(self) -> None:
-        """Reads every partition. Until its partition is read a group is COORDINATOR_LOAD_IN_PROGRESS."""
-        partitions = range(self._log.partition_count())
-        self.loading.update(partitions)
-        for partition in partitions:
-            self.load(partition)
-        self._arm_expiry()
+        """Load every partition."""
+        self.shards.start()
+        self._expiry.start()
 
     def stop(self) -> None:
-        """Idempotent. Parked requests are answered NOT_COORDINATOR, so that members look for their group elsewhere."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        for partition in list(self.owned):
+        """Tell waiting members to look for another coordinator (NOT_COORDINATOR). Idempotent."""
+        self._expiry.stop()
+        for partition in list(self.shards.owned):
             self.unload(partition)
-        self.loading.clear()
-
-    def load(self, partition: int) -> None:
-        """Takes a partition over: reads its records, restores its groups and gives their members fresh sessions."""
-        self.loading.add(partition)
-        replay = Replay()
-        try:
-            for each in self._log.entries(partition):
-                replay.take(each)
-        except KafkaError as error:
-            # Its groups are refused (NOT_COORDINATOR): without their offsets they would start over.
-            self._logger.error("groups of partition %d are not served: %s", partition, error.message)
-            self.loading.discard(partition)
-            return
-        restored: dict[str, GroupActor] = {}
-        for record in replay.outcome():
-            self._restore(record, partition, restored)
-        self.groups.update(restored)
-        self.loading.discard(partition)
-        self.owned.add(partition)
-        for actor in restored.values():
-            actor.feed(Loaded())
+        self.shards.stop()
 
     def unload(self, partition: int) -> None:
-        """Lets a partition go, with its groups."""
-        self.owned.discard(partition)
-        for group_id in [group_id for group_id, actor in self.groups.items() if actor.partition == partition]:
-            self.groups.pop(group_id).close()
+        """Give a partition up, with its groups."""
+        self.shards.unload(partition)
         for key in [key for key in self._in_transactions if key[0] == partition]:
             del self._in_transactions[key]
 
-    def ensure_topic(self) -> None:
-        """Creates `__consumer_offsets` at first need: someone asks for a coordinator."""
-        self._log.ensure_topic()
+    def _new_actor(self, group_id: str, partition: int, runtime: Runtime) -> GroupActor:
+        return GroupActor(group_id, partition, runtime, self._limits)
 
-    # Membership.
+    def _decode(self, written: Written, partition: int) -> tuple[str, Record] | None:
+        record = records.decode_record(written.key, written.value)
+        if record is None:
+            return None
+        if written.producer_id != NO_PRODUCER and isinstance(record, OffsetRecord):
+            record = record._replace(producer_id=written.producer_id)
+            self._in_transactions.setdefault((partition, written.producer_id), set()).add(record.group_id)
+        return record.group_id, record
+
+    # -- Membership
 
     def join(
         self, context: Context, request: JoinGroupRequest
@@ -184,13 +145,13 @@ class GroupCoordinator:
         error = self._check_join(request)
         actor = self.groups.get(request.group_id)
         if error is ErrorCode.NONE and actor is None:
-            error = self._admission(request.group_id)
+            error = self._check(request.group_id)
             if error is ErrorCode.NONE:
                 error = _check_first_join(request)
         if error is not ErrorCode.NONE:
             return respond(Joined(error, request.member_id))
         if actor is None:
-            actor = self._new_actor(request.group_id)
+            actor = self.shards.add(request.group_id)
             actor.feed(Create())
         prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
         new_id = "" if request.member_id else self._new_member_id(prefix)
@@ -244,7 +205,7 @@ class GroupCoordinator:
             return LeaveGroupResponse(error_code=error)
         return respond(Left([error] * requests.leavers(request, version)))
 
-    # Offsets.
+    # -- Offsets
 
     def commit_offsets(
         self, context: Context, request: OffsetCommitRequest
@@ -258,21 +219,21 @@ class GroupCoordinator:
         generation = request.generation_id_or_member_epoch
         actor = self.groups.get(request.group_id)
         if actor is None:
-            error = self._admission(request.group_id)
+            error = self._check(request.group_id)
             if error is ErrorCode.NONE and generation >= 0:
                 known = context.api_version >= requests.GROUP_NOT_FOUND_VERSION
                 error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
             if error is not ErrorCode.NONE:
                 return commit.answer(error)
-            actor = self._new_actor(request.group_id)
+            actor = self.shards.add(request.group_id)
         call = Call(commit.answer)
         actor.feed(CommitOffsets(call, request.member_id, request.group_instance_id, generation, commit.records))
         return call.result()
 
     def commit_in_transaction(
-        self, context: Context, request: TxnOffsetCommitRequest, admit: Callable[[int], ErrorCode]
+        self, context: Context, request: TxnOffsetCommitRequest, verify: Callable[[int], ErrorCode]
     ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-        """TxnOffsetCommit. `admit` asks whether the group's partition of the log belongs to the transaction."""
+        """TxnOffsetCommit. `verify` checks that the group's partition belongs to the transaction."""
         version, producer_id = context.api_version, request.producer_id
         commit = Commit(
             as_plain(request),
@@ -285,18 +246,22 @@ class GroupCoordinator:
         if not commit.asks_group:
             return as_transactional(commit.response, version)
         group_id = request.group_id
-        error = self._admission(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
-        partition = partition_for(group_id, self._log.partition_count())
+        error = self._check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        partition = self.shards.partition_of(group_id)
         if error is ErrorCode.NONE:
-            error = admit(partition)
+            error = verify(partition)
         actor = self.groups.get(group_id)
         if error is ErrorCode.NONE and actor is None and request.generation_id >= 0:
             error = ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
             return as_transactional(commit.answer(error), version)
-        actor = actor or self._new_actor(group_id)
+        actor = actor or self.shards.add(group_id)
         self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
-        call = Call(lambda answer: as_transactional(commit.answer(answer), version))
+
+        def respond(answer: ErrorCode) -> TxnOffsetCommitResponse:
+            return as_transactional(commit.answer(answer), version)
+
+        call = Call(respond)
         producer = producer_id, request.producer_epoch
         actor.feed(
             CommitInTransaction(
@@ -341,17 +306,12 @@ class GroupCoordinator:
             if actor.group.offsets.with_pending(topic):
                 actor.feed(DropTopic(topic))
 
-    def _arm_expiry(self) -> None:
-        interval_ms = self._config.offsets_retention_check_interval_ms
-        self._expiry = self._world.timers.at(self._clock.monotonic_ms() + interval_ms, self._expire)
-
     def _expire(self) -> None:
         retention_ms = self._config.offsets_retention_minutes * 60_000
         for actor in list(self.groups.values()):
             actor.feed(ExpireOffsets(retention_ms))
-        self._arm_expiry()
 
-    # Administration.
+    # -- Administration
 
     def delete(
         self, context: Context, request: DeleteGroupsRequest
@@ -364,20 +324,20 @@ class GroupCoordinator:
         respond = requests.deletion(group_id)
         actor = self.groups.get(group_id)
         if actor is None:
-            error = self._admission(group_id)
+            error = self._check(group_id)
             return respond(ErrorCode.GROUP_ID_NOT_FOUND if error is ErrorCode.NONE else error)
         call = Call(respond)
         actor.feed(Delete(call))
         return call.result()
 
-    # Seen from outside.
+    # -- Description
 
     def describe(self, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         """DescribeGroups."""
         response = DescribeGroupsResponse()
         for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
-            error = self._admission(group_id) if actor is None else ErrorCode.NONE
+            error = self._check(group_id) if actor is None else ErrorCode.NONE
             group = None if actor is None else actor.group
             response.groups.append(description.describe(group_id, group, error, context.api_version))
             if request.include_authorized_operations and not response.groups[-1].error_code:
@@ -388,21 +348,16 @@ class GroupCoordinator:
 
     def list(self, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
         """ListGroups."""
-        if self.loading:
+        if self.shards.loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         groups = (actor.group for actor in self.groups.values())
         return ListGroupsResponse(groups=description.list_groups(groups, request.states_filter, request.types_filter))
 
-    # Parts.
+    # -- Checks
 
-    def _admission(self, group_id: str) -> ErrorCode:
-        """Whether a group that is not in the cache may be asked for here."""
-        if len(group_id.encode()) > MAX_GROUP_ID_BYTES:
-            return ErrorCode.INVALID_GROUP_ID
-        partition = partition_for(group_id, self._log.partition_count())
-        if partition in self.loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
+    def _check(self, group_id: str) -> ErrorCode:
+        """Return why this broker does not coordinate a group; NONE if it does."""
+        return ErrorCode.INVALID_GROUP_ID if len(group_id.encode()) > MAX_ID_BYTES else self.shards.check(group_id)
 
     def _joined(self, group_id: str) -> GroupActor | None:
         """The group that a member speaks of. The empty name can hold offsets, as Kafka's, but no members."""
@@ -412,14 +367,14 @@ class GroupCoordinator:
         """What a member is told whose group is not in the cache."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
-        error = self._admission(group_id)
+        error = self._check(group_id)
         return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.NONE else error
 
     def _missing(self, group_id: str) -> ErrorCode:
         """What an administrator is told whose group is not in the cache."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
-        error = self._admission(group_id)
+        error = self._check(group_id)
         return ErrorCode.GROUP_ID_NOT_FOUND if error is ErrorCode.NONE else error
 
     def _check_join(self, request: JoinGroupRequest) -> ErrorCode:
@@ -430,44 +385,11 @@ class GroupCoordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         return ErrorCode.NONE
 
-    def _new_actor(self, group_id: str) -> GroupActor:
-        self._log.ensure_topic()
-        partition = partition_for(group_id, self._log.partition_count())
-        actor = GroupActor(Group(group_id, self._limits), partition, self._world)
-        self.groups[group_id] = actor
-        return actor
-
-    def _forget(self, actor: GroupActor) -> None:
-        if self.groups.get(actor.group.group_id) is actor:
-            del self.groups[actor.group.group_id]
-        actor.close()
-
     def _offsets_of(self, group_id: str) -> offset_fetch.Found:
         actor = self.groups.get(group_id)
         if actor is not None:
             return offset_fetch.Found(ErrorCode.NONE, actor.group.offsets)
-        return offset_fetch.Found(self._admission(group_id), None)
-
-    def _restore(self, written: Written, partition: int, restored: dict[str, GroupActor]) -> None:
-        key, value, producer_id = written
-        if value is None:
-            return
-        try:
-            record = records.decode_record(key, value)
-        except DecodeError as error:
-            # One record that cannot be read must not take all groups of its partition with it.
-            self._logger.error("__consumer_offsets-%d: a record was left out: %s (key %s)", partition, error, key.hex())
-            return
-        if record is None:
-            self._logger.warning("__consumer_offsets-%d: a record of a kind that is not served here", partition)
-            return
-        actor = restored.get(record.group_id)
-        if actor is None:
-            actor = restored[record.group_id] = GroupActor(Group(record.group_id, self._limits), partition, self._world)
-        if producer_id != NO_PRODUCER and isinstance(record, OffsetRecord):
-            record = record._replace(producer_id=producer_id)
-            self._in_transactions.setdefault((partition, producer_id), set()).add(record.group_id)
-        actor.group.apply(record)
+        return offset_fetch.Found(self._check(group_id), None)
 
 
 def _check_first_join(request: JoinGroupRequest) -> ErrorCode:

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....protocol.errors import ErrorCode
+from .. import outcome
+from ..outcome import CancelTimer, Loaded, SetTimer, Token
 from .records import Record
-
-Token = object
-"""Whatever the caller wants back beside the answer."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """A member's protocols with their metadata, the one that it likes best first."""
@@ -29,7 +28,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 class Join:
     """JoinGroup. Versions differ in the two flags only."""
 
-    token: Token
+    token: Token[Joined]
     member_id: str
     """Empty where the member has none yet."""
     new_member_id: str
@@ -52,7 +51,7 @@ class Join:
 class Sync:
     """SyncGroup. The leader's assignments by member id, from followers none."""
 
-    token: Token
+    token: Token[Synced]
     member_id: str
     instance_id: str | None
     generation: int
@@ -66,7 +65,7 @@ class Sync:
 class Heartbeat:
     """Heartbeat: the member lives."""
 
-    token: Token
+    token: Token[ErrorCode]
     member_id: str
     instance_id: str | None
     generation: int
@@ -85,7 +84,7 @@ class Leaver:
 class Leave:
     """LeaveGroup."""
 
-    token: Token
+    token: Token[Left]
     members: Sequence[Leaver]
 
 
@@ -93,7 +92,7 @@ class Leave:
 class CommitOffsets:
     """OffsetCommit, or a commit from outside of the group: generation -1 and no member id."""
 
-    token: Token
+    token: Token[ErrorCode]
     member_id: str
     instance_id: str | None
     generation: int
@@ -105,7 +104,7 @@ class CommitOffsets:
 class CommitInTransaction:
     """TxnOffsetCommit: offsets that count once the producer's transaction commits."""
 
-    token: Token
+    token: Token[ErrorCode]
     member_id: str
     instance_id: str | None
     generation: int
@@ -121,14 +120,14 @@ class CommitInTransaction:
 class Delete:
     """DeleteGroups: the group goes, with all that it has committed."""
 
-    token: Token
+    token: Token[ErrorCode]
 
 
 @dataclass(slots=True)
 class DeleteOffsets:
     """OffsetDelete: committed offsets go, where nobody subscribes their topics."""
 
-    token: Token
+    token: Token[OffsetsDeleted | ErrorCode]
     partitions: dict[str, list[int]]
 
 
@@ -191,22 +190,18 @@ class EndTransaction:
 
 
 @dataclass(slots=True)
-class Loaded:
-    """The group was found in the log: its members get fresh sessions."""
-
-
-@dataclass(slots=True)
 class Unload:
     """This broker coordinates the group no longer, or stops."""
 
 
 @dataclass(slots=True)
-class AppendFailed:
-    """The records of an outcome were not committed, so that nothing of it came to be."""
+class Outcome(outcome.Outcome[Record, TimerEvent]):
+    """What is to be done after a step of the group."""
 
-    outcome: Outcome
-    error: ErrorCode
-    """What the members are told, in terms of a coordinator (`records.append_error`)."""
+
+@dataclass(slots=True)
+class AppendFailed(outcome.AppendFailed[Outcome]):
+    """The records of this outcome were not committed."""
 
 
 Request = Join | Sync | Heartbeat | Leave | CommitOffsets | CommitInTransaction | Delete | DeleteOffsets
@@ -293,35 +288,4 @@ def rejection(event: Request, error: ErrorCode) -> Answer:
     return error
 
 
-@dataclass(slots=True)
-class SetTimer:
-    """Bring `event` after `delay_ms`, instead of an earlier timer for the same event."""
-
-    event: TimerEvent
-    delay_ms: int
-
-
-@dataclass(slots=True)
-class CancelTimer:
-    """Do not bring `event` any more."""
-
-    event: TimerEvent
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What is to be done after a step.
-
-    With records: append them; once they are committed `apply` each, then send the replies and set the timers. Until
-    then the group is not stepped again (but for outcomes that hold offsets alone, which do not touch its state). Where
-    they could not be committed nothing of the outcome is done, and the group is told by AppendFailed. Without records,
-    replies and timers are due at once.
-    """
-
-    records: list[Record] = field(default_factory=list[Record])
-    replies: list[tuple[Token, Answer]] = field(default_factory=list[tuple[Token, Answer]])
-    timers: list[SetTimer | CancelTimer] = field(default_factory=list[SetTimer | CancelTimer])
-    producer: tuple[int, int] | None = None
-    """The records are part of a transaction of this producer (id and epoch)."""
-    notes: list[str] = field(default_factory=list[str])
-    """For the log: a line for each rebalance."""
+__all__ = ["CancelTimer", "Loaded", "SetTimer", "Token"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import OffsetCommitValue
 from ....protocol.messages.offset_commit import (
@@ -20,6 +18,7 @@ from ....protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ..interfaces import Topic, Topics
 from .records import NO_PRODUCER, OffsetRecord, Record
 
 TOPIC_ID_VERSION = 10
@@ -27,23 +26,6 @@ PLAIN_VERSION = 9
 LOADING_VERSION = 2
 NO_RETENTION_TIME = -1
 NO_TIMESTAMP = -1
-
-
-class Topic(Protocol):
-    """A topic of the broker, as far as offsets are concerned."""
-
-    @property
-    def id(self) -> bytes: ...
-    @property
-    def name(self) -> str: ...
-    def partition(self, index: int) -> object | None: ...
-
-
-class Topics(Protocol):
-    """The broker's topics by name and by id."""
-
-    def get(self, name: str) -> Topic | None: ...
-    def by_id(self, topic_id: bytes) -> Topic | None: ...
 
 
 class Commit:

@@ -18,8 +18,8 @@ from ....protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ....protocol.primitives import ZERO_UUID
+from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets
-from .offset_commit import Topics
 
 NO_OFFSET = -1
 NO_EPOCH = -1

@@ -12,7 +12,6 @@ import struct
 from typing import NamedTuple
 
 from ....protocol.codec import decode, decode_versioned, encode_versioned
-from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -84,22 +83,6 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
         committed = None if value is None else decode_versioned(OffsetCommitValue, value)
         return OffsetRecord(found.group, found.topic, found.partition, committed)
     return None
-
-
-def append_error(error: ErrorCode) -> ErrorCode:
-    """What members are told where records could not be appended: they know coordinators, not logs."""
-    if error in (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-    ):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
-        return ErrorCode.NOT_COORDINATOR
-    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return error
 
 
 def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey) -> bytes:

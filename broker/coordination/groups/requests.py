@@ -17,8 +17,8 @@ from ....protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..interfaces import Topics
 from .events import DeleteOffsets, Join, Joined, Leave, Leaver, Left, OffsetsDeleted, Sync, Synced, Token
-from .offset_commit import Topics
 
 NULL_PROTOCOL_VERSION = 7
 """From here on JoinGroup can say that there is no protocol; before it says the empty string."""
@@ -32,7 +32,7 @@ GROUP_NOT_FOUND_VERSION = 9
 
 
 def join_event(
-    token: Token, request: JoinGroupRequest, version: int, client_id: str, client_host: str, new_member_id: str
+    token: Token[Joined], request: JoinGroupRequest, version: int, client_id: str, client_host: str, new_member_id: str
 ) -> Join:
     """JoinGroup. Version 0 has no rebalance timeout: it is the session's."""
     return Join(
@@ -74,7 +74,7 @@ def join_response(version: int) -> Callable[[Joined], JoinGroupResponse]:
     return respond
 
 
-def sync_event(token: Token, request: SyncGroupRequest) -> Sync:
+def sync_event(token: Token[Synced], request: SyncGroupRequest) -> Sync:
     """SyncGroup."""
     return Sync(
         token,
@@ -102,7 +102,7 @@ def heartbeat_response(error: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=error)
 
 
-def leave_event(token: Token, request: LeaveGroupRequest, version: int) -> Leave:
+def leave_event(token: Token[Left], request: LeaveGroupRequest, version: int) -> Leave:
     """LeaveGroup: several members from version 3 on, one before."""
     if version < LEAVE_BATCH_VERSION:
         return Leave(token, [Leaver(request.member_id)])
@@ -135,7 +135,9 @@ def deletion(group_id: str) -> Callable[[ErrorCode], DeletableGroupResult]:
     return lambda error: DeletableGroupResult(group_id, error)
 
 
-def delete_offsets_event(token: Token, request: OffsetDeleteRequest, topics: Topics) -> DeleteOffsets:
+def delete_offsets_event(
+    token: Token[OffsetsDeleted | ErrorCode], request: OffsetDeleteRequest, topics: Topics
+) -> DeleteOffsets:
     """OffsetDelete, as far as the partitions exist."""
     partitions: dict[str, list[int]] = {}
     for asked in request.topics:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ....protocol.messages.group_records import MemberMetadata
-from .events import Join, Protocols, Token
+from .events import Join, Joined, Protocols, Synced, Token
 from .history import UNKNOWN_MS, Cause, CauseKind
 
 
@@ -97,8 +97,8 @@ class Roster:
         # Invariant: disjoint from `members`. Ids that were given out and have not joined yet; a dict for its order.
         self.pending: dict[str, None] = {}
         # Invariant: both only hold ids of `members`, each token is in one of them at most.
-        self.joins: dict[str, Token] = {}
-        self.syncs: dict[str, Token] = {}
+        self.joins: dict[str, Token[Joined]] = {}
+        self.syncs: dict[str, Token[Synced]] = {}
         # Invariant: a subset of `members`: who has not yet asked for the assignment of this generation.
         self.not_synced: set[str] = set()
         # Invariant: how many members speak each protocol; no zeros.

@@ -1,11 +1,7 @@
-"""The coordinator of transactions: which transactional id lives where, whether it is loaded, and who asks for it.
+"""The transaction coordinator: it answers the requests about transactional ids.
 
-An id belongs to a partition of `__transaction_state`, by the same hash as a group to its own. Partitions that this
-broker owns are `owned`, those that it is still reading are `loading`; `ids` is the cache of all ids of the owned ones.
-Each id has an actor (actor.py) around its machine.
-
-Every request answers with a response where it is known at once, else with a future of one. Loading reads the last
-record of each id, and goes on with each transaction whose end was decided.
+An id belongs to a partition of `__transaction_state` (shards.py), and has an actor around its machine (actor.py). Each
+request returns a response if that is known at once, otherwise a future of one.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from ....protocol.errors import DecodeError, ErrorCode, KafkaError
+from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ....protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -26,30 +22,28 @@ from ....protocol.messages.describe_transactions import DescribeTransactionsRequ
 from ....protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ..calls import Call, Clock, TimerHandle, Timers
-from ..groups.partitions import partition_for
+from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..actor import Runtime
+from ..calls import Call
+from ..groups.replay import Written
+from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..shards import MAX_ID_BYTES, Shards
+from ..sweep import Sweep
 from . import describing, patterns, records, requests
-from .actor import TransactionActor, TransactionsLog, World, WriteMarker
+from .actor import TransactionActor, WriteMarker
 from .events import (
     AddPartitions,
-    Answer,
     EndTransaction,
-    Event,
     Expire,
     Initialize,
-    Loaded,
     LookForTimeout,
     Producer,
     Verified,
     VerifyPartitions,
 )
-from .machine import Transaction, TransactionLimits
-from .records import NO_EPOCH, NO_ID
+from .machine import TransactionLimits
+from .records import NO_EPOCH, NO_ID, TransactionRecord
 from .states import TransactionState
-
-OFFSETS_TOPIC = "__consumer_offsets"
-MAX_ID_BYTES = 2**15 - 1
-"""What a record's key can hold, though newer requests can say more."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,100 +61,70 @@ class TransactionsConfig(Protocol):
     def transaction_remove_expired_transaction_cleanup_interval_ms(self) -> int: ...
 
 
-class Context(Protocol):
-    """Who asks."""
-
-    @property
-    def api_version(self) -> int: ...
-
-
-class Groups(Protocol):
-    """Where groups keep their offsets."""
-
-    def partition_count(self) -> int: ...
-
-
 class TransactionCoordinator:
-    """The transactional ids of one broker. `start` reads them all, `stop` sends everyone on who waits."""
+    """The transactional ids of one broker, from `start` to `stop`."""
 
     def __init__(
         self,
         config: TransactionsConfig,
-        log: TransactionsLog,
+        log: StateLog,
         timers: Timers,
         clock: Clock,
-        topics: requests.Topics,
-        groups: Groups,
+        topics: Topics,
+        group_partition: Callable[[str], int],
         new_producer_id: Callable[[], int],
         write_marker: WriteMarker,
         logger: logging.Logger = _log,
     ) -> None:
         self._config = config
-        self._log = log
         self._clock = clock
         self._topics = topics
-        self._groups = groups
+        self._group_partition = group_partition
+        self._write_marker = write_marker
         self._logger = logger
         self._limits = TransactionLimits(new_producer_id)
-        self._world = World(log, timers, clock, write_marker, logger.info, self._forget)
-        self.ids: dict[str, TransactionActor] = {}
-        """Invariant: only ids of `owned` partitions."""
-        self.owned: set[int] = set()
-        self.loading: set[int] = set()
-        self._sweeps: dict[str, TimerHandle] = {}
-
-    # Start and stop.
+        self.shards: Shards[TransactionActor, TransactionRecord] = Shards(
+            TRANSACTIONS_TOPIC, log, timers, clock, logger, self._new_actor, _decode
+        )
+        # Invariant: only ids of partitions that this broker owns.
+        self.ids = self.shards.actors
+        self._sweeps = (
+            Sweep(
+                timers,
+                clock,
+                lambda: config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                self._look_for_timeouts,
+            ),
+            Sweep(
+                timers,
+                clock,
+                lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                self._expire,
+            ),
+        )
 
     def start(self) -> None:
-        """Reads every partition. Until its partition is read an id is COORDINATOR_LOAD_IN_PROGRESS."""
-        partitions = range(self._log.partition_count())
-        self.loading.update(partitions)
-        for partition in partitions:
-            self.load(partition)
-        self._arm_timeouts()
-        self._arm_expiry()
+        """Load every partition, which finishes each transaction whose end was decided."""
+        self.shards.start()
+        for sweep in self._sweeps:
+            sweep.start()
 
     def stop(self) -> None:
-        """Idempotent. Parked requests are answered NOT_COORDINATOR, so that producers look for theirs elsewhere."""
-        for sweep in self._sweeps.values():
-            sweep.cancel()
-        self._sweeps.clear()
-        for partition in list(self.owned):
-            self.unload(partition)
-        self.loading.clear()
-
-    def load(self, partition: int) -> None:
-        """Takes a partition over: reads its records, restores its ids, and ends what was ending."""
-        self.loading.add(partition)
-        last: dict[bytes, bytes | None] = {}
-        try:
-            for key, value in self._log.replay(partition):
-                last[key] = value
-        except KafkaError as error:
-            # Its ids are refused (NOT_COORDINATOR): nobody knows what was decided.
-            self._logger.error("transactional ids of partition %d are not served: %s", partition, error.message)
-            self.loading.discard(partition)
-            return
-        restored = [actor for key, value in last.items() if (actor := self._restore(key, value, partition))]
-        self.ids.update({actor.transaction.transactional_id: actor for actor in restored})
-        self.loading.discard(partition)
-        self.owned.add(partition)
-        for actor in restored:
-            actor.feed(Loaded())
-
-    def unload(self, partition: int) -> None:
-        """Lets a partition go, with its ids."""
-        self.owned.discard(partition)
-        for transactional_id in [name for name, actor in self.ids.items() if actor.partition == partition]:
-            self.ids.pop(transactional_id).close()
+        """Tell waiting producers to look for another coordinator (NOT_COORDINATOR). Idempotent."""
+        for sweep in self._sweeps:
+            sweep.stop()
+        self.shards.stop()
 
     def set_version(self, transaction_version: int) -> None:
-        """The level of the feature `transaction.version`: under which epoch what is open is aborted from here on."""
+        """Set the level of the feature `transaction.version`, which decides the epoch of an abort."""
         self._limits = self._limits._replace(transaction_version=transaction_version)
         for actor in self.ids.values():
             actor.transaction.limits = self._limits
 
-    # A producer's requests.
+    def _new_actor(self, transactional_id: str, partition: int, runtime: Runtime) -> TransactionActor:
+        return TransactionActor(transactional_id, partition, runtime, self._limits, self._write_marker)
+
+    # -- Requests of producers
 
     def initialize(
         self, context: Context, request: InitProducerIdRequest
@@ -168,10 +132,10 @@ class TransactionCoordinator:
         """InitProducerId with a transactional id. The first one makes the id known."""
         respond = requests.init_response(context.api_version)
         transactional_id = request.transactional_id or ""
-        error = self._check_initialize(request) or self._admission(transactional_id)
+        error = self._check_initialize(request) or self._check(transactional_id)
         if error is not ErrorCode.NONE:
             return respond(Producer(error))
-        actor = self.ids.get(transactional_id) or self._new_actor(transactional_id)
+        actor = self.ids.get(transactional_id) or self.shards.add(transactional_id)
         call = Call(respond)
         actor.feed(Initialize(call, request.transaction_timeout_ms, request.producer_id, request.producer_epoch))
         return call.result()
@@ -192,7 +156,7 @@ class TransactionCoordinator:
         error = self._absent(request.transactional_id)
         if error is not ErrorCode.NONE:
             return respond(error)
-        partition = partition_for(request.group_id, self._groups.partition_count())
+        partition = self._group_partition(request.group_id)
         call = Call(respond)
         self.ids[request.transactional_id].feed(
             AddPartitions(
@@ -225,7 +189,7 @@ class TransactionCoordinator:
         )
         return call.result()
 
-    def admit(
+    def verify(
         self,
         transactional_id: str,
         producer_id: int,
@@ -235,11 +199,11 @@ class TransactionCoordinator:
         *,
         implicit: bool,
     ) -> ErrorCode:
-        """Whether a batch of this producer may begin its transaction in a partition. The partition asks at the first.
+        """Return whether a batch of this producer may begin to write to a partition in its transaction.
 
-        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) brings the partition into the transaction;
-        without it, it must have been brought in before: TRANSACTION_ABORTABLE otherwise. CONCURRENT_TRANSACTIONS
-        where that cannot be said at once: the client tries again. Other errors as AddPartitionsToTxn's.
+        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) adds the partition to the transaction. Otherwise
+        TRANSACTION_ABORTABLE unless it was added before. CONCURRENT_TRANSACTIONS if the answer has to wait: the client
+        tries again. Other errors as those of AddPartitionsToTxn.
         """
         error = self._absent(transactional_id)
         if error is not ErrorCode.NONE:
@@ -247,30 +211,30 @@ class TransactionCoordinator:
         actor = self.ids[transactional_id]
         if actor.is_busy:
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        place = frozenset({(topic, index)})
-        answers: list[ErrorCode] = []
-        call = Call(lambda answer: answers.append(_admitted(answer)))
-        event: Event = VerifyPartitions(call, producer_id, producer_epoch, place)
+        places = frozenset({(topic, index)})
+        call = Call(_verification_error)
         if implicit:
-            event = AddPartitions(call, producer_id, producer_epoch, place, requests.RAISES_EPOCH)
-        actor.feed(event)
-        return answers[0] if answers else ErrorCode.CONCURRENT_TRANSACTIONS
+            actor.feed(AddPartitions(call, producer_id, producer_epoch, places, requests.RAISES_EPOCH))
+        else:
+            actor.feed(VerifyPartitions(call, producer_id, producer_epoch, places))
+        error = call.response
+        return ErrorCode.CONCURRENT_TRANSACTIONS if error is None else error
 
-    # Seen from outside.
+    # -- Description
 
     def describe(self, context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         """DescribeTransactions."""
         response = DescribeTransactionsResponse()
         for transactional_id in dict.fromkeys(request.transactional_ids):
             actor = self.ids.get(transactional_id)
-            error = self._admission(transactional_id) if actor is None else ErrorCode.NONE
+            error = self._check(transactional_id) if actor is None else ErrorCode.NONE
             transaction = None if actor is None else actor.transaction
             response.transaction_states.append(describing.describe(transactional_id, transaction, error))
         return response
 
     def list(self, context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
         """ListTransactions."""
-        if self.loading:
+        if self.shards.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
             matches = patterns.matcher(request.transactional_id_pattern or ".*")
@@ -280,32 +244,19 @@ class TransactionCoordinator:
         transactions = (actor.transaction for actor in self.ids.values())
         return describing.list_ids(transactions, request, self._clock.now_ms(), matches)
 
-    # Housekeeping.
-
-    def _arm_timeouts(self) -> None:
-        interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        self._arm("timeouts", interval_ms, self._look_for_timeouts)
+    # -- Sweeps
 
     def _look_for_timeouts(self) -> None:
         for actor in list(self.ids.values()):
-            # Most ids are idle: they cost a look.
+            # Most ids are idle, and cost no more than this check.
             if actor.transaction.state is TransactionState.ONGOING:
                 actor.feed(LookForTimeout())
-        self._arm_timeouts()
-
-    def _arm_expiry(self) -> None:
-        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
-        self._arm("expiry", interval_ms, self._expire)
 
     def _expire(self) -> None:
         for actor in list(self.ids.values()):
             actor.feed(Expire(self._config.transactional_id_expiration_ms))
-        self._arm_expiry()
 
-    def _arm(self, sweep: str, interval_ms: int, run: Callable[[], None]) -> None:
-        self._sweeps[sweep] = self._world.timers.at(self._clock.monotonic_ms() + interval_ms, run)
-
-    # Parts.
+    # -- Checks
 
     def _check_initialize(self, request: InitProducerIdRequest) -> ErrorCode:
         if not request.transactional_id:
@@ -331,65 +282,33 @@ class TransactionCoordinator:
         error = self._absent(asked.transactional_id)
         if error is not ErrorCode.NONE:
             return respond(error)
+        actor, call = self.ids[asked.transactional_id], Call(respond)
         who = asked.producer_id, asked.producer_epoch
-        call = Call(respond)
-        event: Event = AddPartitions(call, *who, asked.partitions, asked.client_version)
         if asked.verify_only:
-            event = VerifyPartitions(call, *who, asked.partitions)
-        self.ids[asked.transactional_id].feed(event)
+            actor.feed(VerifyPartitions(call, *who, asked.partitions))
+        else:
+            actor.feed(AddPartitions(call, *who, asked.partitions, asked.client_version))
         return call.result()
 
-    def _admission(self, transactional_id: str) -> ErrorCode:
-        """Whether an id may be asked for here."""
+    def _check(self, transactional_id: str) -> ErrorCode:
+        """Return why this broker does not coordinate an id; NONE if it does."""
         if not transactional_id or len(transactional_id.encode()) > MAX_ID_BYTES:
             return ErrorCode.INVALID_REQUEST
-        partition = partition_for(transactional_id, self._log.partition_count())
-        if partition in self.loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
+        return self.shards.check(transactional_id)
 
     def _absent(self, transactional_id: str) -> ErrorCode:
-        """What a producer is told whose id is not in the cache; NONE if it is."""
+        """Return the error for a producer whose id is not known; NONE if it is."""
         if transactional_id in self.ids:
             return ErrorCode.NONE
-        return self._admission(transactional_id) or ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-    def _new_actor(self, transactional_id: str) -> TransactionActor:
-        self._log.ensure_topic()
-        actor = self._actor(transactional_id, partition_for(transactional_id, self._log.partition_count()))
-        self.ids[transactional_id] = actor
-        return actor
-
-    def _actor(self, transactional_id: str, partition: int) -> TransactionActor:
-        return TransactionActor(Transaction(transactional_id, self._limits), partition, self._world)
-
-    def _forget(self, actor: TransactionActor) -> None:
-        transactional_id = actor.transaction.transactional_id
-        if self.ids.get(transactional_id) is actor:
-            del self.ids[transactional_id]
-        actor.close()
-
-    def _restore(self, key: bytes, value: bytes | None, partition: int) -> TransactionActor | None:
-        if value is None:
-            return None
-        try:
-            record = records.decode_record(key, value)
-        except DecodeError as error:
-            # One record that cannot be read must not take all ids of its partition with it.
-            self._logger.error(
-                "__transaction_state-%d: a record was left out: %s (key %s)", partition, error, key.hex()
-            )
-            return None
-        if record is None:
-            self._logger.warning("__transaction_state-%d: a record of a kind that is not known here", partition)
-            return None
-        actor = self._actor(record.transactional_id, partition)
-        actor.transaction.apply(record)
-        return actor
+        return self._check(transactional_id) or ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def _admitted(answer: Answer) -> ErrorCode:
+def _decode(written: Written, _: int) -> tuple[str, TransactionRecord] | None:
+    record = records.decode_record(written.key, written.value)
+    return None if record is None else (record.transactional_id, record)
+
+
+def _verification_error(answer: Verified | ErrorCode) -> ErrorCode:
     if isinstance(answer, Verified):
         return ErrorCode.NONE if answer.added else ErrorCode.TRANSACTION_ABORTABLE
-    assert isinstance(answer, ErrorCode)
     return answer

@@ -27,7 +27,7 @@ from .events import (
     SetTimer,
 )
 from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, Standing, TopicPartition
-from .refusing import refusal
+from .refusing import error_answer
 from .states import ENDING, IDLE, TransactionState
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def loaded(transaction: Transaction, event: Loaded, outcome: Outcome, now_ms: in
 
 def append_failed(transaction: Transaction, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:
     """AppendFailed: who asked is told; the record of an end is tried again."""
-    outcome.replies.extend((token, refusal(answer, event.error)) for token, answer in event.outcome.replies)
+    outcome.replies.extend((token, error_answer(answer, event.error)) for token, answer in event.outcome.replies)
     if transaction.state is TransactionState.PREPARE_EPOCH_FENCE:
         transaction.move_to(TransactionState.ONGOING)
     elif transaction.state in ENDING:

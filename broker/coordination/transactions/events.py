@@ -9,14 +9,12 @@ Expire), word of the markers (MarkersWritten, MarkersFailed), the one timer (Ret
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ....protocol.errors import ErrorCode
+from .. import outcome
+from ..outcome import Loaded, SetTimer, Token
 from .records import NO_EPOCH, NO_ID, TopicPartition, TransactionRecord
-
-Token = object
-"""Whatever the caller wants back beside the answer."""
-
 
 # Requests.
 
@@ -25,7 +23,7 @@ Token = object
 class Initialize:
     """InitProducerId: a producer takes the transactional id, or goes on after an error (KIP-360)."""
 
-    token: Token
+    token: Token[Producer]
     timeout_ms: int
     producer_id: int = NO_ID
     """What the producer has, if it goes on; NO_ID for one that begins."""
@@ -36,7 +34,7 @@ class Initialize:
 class AddPartitions:
     """AddPartitionsToTxn, AddOffsetsToTxn, or the first batch in a partition (KIP-890)."""
 
-    token: Token
+    token: Token[ErrorCode]
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
@@ -47,7 +45,7 @@ class AddPartitions:
 class VerifyPartitions:
     """AddPartitionsToTxn that only asks whether partitions were added."""
 
-    token: Token
+    token: Token[Verified | ErrorCode]
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
@@ -57,7 +55,7 @@ class VerifyPartitions:
 class EndTransaction:
     """EndTxn."""
 
-    token: Token
+    token: Token[Producer]
     producer_id: int
     producer_epoch: int
     commit: bool
@@ -101,22 +99,7 @@ class MarkersFailed:
     partitions: Iterable[TopicPartition]
 
 
-@dataclass(slots=True)
-class Loaded:
-    """The id was found in the log: a transaction that was ending goes on ending."""
-
-
-@dataclass(slots=True)
-class AppendFailed:
-    """The records of an outcome were not committed, so that nothing of it came to be."""
-
-    outcome: Outcome
-    error: ErrorCode
-    """What the clients are told, in terms of a coordinator."""
-
-
 Request = Initialize | AddPartitions | VerifyPartitions | EndTransaction
-Event = Request | LookForTimeout | Expire | RetryMarkers | MarkersWritten | MarkersFailed | Loaded | AppendFailed
 
 
 # What comes of an event.
@@ -154,25 +137,17 @@ class Markers:
 
 
 @dataclass(slots=True)
-class SetTimer:
-    """Bring `event` after `delay_ms`, instead of an earlier one."""
+class Outcome(outcome.Outcome[TransactionRecord, RetryMarkers]):
+    """What to do after a step: with records, the markers are due once they are committed."""
 
-    event: RetryMarkers
-    delay_ms: int
+    markers: Markers | None = None
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What is to be done after a step.
+class AppendFailed(outcome.AppendFailed[Outcome]):
+    """The records of this outcome were not committed."""
 
-    With records: append them; once they are committed `apply` each, then send the replies, set the timers and write the
-    markers. Until then the machine is not stepped again. Where they could not be committed nothing of the outcome is
-    done, and the machine is told by AppendFailed. Without records, all else is due at once.
-    """
 
-    records: list[TransactionRecord] = field(default_factory=list[TransactionRecord])
-    replies: list[tuple[Token, Answer]] = field(default_factory=list[tuple[Token, Answer]])
-    timers: list[SetTimer] = field(default_factory=list[SetTimer])
-    markers: Markers | None = None
-    notes: list[str] = field(default_factory=list[str])
-    """For the log."""
+Event = Request | LookForTimeout | Expire | RetryMarkers | MarkersWritten | MarkersFailed | Loaded | AppendFailed
+
+__all__ = ["Loaded", "SetTimer", "Token"]

@@ -1,55 +1,66 @@
-"""The end of a transaction in one partition: its marker, and what waits for it.
+"""Transaction markers: the record of a partition that says how a transaction ended there.
 
-The transaction coordinator asks for it, be it in this process or over the wire (WriteTxnMarkers). On a partition of
-`__consumer_offsets` the group coordinator is told too: offsets that were committed in the transaction become visible,
-or are dropped.
+The transaction coordinator asks for them, in this process or over the wire (WriteTxnMarkers). A marker in a partition
+of `__consumer_offsets` also ends the transaction for the groups there: offsets that were committed in it become
+visible, or are dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.records.control import ControlType, Marker
+from ...topics.flusher import Flusher
+from ...topics.partition import Partition
 from ...topics.topic_names import OFFSETS_TOPIC
-
-if TYPE_CHECKING:
-    from ...server import Broker
+from ...topics.topics import Topics
 
 
-def write_marker(
-    broker: Broker,
-    topic_name: str,
-    index: int,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    commit: bool,
-    transaction_version: int,
-) -> asyncio.Future[None] | None:
-    """Ends the producer's transaction in a partition. A future where the topic asks for an fsync.
+class TransactionEnd(NamedTuple):
+    """How a producer's transaction ended, and the coordinator that says so."""
 
-    Again is fine. Raises (now, or from the future) KafkaError: UNKNOWN_TOPIC_OR_PARTITION where there is none by now,
-    INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int
+
+
+class MarkerWriter:
+    """Writes markers.
+
+    `end_offsets` is called with partition, producer id and commit once a marker is in `__consumer_offsets`.
     """
-    topic = broker.topics.get(topic_name)
-    partition = topic.partition(index) if topic is not None else None
-    if partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_name}-{index} does not exist")
-    marker = Marker(ControlType.COMMIT if commit else ControlType.ABORT, coordinator_epoch)
-    partition.append_marker(producer_id, producer_epoch, marker, transaction_version)
-    if not partition.must_flush:
-        _written(broker, topic_name, index, producer_id, commit)
+
+    def __init__(self, topics: Topics, flusher: Flusher, end_offsets: Callable[[int, int, bool], None]) -> None:
+        self._topics = topics
+        self._flusher = flusher
+        self._end_offsets = end_offsets
+
+    def write(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
+        """End a transaction in one partition. Return a future if the topic requires an fsync. Repeating it is harmless.
+
+        Raises (now, or from the future) KafkaError: UNKNOWN_TOPIC_OR_PARTITION if the partition is gone,
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        """
+        topic = self._topics.get(topic_name)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_name}-{index} does not exist")
+        marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
+        partition.append_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
+        if partition.must_flush:
+            return asyncio.ensure_future(self._flush(partition, end))
+        self._written(partition, end)
         return None
 
-    async def flushed() -> None:
-        await broker.flusher.flush(partition)
-        _written(broker, topic_name, index, producer_id, commit)
+    async def _flush(self, partition: Partition, end: TransactionEnd) -> None:
+        await self._flusher.flush(partition)
+        self._written(partition, end)
 
-    return asyncio.ensure_future(flushed())
-
-
-def _written(broker: Broker, topic_name: str, index: int, producer_id: int, commit: bool) -> None:
-    if topic_name == OFFSETS_TOPIC:
-        broker.groups.end_transaction(index, producer_id, commit)
+    def _written(self, partition: Partition, end: TransactionEnd) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            self._end_offsets(partition.index, end.producer_id, end.commit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -18,6 +18,7 @@ from ....protocol.messages.add_partitions_to_txn import (
 )
 from ....protocol.messages.end_txn import EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdResponse
+from ..interfaces import Topics
 from .events import Answer, Producer, Verified
 from .records import NO_EPOCH, NO_ID, TopicPartition
 
@@ -33,18 +34,6 @@ END_RAISES_EPOCH_VERSION = 5
 RAISES_EPOCH = 2
 KEEPS_EPOCH = 0
 """Transaction versions as they are written down."""
-
-
-class Topic(Protocol):
-    """A topic that exists."""
-
-    def partition(self, index: int) -> object | None: ...
-
-
-class Topics(Protocol):
-    """The broker's registry."""
-
-    def get(self, name: str) -> Topic | None: ...
 
 
 class Asked(NamedTuple):

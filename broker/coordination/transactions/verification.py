@@ -1,62 +1,103 @@
-"""Whether a transactional batch may begin to write to a partition: the transaction coordinator's word (KIP-890).
+"""Transaction verification: may a transactional batch begin to write to a partition? (KIP-890)
 
-A producer whose transaction is open in a partition writes on without a question. At its first batch there, the
-coordinator of its transactional id is asked whether the partition belongs to the transaction that is open; for clients
-of transactions version 2 (Produce 12, TxnOffsetCommit 5) it takes the partition in there and then. What it answers is
-told in terms that the client's version knows, as Kafka's.
+The first batch of a transaction in a partition needs the word of the transaction coordinator: the partition must belong
+to the open transaction. Clients of transaction version 2 (Produce 12, TxnOffsetCommit 5) add the partition with that
+batch. Later batches need no verification. Errors are translated to those that the client's version knows, as in Kafka.
 
-`transaction.partition.verification.enable=false` spares older clients the question: their batch begins what it says.
+`transaction.partition.verification.enable=false` turns this off for older clients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.records.batch import BatchHeader
 from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
+from .coordinator import TransactionCoordinator
 
-if TYPE_CHECKING:
-    from ...server import Broker
-
-# From this Produce version on clients know TRANSACTION_ABORTABLE.
+# From this Produce version on, clients know TRANSACTION_ABORTABLE.
 _FIRST_ABORTABLE = 11
-# The same of TxnOffsetCommit.
+# The same for TxnOffsetCommit.
 _FIRST_ABORTABLE_OFFSETS = 4
 _FIRST_IMPLICIT_OFFSETS = 5
-# What a producer that looks for partitions, not for coordinators, would give up on.
-_OF_COORDINATORS = frozenset(
+# A producer looks for partitions, not for coordinators: these errors would make it give up.
+_COORDINATOR_ERRORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 
 
-def admission(broker: Broker, transactional_id: str, version: int) -> VerifyTransaction:
-    """What a Produce request of this version asks for each partition where its producer has no transaction open."""
+class VerificationConfig(Protocol):
+    """The one config of verification."""
 
-    def admit(partition: Partition, header: BatchHeader) -> None:
-        if version < FIRST_IMPLICIT and not broker.config.transaction_partition_verification_enable:
-            return
-        error = broker.transactions.admit(
-            transactional_id,
-            header.producer_id,
-            header.producer_epoch,
-            partition.topic,
-            partition.index,
-            implicit=version >= FIRST_IMPLICIT,
-        )
-        if error is not ErrorCode.NONE:
-            why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
-            raise KafkaError(told_to_producer(error, version), why)
-
-    return admit
+    @property
+    def transaction_partition_verification_enable(self) -> bool: ...
 
 
-def told_to_producer(error: ErrorCode, version: int) -> ErrorCode:
-    """The coordinator's word as a Produce response of this version says it."""
-    if error in _OF_COORDINATORS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_IMPLICIT):
+class OffsetsLog(Protocol):
+    """`__consumer_offsets`, to which TxnOffsetCommit writes."""
+
+    def has_open_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool: ...
+
+
+class Verification:
+    """Asks the transaction coordinator, on behalf of Produce and TxnOffsetCommit."""
+
+    def __init__(
+        self, config: VerificationConfig, transactions: TransactionCoordinator, offsets_log: OffsetsLog
+    ) -> None:
+        self._config = config
+        self._transactions = transactions
+        self._offsets_log = offsets_log
+
+    def of_batches(self, transactional_id: str, version: int) -> VerifyTransaction:
+        """Return the verification that a Produce request of this version makes in each partition."""
+
+        def verify(partition: Partition, header: BatchHeader) -> None:
+            if version < FIRST_IMPLICIT and not self._config.transaction_partition_verification_enable:
+                return
+            error = self._transactions.verify(
+                transactional_id,
+                header.producer_id,
+                header.producer_epoch,
+                partition.topic,
+                partition.index,
+                implicit=version >= FIRST_IMPLICIT,
+            )
+            if error is not ErrorCode.NONE:
+                why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
+                raise KafkaError(produce_error(error, version), why)
+
+        return verify
+
+    def of_offsets(self, request: TxnOffsetCommitRequest, version: int) -> Callable[[int], ErrorCode]:
+        """Return the verification that a TxnOffsetCommit makes in its group's partition of `__consumer_offsets`."""
+
+        def verify(index: int) -> ErrorCode:
+            if version < _FIRST_IMPLICIT_OFFSETS and not self._config.transaction_partition_verification_enable:
+                return ErrorCode.NONE
+            producer_id, producer_epoch = request.producer_id, request.producer_epoch
+            if self._offsets_log.has_open_transaction(index, producer_id, producer_epoch):
+                return ErrorCode.NONE
+            error = self._transactions.verify(
+                request.transactional_id,
+                producer_id,
+                producer_epoch,
+                OFFSETS_TOPIC,
+                index,
+                implicit=version >= _FIRST_IMPLICIT_OFFSETS,
+            )
+            return _offset_commit_error(error, version)
+
+        return verify
+
+
+def produce_error(error: ErrorCode, version: int) -> ErrorCode:
+    """Return the coordinator's error as a Produce response of this version says it."""
+    if error in _COORDINATOR_ERRORS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_IMPLICIT):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -65,31 +106,7 @@ def told_to_producer(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def offsets_admission(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Callable[[int], ErrorCode]:
-    """What a TxnOffsetCommit of this version asks for the group's partition of `__consumer_offsets`."""
-
-    def admit(index: int) -> ErrorCode:
-        if version < _FIRST_IMPLICIT_OFFSETS and not broker.config.transaction_partition_verification_enable:
-            return ErrorCode.NONE
-        topic = broker.create_internal_topic(OFFSETS_TOPIC)
-        partition = topic.partition(index)
-        producer_id, producer_epoch = request.producer_id, request.producer_epoch
-        if partition is not None and partition.log.producers.has_open_transaction(producer_id, producer_epoch):
-            return ErrorCode.NONE
-        error = broker.transactions.admit(
-            request.transactional_id,
-            producer_id,
-            producer_epoch,
-            OFFSETS_TOPIC,
-            index,
-            implicit=version >= _FIRST_IMPLICIT_OFFSETS,
-        )
-        return _told_to_committer(error, version)
-
-    return admit
-
-
-def _told_to_committer(error: ErrorCode, version: int) -> ErrorCode:
+def _offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE_OFFSETS:

@@ -189,17 +189,17 @@ async def test_lists_by_state_producer_duration_and_pattern(raw: Raw) -> None:
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-async def test_a_batch_is_admitted_where_its_partition_was_added_or_is_added_with_it(broker: Broker, raw: Raw) -> None:
+async def test_a_batch_is_verified_if_its_partition_was_added_or_is_added_with_it(broker: Broker, raw: Raw) -> None:
     await raw.create_topic("t", 2)
     who = await init(raw)
     await add(raw, who, 0)
-    admit = broker.transactions.admit
-    assert admit("x", who.producer_id, 0, "t", 0, implicit=False) is ErrorCode.NONE
-    assert admit("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.TRANSACTION_ABORTABLE
-    assert admit("x", who.producer_id, 0, "t", 1, implicit=True) is ErrorCode.NONE
-    assert admit("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.NONE
-    assert admit("x", who.producer_id, 1, "t", 0, implicit=True) is ErrorCode.PRODUCER_FENCED
-    assert admit("y", who.producer_id, 0, "t", 0, implicit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    verify = broker.transactions.verify
+    assert verify("x", who.producer_id, 0, "t", 0, implicit=False) is ErrorCode.NONE
+    assert verify("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.TRANSACTION_ABORTABLE
+    assert verify("x", who.producer_id, 0, "t", 1, implicit=True) is ErrorCode.NONE
+    assert verify("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.NONE
+    assert verify("x", who.producer_id, 1, "t", 0, implicit=True) is ErrorCode.PRODUCER_FENCED
+    assert verify("y", who.producer_id, 0, "t", 0, implicit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 async def test_transactions_of_version_2_are_offered(raw: Raw) -> None:

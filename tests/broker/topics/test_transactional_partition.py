@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.coordination.transactions.verification import told_to_producer
+from odradek.broker.coordination.transactions.verification import produce_error
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -192,7 +192,7 @@ async def test_clients_write_no_control_batches(producer: Transactional) -> None
     ],
 )
 def test_a_producer_is_told_what_its_version_knows(said: ErrorCode, version: int, told: ErrorCode) -> None:
-    assert told_to_producer(said, version) is told
+    assert produce_error(said, version) is told
 
 
 # Markers.

@@ -231,7 +231,7 @@ async def test_a_partition_can_be_let_go_alone(world: World) -> None:
     world.groups.unload(partition_for("g", 50))
     assert code_of(world.commit(3)) == ErrorCode.NOT_COORDINATOR
     assert world.committed("other") == 2
-    world.groups.load(partition_for("g", 50))
+    world.groups.shards.load(partition_for("g", 50))
     assert world.committed() == 1
 
 
@@ -476,6 +476,6 @@ async def test_one_line_a_rebalance(caplog: pytest.LogCaptureFixture) -> None:
 async def test_an_empty_log_is_a_coordinator_without_groups() -> None:
     world = World(log=FakeLog())
     world.groups.start()
-    assert world.groups.owned == set(range(50))
-    assert not world.groups.loading
+    assert world.groups.shards.owned == set(range(50))
+    assert not world.groups.shards.loading
     assert world.groups.list(Asker(5), ListGroupsRequest()).groups == []

@@ -13,7 +13,7 @@ from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import GroupRecord, OffsetRecord
 from odradek.broker.coordination.groups.states import GroupState
 from odradek.protocol.codec import encode_versioned
-from odradek.protocol.errors import DecodeError, ErrorCode
+from odradek.protocol.errors import DecodeError
 from odradek.protocol.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from odradek.protocol.records.batch import decode_batch, iter_headers
 
@@ -97,18 +97,3 @@ def test_records_of_other_kinds_of_groups_are_known_to_be_none_of_ours() -> None
 def test_a_key_that_cannot_be_read_is_a_decode_error_or_no_record_of_ours(key: bytes) -> None:
     with suppress(DecodeError):
         assert records.decode_record(key, None) is None
-
-
-@pytest.mark.parametrize(
-    ("from_log", "to_member"),
-    [
-        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
-        (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_TIMESTAMP),
-    ],
-)
-def test_members_hear_of_the_log_in_terms_of_a_coordinator(from_log: ErrorCode, to_member: ErrorCode) -> None:
-    assert records.append_error(from_log) is to_member

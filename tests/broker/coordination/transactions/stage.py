@@ -23,10 +23,10 @@ from __future__ import annotations
 import itertools
 import shlex
 
+from odradek.broker.coordination.append_errors import append_error
 from odradek.broker.coordination.transactions import events, records
 from odradek.broker.coordination.transactions.machine import Transaction, TransactionLimits
 from odradek.broker.coordination.transactions.records import Standing, TopicPartition, TransactionRecord
-from odradek.broker.coordination.transactions.refusing import append_error
 from odradek.protocol.errors import ErrorCode
 
 TRANSACTIONAL_ID = "x"
@@ -152,7 +152,9 @@ class Stage:
         self.commit(self._let_go())
 
     def do_failed(self, words: list[str], options: Options) -> None:
-        self.step(events.AppendFailed(self._let_go(), append_error(ErrorCode[words[0]])))
+        self.step(
+            events.AppendFailed(self._let_go(), append_error(ErrorCode[words[0]], ErrorCode.UNKNOWN_SERVER_ERROR))
+        )
 
     def do_late(self, words: list[str], options: Options) -> None:
         self.late = set(places(words[0])) if words else set()

@@ -1,0 +1,92 @@
+"""What the coordinators need of the rest of the broker: clocks, timers, topics, and the log of their records.
+
+These are protocols, so that tests can put their own in the place of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from ...protocol.errors import KafkaError
+from .groups.replay import Ended, Written
+
+# Called once: with None when the records are committed, otherwise with the reason why they cannot be.
+OnCommitted = Callable[[KafkaError | None], None]
+
+
+class Clock(Protocol):
+    """Two clocks in milliseconds: the wall clock dates records, the monotonic one counts down timers."""
+
+    def now_ms(self) -> int: ...
+    def monotonic_ms(self) -> int: ...
+
+
+class TimerHandle(Protocol):
+    """A timer that can be cancelled."""
+
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    """The broker's one heap of timers."""
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> TimerHandle: ...
+
+
+class Context(Protocol):
+    """The client that sent a request, and the version of the request."""
+
+    @property
+    def api_version(self) -> int: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+
+
+class Topic(Protocol):
+    """A topic that exists."""
+
+    @property
+    def id(self) -> bytes: ...
+    @property
+    def name(self) -> str: ...
+    def partition(self, index: int) -> object | None: ...
+
+
+class Topics(Protocol):
+    """The broker's topics, by name and by id."""
+
+    def get(self, name: str) -> Topic | None: ...
+    def by_id(self, topic_id: bytes) -> Topic | None: ...
+
+
+class StateLog(Protocol):
+    """The internal topic that holds a coordinator's records: `__consumer_offsets` or `__transaction_state`."""
+
+    def partition_count(self) -> int:
+        """Return the number of partitions that the topic has, or will have when it is created."""
+        ...
+
+    def ensure_topic(self) -> None:
+        """Create the topic unless it exists."""
+        ...
+
+    def coordinator_epoch(self, partition: int) -> int:
+        """Return the leader epoch of the partition, which its coordinator writes into markers."""
+        ...
+
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        on_committed: OnCommitted,
+        producer: tuple[int, int] | None = None,
+    ) -> None:
+        """Append the records as one batch, in the transaction of `producer` (its id and epoch) if one is given."""
+        ...
+
+    def entries(self, partition: int) -> Iterable[Written | Ended]:
+        """Return every record that has a key and every end of a transaction, oldest first."""
+        ...

@@ -1,0 +1,142 @@
+"""The shards of a coordinator: the partitions of its internal topic, and an actor for each id in them.
+
+A group id or transactional id belongs to one partition, by its hash. This broker coordinates the ids of the partitions
+that it owns. `load` takes a partition over, `unload` gives it up: a change of a partition's leader enters here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from .actor import Actor, Runtime
+from .groups.partitions import partition_for
+from .groups.replay import Replay, Written
+from .interfaces import Clock, StateLog, Timers
+from .outcome import Loaded
+
+# The key of a record has two bytes for the length of an id, though newer requests can carry longer ids.
+MAX_ID_BYTES = 2**15 - 1
+
+ActorT = TypeVar("ActorT", bound=Actor[Any, Any, Any])
+RecordT = TypeVar("RecordT")
+
+
+class Shards(Generic[ActorT, RecordT]):
+    """The partitions that one coordinator owns, and those that it loads.
+
+    `new_actor` makes the actor of an id. `decode` returns a record with its id, or None for an unknown type of record;
+    it is given the partition too.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        log: StateLog,
+        timers: Timers,
+        clock: Clock,
+        logger: logging.Logger,
+        new_actor: Callable[[str, int, Runtime], ActorT],
+        decode: Callable[[Written, int], tuple[str, RecordT] | None],
+    ) -> None:
+        self._topic = topic
+        self._log = log
+        self._logger = logger
+        self._new_actor = new_actor
+        self._decode = decode
+        self._runtime = Runtime(log, timers, clock, logger.info, self._forget)
+        # Invariant: holds only ids of `owned` partitions.
+        self.actors: dict[str, ActorT] = {}
+        self.owned: set[int] = set()
+        # Invariant: disjoint from `owned` but for a partition that is loaded again.
+        self.loading: set[int] = set()
+
+    # -- Partitions
+
+    def start(self) -> None:
+        """Load every partition."""
+        partitions = range(self._log.partition_count())
+        self.loading.update(partitions)
+        for partition in partitions:
+            self.load(partition)
+
+    def stop(self) -> None:
+        """Unload every partition. Idempotent."""
+        for partition in list(self.owned):
+            self.unload(partition)
+        self.loading.clear()
+
+    def load(self, partition: int) -> None:
+        """Take a partition over: read its records, apply the last one of each key, and feed each actor with Loaded.
+
+        Until then its ids are COORDINATOR_LOAD_IN_PROGRESS. A partition that cannot be read stays NOT_COORDINATOR,
+        because groups without their offsets would start over, and nobody knows what was decided on transactions.
+        """
+        self.loading.add(partition)
+        replay = Replay()
+        try:
+            for entry in self._log.entries(partition):
+                replay.take(entry)
+        except KafkaError as error:
+            self._logger.error("%s-%d could not be loaded: %s", self._topic, partition, error.message)
+            self.loading.discard(partition)
+            return
+        restored: dict[str, ActorT] = {}
+        for written in replay.outcome():
+            self._restore(written, partition, restored)
+        self.actors.update(restored)
+        self.loading.discard(partition)
+        self.owned.add(partition)
+        for actor in restored.values():
+            actor.feed(Loaded())
+
+    def unload(self, partition: int) -> None:
+        """Give a partition up. Clients that wait in it are told NOT_COORDINATOR."""
+        self.owned.discard(partition)
+        for key in [key for key, actor in self.actors.items() if actor.partition == partition]:
+            self.actors.pop(key).close()
+
+    def _restore(self, written: Written, partition: int, restored: dict[str, ActorT]) -> None:
+        if written.value is None:
+            return
+        try:
+            decoded = self._decode(written, partition)
+        except DecodeError as error:
+            # One record that cannot be read must not cost all other ids of its partition.
+            where = self._topic, partition, error, written.key.hex()
+            self._logger.error("%s-%d: a record was skipped: %s (key %s)", *where)
+            return
+        if decoded is None:
+            self._logger.warning("%s-%d: a record of an unknown type was skipped", self._topic, partition)
+            return
+        key, record = decoded
+        actor = restored.get(key)
+        if actor is None:
+            actor = restored[key] = self._new_actor(key, partition, self._runtime)
+        actor.apply(record)
+
+    # -- Ids
+
+    def partition_of(self, key: str) -> int:
+        """Return the partition that an id belongs to."""
+        return partition_for(key, self._log.partition_count())
+
+    def check(self, key: str) -> ErrorCode:
+        """Return why this broker does not coordinate an id now; NONE if it does."""
+        partition = self.partition_of(key)
+        if partition in self.loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
+
+    def add(self, key: str) -> ActorT:
+        """Make the actor of a new id; create the topic if this is the first id of all."""
+        self._log.ensure_topic()
+        actor = self.actors[key] = self._new_actor(key, self.partition_of(key), self._runtime)
+        return actor
+
+    def _forget(self, actor: Actor[Any, Any, Any]) -> None:
+        if self.actors.get(actor.key) is actor:
+            del self.actors[actor.key]
+        actor.close()
