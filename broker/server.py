@@ -20,9 +20,10 @@ from .background.producer_expiry import ProducerExpiry
 from .background.retention import Housekeeping
 from .background.scrubber import Scrubber
 from .clock import Clock
-from .configs.broker_config import BrokerConfig, Dynamic
+from .configs.broker_config import BrokerConfig
+from .configs.definition import ConfigError
 from .configs.durability import at_risk
-from .configs.settings import ConfigError
+from .configs.dynamic_configs import DynamicConfigs
 from .coordination.coordinator_log import CoordinatorLog
 from .coordination.features import TRANSACTION_VERSION, finalized
 from .coordination.groups.coordinator import GroupCoordinator
@@ -66,7 +67,7 @@ class Broker:
 
     def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None, disk: Disk = DISK) -> None:
         # Its own, as it changes while the broker runs.
-        self.config = replace(config or BrokerConfig(), dynamic=Dynamic())
+        self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
         self.disk = disk
         self.timers = Timers(self.clock)

@@ -11,7 +11,7 @@ from .connect import PATIENCE_MS, bootstrap_option, run
 from .output import Rows, json_option
 
 if TYPE_CHECKING:
-    from ..broker.configs.settings import Setting
+    from ..broker.configs.definition import ConfigDef
     from ..client import Admin, ConfigResource
 
 # DescribeConfigs' numbers, in words.
@@ -44,18 +44,18 @@ def list_(topics: bool, as_json: bool) -> None:
       odradek config list
       odradek config list --topics | cut -f 1
     """
-    from ..broker.configs.broker_config import SETTINGS
-    from ..broker.configs.topic_config import TOPIC_SETTINGS
+    from ..broker.configs.broker_config import BROKER_CONFIGS
+    from ..broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS
 
     with Rows(("config", "type", "default", "dynamic", "range", "meaning"), as_json) as rows:
-        for declared in (TOPIC_SETTINGS if topics else SETTINGS).values():
+        for declared in (SUPPORTED_TOPIC_CONFIGS if topics else BROKER_CONFIGS).values():
             rows.add(_declaration(declared, topics))
 
 
-def _declaration(declared: Setting, of_topics: bool) -> dict[str, Any]:
+def _declaration(declared: ConfigDef, of_topics: bool) -> dict[str, Any]:
     return {
         "config": declared.name,
-        "type": declared.kind.name.lower(),
+        "type": declared.type.name.lower(),
         "default": declared.format(declared.default),
         "dynamic": of_topics or declared.dynamic,
         "range": declared.range_text,

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..broker.configs.broker_config import BrokerConfig
-from ..broker.configs.settings import ConfigError
+from ..broker.configs.definition import ConfigError
 from . import CliError
 from .logs import FORMATS, LEVELS, set_up_logging
 

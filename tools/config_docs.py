@@ -7,9 +7,9 @@ A test fails where the file is not what this prints.
 
 from collections.abc import Iterable
 
-from odradek.broker.configs.broker_config import SETTINGS
-from odradek.broker.configs.settings import Setting
-from odradek.broker.configs.topic_config import EVERY_TOPIC_SETTING, WHY_NOT
+from odradek.broker.configs.broker_config import BROKER_CONFIGS
+from odradek.broker.configs.definition import ConfigDef
+from odradek.broker.configs.topic_config import TOPIC_CONFIGS
 
 INTRO = """\
 # Configs
@@ -37,23 +37,23 @@ A config that is refused is shown by DescribeConfigs with the value that holds; 
 
 def main() -> None:
     print(INTRO)
-    table(("Config", "Type", "Range", "Default", "Changes", "What it does"), map(broker_row, SETTINGS.values()))
+    table(("Config", "Type", "Range", "Default", "Changes", "What it does"), map(broker_row, BROKER_CONFIGS.values()))
     print(TOPICS)
     titles = ("Config", "Type", "Range", "Default", "Acted on", "What it does", "From")
-    table(titles, map(topic_row, EVERY_TOPIC_SETTING.values()))
+    table(titles, map(topic_row, TOPIC_CONFIGS.values()))
 
 
-def broker_row(setting: Setting) -> tuple[str, ...]:
-    return *declared(setting), "at once" if setting.dynamic else "at start", setting.doc
+def broker_row(row: ConfigDef) -> tuple[str, ...]:
+    return *declared(row), "at once" if row.dynamic else "at start", row.doc
 
 
-def topic_row(setting: Setting) -> tuple[str, ...]:
-    acted_on = "yes" if setting.acted_on else f"refused: {WHY_NOT[setting.name]}"
-    return *declared(setting), acted_on, setting.doc, ", ".join(code(name) for name, _ in setting.broker_synonyms)
+def topic_row(row: ConfigDef) -> tuple[str, ...]:
+    acted_on = "yes" if not row.unsupported else f"refused: {row.unsupported}"
+    return *declared(row), acted_on, row.doc, ", ".join(code(name) for name in row.broker_synonyms)
 
 
-def declared(setting: Setting) -> tuple[str, ...]:
-    return code(setting.name), setting.kind.name, setting.range_text, code(setting.format(setting.default))
+def declared(row: ConfigDef) -> tuple[str, ...]:
+    return code(row.name), row.type.name, row.range_text, code(row.format(row.default))
 
 
 def code(text: str | None) -> str:

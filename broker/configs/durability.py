@@ -6,7 +6,8 @@ what was not forced to disk yet, and that is for flush.messages and flush.ms to 
 
 from collections.abc import Iterable, Mapping
 
-from .broker_config import LONG_MAX, BrokerConfig
+from .broker_config import BrokerConfig
+from .definition import LONG_MAX
 
 _OWN = ("flush.messages", "flush.ms")
 

@@ -8,8 +8,9 @@ from ...protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ..configs.resources import each_alone, replace_all, resource_of
+from ..configs.alteration import alter_each, replace_all
 from ..network.dispatcher import RequestContext
+from ..topics.config_resources import resource_of
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """One result a resource: all of its configs are taken over, or none. A resource that comes twice is refused."""
-    results = each_alone(request.resources, lambda asked: _alter(broker, asked, request.validate_only))
+    results = alter_each(request.resources, lambda asked: _alter(broker, asked, request.validate_only))
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(code, why, asked.resource_type, asked.resource_name)

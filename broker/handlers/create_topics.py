@@ -16,7 +16,7 @@ from ...protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ..configs.topic_config import describe_topic
+from ..configs.description import describe_topic
 from ..network.dispatcher import RequestContext
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 

@@ -15,10 +15,9 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ..configs.resources import ResourceType
-from ..configs.settings import ConfigEntry
-from ..configs.topic_config import describe_topic
+from ..configs.description import ConfigEntry, describe_broker, describe_cluster, describe_topic
 from ..network.dispatcher import RequestContext
+from ..topics.config_resources import ResourceType
 from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
@@ -53,11 +52,11 @@ def _entries(broker: "Broker", resource: DescribeConfigsResource) -> list[Config
         return describe_topic(broker.config, topic.record.configs, names)
     if kind == ResourceType.BROKER:
         if name == "":
-            return broker.config.describe_cluster(names)
+            return describe_cluster(broker.config, names)
         if name != str(broker.node_id):
             why = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-        return broker.config.describe(names)
+        return describe_broker(broker.config, names)
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the resource must not be empty")
@@ -77,6 +76,6 @@ def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigs
         config_source=int(entry.source),
         is_sensitive=hidden,
         synonyms=synonyms if request.include_synonyms else [],
-        config_type=int(entry.kind),
+        config_type=int(entry.type),
         documentation=entry.documentation if request.include_documentation else None,
     )

@@ -10,8 +10,9 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..configs.resources import Change, Operation, alter, each_alone, resource_of
+from ..configs.alteration import Change, Operation, alter, alter_each
 from ..network.dispatcher import RequestContext
+from ..topics.config_resources import resource_of
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -21,7 +22,7 @@ def handle(
     broker: "Broker", context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """One result a resource: all of its changes are made, or none. A resource that comes twice is refused."""
-    results = each_alone(request.resources, lambda asked: _alter(broker, asked, request.validate_only))
+    results = alter_each(request.resources, lambda asked: _alter(broker, asked, request.validate_only))
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(code, why, asked.resource_type, asked.resource_name)

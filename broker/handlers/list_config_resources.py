@@ -10,8 +10,8 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..configs.resources import ResourceType
 from ..network.dispatcher import RequestContext
+from ..topics.config_resources import ResourceType
 
 if TYPE_CHECKING:
     from ..server import Broker

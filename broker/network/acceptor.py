@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from itertools import cycle
 
 from ..clock import Clock
-from ..configs.broker_config import BrokerConfig, Endpoint
+from ..configs.broker_config import BrokerConfig
+from ..configs.endpoint import Endpoint
 from ..log_dirs.data_dir import StartError
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener

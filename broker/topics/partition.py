@@ -24,7 +24,7 @@ from ...storage.log import Log
 from ...storage.log_view import Location
 from ...storage.segments.transaction_index import AbortedTransaction
 from ..clock import Clock
-from ..configs.broker_config import LONG_MAX
+from ..configs.definition import LONG_MAX
 from ..purgatory import Purgatory
 from .damage_reports import DamageReports
 from .validation import (

@@ -9,7 +9,6 @@ import logging
 from pathlib import Path
 from typing import TypeVar
 
-from ...storage.config import LogConfig
 from ...storage.errors import StorageError, of_device
 from ...storage.files import Disk
 from ...storage.log import Log
@@ -75,7 +74,7 @@ class PartitionFactory:
 
     def configure(self, partition: Partition, config: TopicConfig) -> None:
         """Give a partition the configs of its topic, from the next append on."""
-        partition.log.reconfigure(self._log_config(config))
+        partition.log.reconfigure(config.log_config(self._config.producer_id_expiration_ms))
         partition.max_message_bytes = config.max_message_bytes
         partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
         partition.timestamp_after_max_ms = config.message_timestamp_after_max_ms
@@ -93,7 +92,7 @@ class PartitionFactory:
     ) -> Partition:
         log = Log.open(
             directory,
-            self._log_config(config),
+            config.log_config(self._config.producer_id_expiration_ms),
             clean=clean,
             now_ms=self._clock.now_ms(),
             recovery_point=recovery_point,
@@ -117,19 +116,4 @@ class PartitionFactory:
             self._flusher.schedule,
             self._failures.partition_failed,
             failure,
-        )
-
-    def _log_config(self, config: TopicConfig) -> LogConfig:
-        return LogConfig(
-            segment_bytes=config.segment_size_bytes,
-            segment_ms=config.segment_age_ms,
-            segment_jitter_ms=config.segment_jitter_ms,
-            index_interval_bytes=config.index_interval_bytes,
-            retention_ms=config.retention_ms,
-            retention_bytes=config.retention_bytes,
-            file_delete_delay_ms=config.file_delete_delay_ms,
-            segment_index_bytes=config.segment_index_bytes,
-            flush_messages=config.flush_messages,
-            flush_ms=config.flush_ms,
-            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )

@@ -20,7 +20,7 @@ from ...storage.files import DISK, Disk
 from ...storage.log import Log
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
-from ..configs.settings import ConfigError
+from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory

@@ -29,7 +29,7 @@ from ...protocol.records.errors import (
     TruncatedBatch,
 )
 from ...protocol.records.record import NO_TIMESTAMP
-from ..configs.broker_config import INT_MAX, LONG_MAX
+from ..configs.definition import INT_MAX, LONG_MAX
 
 if TYPE_CHECKING:
     from ...protocol.records.batch import BatchHeader

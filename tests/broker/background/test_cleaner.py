@@ -115,7 +115,7 @@ def test_the_brokers_configs_reach_a_topics_rules() -> None:
         log_cleaner_delete_retention_ms=4,
     )
     config = TopicConfig.resolve(broker)
-    assert (config.is_compacted, config.segment_age_ms) == (True, 3)
+    assert (config.is_compacted, config.log_config(0).segment_ms) == (True, 3)
     assert rules_of(config) == CleaningRules(0.1, 2, 3, 4)
 
 

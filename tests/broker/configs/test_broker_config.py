@@ -3,22 +3,18 @@
 import csv
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.configs.broker_config import SETTINGS, BrokerConfig, Endpoint
-from odradek.broker.configs.kafka_names import KAFKA_NAMES
-from odradek.broker.configs.settings import ConfigError, Kind, Setting, Source, Synonym, Value
-from odradek.broker.configs.topic_config import (
-    EVERY_TOPIC_SETTING,
-    TOPIC_SETTINGS,
-    WHY_NOT,
-    TopicConfig,
-    describe_topic,
-)
+from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
+from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value
+from odradek.broker.configs.description import ConfigSource, ConfigSynonym, describe_broker, describe_topic
+from odradek.broker.configs.endpoint import Endpoint
+from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS, TOPIC_CONFIGS, TopicConfig
+from odradek.broker.configs.unsupported_configs import KAFKA_CONFIGS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.1" / "configs.tsv"
 
@@ -57,7 +53,7 @@ def kafka_rows(scope: str) -> dict[str, dict[str, str]]:
         return {row["name"]: row for row in rows if row["scope"] == scope}
 
 
-def kafka_range(setting: Setting) -> str:
+def kafka_range(setting: ConfigDef) -> str:
     """A setting's range in the notation of Kafka's validators."""
     if setting.choices:
         return f"[{', '.join(setting.choices)}]"
@@ -66,40 +62,42 @@ def kafka_range(setting: Setting) -> str:
     return f"[{setting.low},...]" if setting.low is not None else ""
 
 
-ALL = [("broker", each) for each in SETTINGS.values()] + [("topic", each) for each in EVERY_TOPIC_SETTING.values()]
+ALL = [("broker", each) for each in BROKER_CONFIGS.values()] + [("topic", each) for each in TOPIC_CONFIGS.values()]
 
 
 @pytest.mark.parametrize(("scope", "setting"), ALL, ids=lambda value: getattr(value, "name", value))
-def test_name_type_default_and_range_are_kafkas(scope: str, setting: Setting) -> None:
+def test_name_type_default_and_range_are_kafkas(scope: str, setting: ConfigDef) -> None:
     if (scope, setting.name) in OWN:
         assert setting.name not in kafka_rows(scope)
         return
     row = kafka_rows(scope)[setting.name]
-    assert row["type"] == setting.kind.name
+    assert row["type"] == setting.type.name
     default = setting.format(setting.default)
     same = (row["default"] == "\\N" and default is None) or row["default"] == default
     assert same is ((scope, setting.name) not in OTHER_DEFAULTS), (row["default"], default)
-    if (scope, setting.name) not in OTHER_RANGES and setting.kind is not Kind.LIST:
+    if (scope, setting.name) not in OTHER_RANGES and setting.type is not ConfigType.LIST:
         assert kafka_range(setting) == ("" if ":" in row["valid"] else row["valid"])
 
 
 def test_each_topic_config_that_is_refused_has_its_reason() -> None:
-    assert WHY_NOT.keys() == EVERY_TOPIC_SETTING.keys() - TOPIC_SETTINGS.keys()
+    assert {name for name, row in TOPIC_CONFIGS.items() if row.unsupported} == (
+        TOPIC_CONFIGS.keys() - SUPPORTED_TOPIC_CONFIGS.keys()
+    )
 
 
 def test_every_topic_config_of_kafka_is_answered() -> None:
-    assert EVERY_TOPIC_SETTING.keys() == kafka_rows("topic").keys()
+    assert TOPIC_CONFIGS.keys() == kafka_rows("topic").keys()
 
 
 def test_topic_configs_inherit_from_the_broker_configs_that_kafka_names() -> None:
     rows = kafka_rows("topic")
-    for name, setting in TOPIC_SETTINGS.items():
-        theirs = [each for each in rows[name]["synonyms"].split(",") if each in SETTINGS]
-        assert [each for each, _ in setting.broker_synonyms] == theirs
+    for name, setting in SUPPORTED_TOPIC_CONFIGS.items():
+        theirs = [each for each in rows[name]["synonyms"].split(",") if each in BROKER_CONFIGS]
+        assert list(setting.broker_synonyms) == theirs
 
 
 def test_the_list_of_kafkas_names_is_kafkas() -> None:
-    assert kafka_rows("broker").keys() == KAFKA_NAMES
+    assert kafka_rows("broker").keys() == KAFKA_CONFIGS
 
 
 # Those that Kafka lets be changed while a broker runs, and Odradek does not: they are refused then.
@@ -113,12 +111,12 @@ ONLY_AT_START = {
 
 def test_what_may_change_while_a_broker_runs_is_what_kafka_lets_be_changed() -> None:
     kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
-    ours = {name for name, setting in SETTINGS.items() if setting.dynamic}
-    assert ours == (kafkas & SETTINGS.keys()) - ONLY_AT_START
+    ours = {name for name, setting in BROKER_CONFIGS.items() if setting.dynamic}
+    assert ours == (kafkas & BROKER_CONFIGS.keys()) - ONLY_AT_START
 
 
 def test_every_field_but_the_given_names_is_a_config() -> None:
-    assert [each.name for each in fields(BrokerConfig) if each.name.replace("_", ".") not in SETTINGS] == [
+    assert [each.name for each in fields(BrokerConfig) if each.name.replace("_", ".") not in BROKER_CONFIGS] == [
         "given",
         "dynamic",
     ]
@@ -219,7 +217,7 @@ def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:
 
 
 @given(st.sampled_from([each for _, each in ALL]), st.text(max_size=25))
-def test_any_text_is_a_value_or_a_typed_error(setting: Setting, text: str) -> None:
+def test_any_text_is_a_value_or_a_typed_error(setting: ConfigDef, text: str) -> None:
     try:
         value = setting.parse(text)
     except ConfigError as error:
@@ -230,7 +228,7 @@ def test_any_text_is_a_value_or_a_typed_error(setting: Setting, text: str) -> No
 
 @given(st.integers(min_value=-(2**70), max_value=2**70))
 def test_whole_numbers_are_accepted_exactly_in_their_range(value: int) -> None:
-    setting = SETTINGS["log.roll.ms"]
+    setting = BROKER_CONFIGS["log.roll.ms"]
     try:
         assert setting.parse(str(value)) == value
         assert 1 <= value < 2**63
@@ -249,7 +247,8 @@ class TestTopic:
         assert TopicConfig.resolve(BrokerConfig(log_roll_ms=5), {"segment.ms": "9"}).segment_ms == 9
 
     def test_defaults_alone_equal_the_declared_ones(self) -> None:
-        assert TopicConfig.resolve(BrokerConfig()) == TopicConfig()
+        defaults = {row.attribute: row.default for row in SUPPORTED_TOPIC_CONFIGS.values()}
+        assert asdict(TopicConfig.resolve(BrokerConfig())) == defaults
 
     @pytest.mark.parametrize(
         ("name", "text", "reason"),
@@ -274,54 +273,58 @@ class TestTopic:
     def test_is_described_with_source_and_synonyms_strongest_first(self) -> None:
         broker, _ = BrokerConfig.parse({"log.roll.ms": "7200000"})
         (entry,) = describe_topic(broker, {"segment.ms": "3600000"}, ["segment.ms"])
-        assert (entry.value, entry.source, entry.kind) == ("3600000", Source.DYNAMIC_TOPIC_CONFIG, Kind.LONG)
+        assert (entry.value, entry.source, entry.type) == (
+            "3600000",
+            ConfigSource.DYNAMIC_TOPIC_CONFIG,
+            ConfigType.LONG,
+        )
         assert entry.synonyms == (
-            Synonym("segment.ms", "3600000", Source.DYNAMIC_TOPIC_CONFIG),
-            Synonym("log.roll.ms", "7200000", Source.STATIC_BROKER_CONFIG),
-            Synonym("log.roll.hours", "168", Source.DEFAULT_CONFIG),
+            ConfigSynonym("segment.ms", "3600000", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+            ConfigSynonym("log.roll.ms", "7200000", ConfigSource.STATIC_BROKER_CONFIG),
+            ConfigSynonym("log.roll.hours", "168", ConfigSource.DEFAULT_CONFIG),
         )
 
     def test_a_value_from_the_broker_is_shown_in_the_topics_unit(self) -> None:
         (entry,) = describe_topic(BrokerConfig.parse({"log.roll.hours": "2"})[0], {}, ["segment.ms"])
-        assert (entry.value, entry.source, entry.is_default) == ("7200000", Source.STATIC_BROKER_CONFIG, False)
+        assert (entry.value, entry.source) == ("7200000", ConfigSource.STATIC_BROKER_CONFIG)
 
     def test_is_described_whole_but_for_the_internal_config(self) -> None:
         names = [entry.name for entry in describe_topic(BrokerConfig(), {})]
-        assert sorted([*names, "internal.segment.bytes"]) == sorted(EVERY_TOPIC_SETTING)
+        assert sorted([*names, "internal.segment.bytes"]) == sorted(TOPIC_CONFIGS)
 
 
 class TestBrokerDescribed:
     def test_a_given_value_stands_before_the_default(self) -> None:
         config, _ = BrokerConfig.parse({"num.partitions": "4"})
-        (entry,) = config.describe(["num.partitions", "not.a.config"])
-        assert (entry.value, entry.source) == ("4", Source.STATIC_BROKER_CONFIG)
+        (entry,) = describe_broker(config, ["num.partitions", "not.a.config"])
+        assert (entry.value, entry.source) == ("4", ConfigSource.STATIC_BROKER_CONFIG)
         assert entry.synonyms == (
-            Synonym("num.partitions", "4", Source.STATIC_BROKER_CONFIG),
-            Synonym("num.partitions", "1", Source.DEFAULT_CONFIG),
+            ConfigSynonym("num.partitions", "4", ConfigSource.STATIC_BROKER_CONFIG),
+            ConfigSynonym("num.partitions", "1", ConfigSource.DEFAULT_CONFIG),
         )
 
     def test_a_default_that_was_written_down_is_not_a_default(self) -> None:
-        (entry,) = BrokerConfig.parse({"num.partitions": "1"})[0].describe(["num.partitions"])
-        assert not entry.is_default
+        (entry,) = describe_broker(BrokerConfig.parse({"num.partitions": "1"})[0], ["num.partitions"])
+        assert entry.source is not ConfigSource.DEFAULT_CONFIG
 
     def test_all_are_described_with_a_documentation(self) -> None:
-        entries = BrokerConfig().describe()
-        assert len(entries) == len(SETTINGS)
+        entries = describe_broker(BrokerConfig())
+        assert len(entries) == len(BROKER_CONFIGS)
         assert all(entry.documentation for entry in entries)
         assert {entry.name for entry in entries if not entry.read_only} == {
-            name for name, setting in SETTINGS.items() if setting.dynamic
+            name for name, setting in BROKER_CONFIGS.items() if setting.dynamic
         }
 
 
 def test_value_texts_round_trip() -> None:
-    values: list[tuple[Kind, Value, str]] = [
-        (Kind.BOOLEAN, True, "true"),
-        (Kind.DOUBLE, 0.5, "0.5"),
-        (Kind.LIST, ("a", "b"), "a,b"),
-        (Kind.LIST, (), ""),
+    values: list[tuple[ConfigType, Value, str]] = [
+        (ConfigType.BOOLEAN, True, "true"),
+        (ConfigType.DOUBLE, 0.5, "0.5"),
+        (ConfigType.LIST, ("a", "b"), "a,b"),
+        (ConfigType.LIST, (), ""),
     ]
     for kind, value, text in values:
-        setting = Setting("x", kind, value, "")
+        setting = ConfigDef("x", kind, value, "")
         assert setting.format(value) == text and setting.parse(text) == value
 
 

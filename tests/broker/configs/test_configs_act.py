@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.broker_config import SETTINGS
+from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.storage.files import DISK
 from odradek.tests.broker.configs import coordinator_configs_act, log_configs_act, server_configs_act
 from odradek.tests.broker.configs.world import SHOWN, World
@@ -31,7 +31,7 @@ ELSEWHERE = {
         "broker/background/test_cleaner.py::test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not"
     ),
     "log.cleaner.dedupe.buffer.size": (
-        "storage/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning"
+        "storage/compaction/test_compaction.py::test_keys_that_do_not_fit_are_left_for_the_next_cleaning"
     ),
     "log.cleaner.io.max.bytes.per.second": (
         "broker/background/test_cleaner.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing"
@@ -94,7 +94,7 @@ async def test_acts(config: BrokerConfig, name: str) -> None:
 
 
 def test_every_config_is_shown_to_act() -> None:
-    assert sorted([*SHOWN, *ELSEWHERE]) == sorted(SETTINGS)
+    assert sorted([*SHOWN, *ELSEWHERE]) == sorted(BROKER_CONFIGS)
 
 
 @pytest.mark.parametrize("where", sorted(set(ELSEWHERE.values())))

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.broker_config import SETTINGS
-from odradek.broker.configs.resources import Change, Operation, TopicResource, alter
-from odradek.broker.configs.topic_config import TOPIC_SETTINGS, TopicConfig
+from odradek.broker.configs.alteration import Change, Operation, alter
+from odradek.broker.configs.broker_config import BROKER_CONFIGS
+from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS, TopicConfig, in_topic_unit
+from odradek.broker.topics.config_resources import TopicResource
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages import alter_configs as old
@@ -274,21 +275,19 @@ async def test_fewer_connections_hold_for_new_ones(broker: Broker, raw: Raw) -> 
         assert await refused.is_closed()
 
 
-INHERITED = {name: (each, factor) for each in TOPIC_SETTINGS.values() for name, factor in each.broker_synonyms}
+INHERITED = {name: each for each in SUPPORTED_TOPIC_CONFIGS.values() for name in each.broker_synonyms}
 ELSEWHERE = {"max.connections", "max.connections.per.ip", "producer.id.expiration.ms"}
 
 
-@pytest.mark.parametrize("name", [name for name in INHERITED if SETTINGS[name].dynamic])
+@pytest.mark.parametrize("name", [name for name in INHERITED if BROKER_CONFIGS[name].dynamic])
 async def test_what_topics_inherit_reaches_them_at_once(broker: Broker, raw: Raw, name: str) -> None:
     await raw.create_topic("t")
-    declared, factor = INHERITED[name]
-    text = next(each for each in TEXTS[SETTINGS[name].kind.name] if _other(name, each))
+    text = next(each for each in TEXTS[BROKER_CONFIGS[name].type.name] if _other(name, each))
     assert await change(raw, (name, SET, text), kind=BROKER, name="1") == 0
     topic = broker.topics.get("t")
     assert topic is not None
-    wanted = SETTINGS[name].parse(text)
-    wanted = wanted * factor if isinstance(wanted, int) and factor != 1 else wanted
-    assert getattr(topic.config, declared.attribute) == wanted
+    wanted = in_topic_unit(BROKER_CONFIGS[name], BROKER_CONFIGS[name].parse(text))
+    assert getattr(topic.config, INHERITED[name].attribute) == wanted
 
 
 TEXTS = {
@@ -303,7 +302,7 @@ TEXTS = {
 
 def _other(name: str, text: str) -> bool:
     try:
-        return SETTINGS[name].parse(text) != SETTINGS[name].default
+        return BROKER_CONFIGS[name].parse(text) != BROKER_CONFIGS[name].default
     except Exception:  # noqa: BLE001 - not one of its values
         return False
 
@@ -362,7 +361,7 @@ def test_a_list_is_what_a_list_would_be(changes: list[tuple[int, str]]) -> None:
         assert resource.configs == ({} if model is None else {"cleanup.policy": ",".join(model)})
 
 
-NUMBERS = [each for each in TOPIC_SETTINGS.values() if each.kind.name in ("INT", "LONG")]
+NUMBERS = [each for each in SUPPORTED_TOPIC_CONFIGS.values() if each.type.name in ("INT", "LONG")]
 
 
 @settings(max_examples=150)

@@ -1,14 +1,14 @@
-"""Every broker config that Kafka 4.3.1 knows, to tell a name that is not acted on yet from a misspelt one.
+"""The names of all broker configs of Kafka 4.3.1, to tell one that Odradek does not act on yet from a misspelt one.
 
-Loaded only where a file has a name that is not in the table of `config.py`. A test compares the list with Kafka's own.
+A test compares the names with Kafka's own.
 """
 
-from difflib import get_close_matches
+from __future__ import annotations
 
-from .settings import ConfigError
+from .definition import ConfigError, suggestion
 
-# What these configure does not exist in a broker that is one process: no quorum, no ZooKeeper, no replicas, no thread
-# pools. Nothing is lost by leaving them out, so a file made for Kafka may keep them.
+# Prefixes of the configs of what a broker that is one process does not have: a quorum, ZooKeeper, replicas, thread
+# pools. Ignoring them loses nothing, so a file made for Kafka may keep them.
 _NOT_NEEDED = (
     "background.threads",
     "broker.heartbeat.",
@@ -34,20 +34,7 @@ _NOT_NEEDED = (
     "zookeeper.",
 )
 
-
-def verdict(name: str, text: str) -> str:
-    """A warning line for a name that the table does not have. ConfigError where going on would be unsafe."""
-    if name == "authorizer.class.name" and text.strip():
-        raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
-    if name.startswith(_NOT_NEEDED):
-        return f"config {name}: not needed by Odradek"
-    if name in KAFKA_NAMES:
-        return f"config {name}: known to Kafka, not acted on by Odradek yet"
-    near = get_close_matches(name, KAFKA_NAMES, n=1, cutoff=0.85)
-    return f"config {name}: unknown" + (f" (did you mean {near[0]}?)" if near else "")
-
-
-_TEXT = """
+_NAMES = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
@@ -170,4 +157,15 @@ transaction.state.log.segment.bytes transaction.two.phase.commit.enable transact
 unclean.leader.election.enable unclean.leader.election.interval.ms unstable.api.versions.enable
 unstable.feature.versions.enable
 """
-KAFKA_NAMES = frozenset(_TEXT.split())
+KAFKA_CONFIGS = frozenset(_NAMES.split())
+
+
+def warning(name: str, text: str) -> str:
+    """Return a warning for a config that Odradek does not have. ConfigError where it would be unsafe to ignore it."""
+    if name == "authorizer.class.name" and text.strip():
+        raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
+    if name.startswith(_NOT_NEEDED):
+        return f"config {name}: not needed by Odradek"
+    if name in KAFKA_CONFIGS:
+        return f"config {name}: known to Kafka, not acted on by Odradek yet"
+    return f"config {name}: unknown{suggestion(name, KAFKA_CONFIGS, likeness=0.85)}"

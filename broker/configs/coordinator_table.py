@@ -1,0 +1,59 @@
+"""The table of the configs of groups, committed offsets, transactions and producer ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .definition import BOOLEAN, INT, INT_MAX, LONG, define
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorTable:
+    """Configs of the coordinators and of producers, one row each."""
+
+    # fmt: off
+    # -- Groups
+    group_min_session_timeout_ms: int = define(INT, 6000,
+        doc="The shortest session timeout that a member of a group may ask for.")
+    group_max_session_timeout_ms: int = define(INT, 1_800_000,
+        doc="The longest session timeout that a member of a group may ask for.")
+    group_initial_rebalance_delay_ms: int = define(INT, 3000,
+        doc="How long an empty group waits for more members before its first assignment.")
+    group_max_size: int = define(INT, INT_MAX, low=1,
+        doc="The most members of a group.")
+
+    # -- Committed offsets
+    offset_metadata_max_bytes: int = define(INT, 4096,
+        doc="The longest metadata text of a committed offset.")
+    offsets_topic_num_partitions: int = define(INT, 50, low=1,
+        doc="Partitions of __consumer_offsets; fixed once the topic exists.")
+    offsets_topic_segment_bytes: int = define(INT, 100 << 20, low=1 << 20,
+        doc="Segment size of __consumer_offsets.")
+    offsets_retention_minutes: int = define(INT, 10_080, low=1,
+        doc="How long the offsets of a group without members are kept.")
+    offsets_retention_check_interval_ms: int = define(LONG, 600_000, low=1,
+        doc="How often the broker looks for offsets that have expired.")
+
+    # -- Transactions
+    transaction_max_timeout_ms: int = define(INT, 900_000, low=1,
+        doc="The longest transaction timeout that a producer may ask for.")
+    transactional_id_expiration_ms: int = define(INT, 604_800_000, low=1,
+        doc="How long a transactional id is kept after its last use.")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = define(INT, 10_000, low=1,
+        doc="How often the broker looks for transactions that have timed out, to abort them.")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = define(INT, 3_600_000, low=1,
+        doc="How often the broker looks for transactional ids that have expired.")
+    transaction_state_log_num_partitions: int = define(INT, 50, low=1,
+        doc="Partitions of __transaction_state; fixed once the topic exists.")
+    transaction_state_log_segment_bytes: int = define(INT, 100 << 20, low=1 << 20,
+        doc="Segment size of __transaction_state.")
+    transaction_partition_verification_enable: bool = define(BOOLEAN, True, dynamic=True,
+        doc="Reject a transactional batch of an older client if its partition was not added to the transaction. "
+            "Without this check, a late batch can block the partition's readers until someone aborts it by hand.")
+
+    # -- Producers
+    producer_id_expiration_ms: int = define(INT, 86_400_000, low=1, dynamic=True,
+        doc="How long the sequence numbers of a silent producer are kept.")
+    producer_id_expiration_check_interval_ms: int = define(INT, 600_000, low=1,
+        doc="How often the broker looks for producers that have expired.")
+    # fmt: on

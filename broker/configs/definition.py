@@ -1,0 +1,236 @@
+"""The definition of a config (Kafka's ConfigDef): name, type, default, range and documentation, in one row of a table.
+
+A table is a dataclass whose fields are made by `define`: the field `log_segment_bytes` is the config
+`log.segment.bytes`. `definitions_of` returns the rows of a table. Parsing, checks, DescribeConfigs and the reference
+page all read these rows, so a default or a text stands once.
+
+Promise: a value in a table has been checked against its row. A bad value raises ConfigError, which names the config,
+what is allowed and what was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any, TypeVar, cast
+
+Value = int | float | bool | str | tuple[str, ...] | None
+T = TypeVar("T")
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+# An error is one line that people read: a pasted file must not fill the terminal.
+_SHOWN_VALUE_CHARS = 200
+# A 64-bit number has 19 digits; longer texts are rejected before int() spends time on them.
+_MAX_DIGITS = 19
+
+
+class ConfigType(IntEnum):
+    """The type of a config, with its number in DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+BOOLEAN, STRING, INT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
+DOUBLE, LIST = ConfigType.DOUBLE, ConfigType.LIST
+
+_PYTHON_TYPES: dict[ConfigType, type | tuple[type, ...]] = {
+    ConfigType.BOOLEAN: bool,
+    ConfigType.STRING: str,
+    ConfigType.INT: int,
+    ConfigType.SHORT: int,
+    ConfigType.LONG: int,
+    ConfigType.DOUBLE: (int, float),
+    ConfigType.LIST: tuple,
+    ConfigType.CLASS: str,
+    ConfigType.PASSWORD: str,
+}
+_TYPE_WORDS = {
+    ConfigType.BOOLEAN: "true or false",
+    ConfigType.STRING: "a text",
+    ConfigType.INT: "a whole number of 32 bits",
+    ConfigType.SHORT: "a whole number of 16 bits",
+    ConfigType.LONG: "a whole number of 64 bits",
+    ConfigType.DOUBLE: "a number",
+    ConfigType.LIST: "a list separated by commas",
+    ConfigType.CLASS: "a name",
+    ConfigType.PASSWORD: "a text",
+}
+_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+
+
+class ConfigError(Exception):
+    """A config cannot be used: `name`, the `value` given and the `reason`, in one line of text."""
+
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        shown = str(value)
+        if len(shown) > _SHOWN_VALUE_CHARS:
+            shown = shown[:_SHOWN_VALUE_CHARS] + "..."
+        super().__init__(f"{name}={shown}: {reason}")
+        self.name = name
+        self.value = value
+        self.reason = reason
+
+
+def suggestion(name: str, names: Iterable[str], likeness: float = 0.8) -> str:
+    """Return ` (did you mean ...?)` for a misspelt name, or an empty text where no name is like it."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    found = get_close_matches(name, list(names), n=1, cutoff=likeness)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One row of a table of configs."""
+
+    name: str
+    type: ConfigType
+    default: Value
+    doc: str
+    # Inclusive bounds of a number.
+    low: int | float | None = None
+    high: int | float | None = None
+    # What a STRING, or each entry of a LIST, may be; empty: anything.
+    choices: tuple[str, ...] = ()
+    # Returns the reason why a value of the right type cannot be used, or None.
+    check: Callable[[Any], str | None] | None = None
+    # Broker configs: whether a change takes effect while the broker runs.
+    dynamic: bool = False
+    # Broker configs: the topic config that takes its default from this one, and where it differs from it, the lower
+    # bound (then its only bound) and the default.
+    topic: str = ""
+    topic_low: int | None = None
+    topic_default: Value = None
+    # Topic configs: the broker configs that give the default, strongest first.
+    broker_synonyms: tuple[str, ...] = ()
+    # Topic configs: why no value but the default is accepted; empty: the config is supported.
+    unsupported: str = ""
+
+    @property
+    def attribute(self) -> str:
+        """The field that holds the value."""
+        return self.name.replace(".", "_")
+
+    @property
+    def range_text(self) -> str:
+        """The allowed values in words; empty where the type says it all."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.low is not None and self.high is not None:
+            return f"from {self.low} to {self.high}"
+        if self.low is not None:
+            return f"at least {self.low}"
+        return f"at most {self.high}" if self.high is not None else ""
+
+    def parse(self, text: str) -> Value:
+        """Return the value of `text`, by the rules of Kafka's ConfigDef (it ignores blanks around the text)."""
+        text = text.strip()
+        match self.type:
+            case ConfigType.BOOLEAN:
+                value = {"true": True, "false": False}.get(text.lower())
+                if value is None:
+                    raise ConfigError(self.name, text, "must be true or false")
+            case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+                value = self._parse_integer(text)
+            case ConfigType.DOUBLE:
+                value = self._parse_double(text)
+            case ConfigType.LIST:
+                value = tuple(part.strip() for part in text.split(",")) if text else ()
+            case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
+                value = text
+        self.validate(value)
+        return value
+
+    def validate(self, value: Value) -> None:
+        """Raise ConfigError unless the value is in range. None is allowed where the default is None."""
+        if value is None and self.default is None:
+            return
+        is_typed = isinstance(value, _PYTHON_TYPES[self.type])
+        if not is_typed or (isinstance(value, bool) and self.type != ConfigType.BOOLEAN):
+            raise ConfigError(self.name, value, f"must be {_TYPE_WORDS[self.type]}")
+        reason = self._out_of_range(value) or (self.check(value) if self.check else None)
+        if reason:
+            raise ConfigError(self.name, self.format(value), reason)
+
+    def format(self, value: Value) -> str | None:
+        """Return the text of a value, as DescribeConfigs and a properties file write it."""
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, float):
+            return repr(value).replace("e+", "E").replace("e", "E")  # as Java does
+        return ",".join(value) if isinstance(value, tuple) else str(value)
+
+    def _parse_integer(self, text: str) -> int:
+        digits = text[1:] if text[:1] in ("-", "+") else text
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
+            raise ConfigError(self.name, text, self._wanted())
+        value = int(text)
+        bits = _BITS[self.type]
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise ConfigError(self.name, text, self._wanted())
+        return value
+
+    def _parse_double(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ConfigError(self.name, text, self._wanted()) from None
+
+    def _out_of_range(self, value: Value) -> str | None:
+        if self.choices:
+            entries = value if isinstance(value, tuple) else (value,)
+            return None if all(entry in self.choices for entry in entries) else "must be " + self.range_text
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            too_low = self.low is not None and value < self.low
+            if too_low or (self.high is not None and value > self.high):
+                return self._wanted()
+        return None
+
+    def _wanted(self) -> str:
+        words = f"must be {_TYPE_WORDS[self.type]}"
+        return f"{words}, {self.range_text}" if self.range_text else words
+
+
+def define(
+    type: ConfigType,
+    default: T,
+    *,
+    doc: str,
+    low: int | float | None = None,
+    high: int | float | None = None,
+    choices: tuple[str, ...] = (),
+    check: Callable[[Any], str | None] | None = None,
+    dynamic: bool = False,
+    topic: str = "",
+    topic_low: int | None = None,
+    topic_default: Value = None,
+) -> T:
+    """Return a dataclass field that defines a config. The field's name gives the config's (`_` for `.`)."""
+    row = ConfigDef(
+        "", type, cast(Value, default), doc, low, high, choices, check, dynamic, topic, topic_low, topic_default
+    )
+    return field(default=default, metadata={"config": row})
+
+
+def definitions_of(table: type) -> Mapping[str, ConfigDef]:
+    """Return the rows of a table of configs by Kafka's name, in the order of the fields."""
+    found: dict[str, ConfigDef] = {}
+    for each in fields(table):
+        row = cast("ConfigDef | None", each.metadata.get("config"))
+        if row is not None:
+            name = each.name.replace("_", ".")
+            found[name] = replace(row, name=name)
+    return found

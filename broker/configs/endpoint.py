@@ -1,0 +1,80 @@
+"""Listeners in the form NAME://HOST:PORT, and the checks of `listeners` and `advertised.listeners`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .definition import ConfigError
+
+_ENDPOINT = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]*)):(?P<port>\d{1,5})"
+)
+_ANY_HOST = ("", "0.0.0.0", "::")
+
+
+class Endpoint(NamedTuple):
+    """A listener: its name, its host (empty: every interface) and its port (0: a free one)."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, with brackets around an IPv6 host."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Return the endpoint of a text NAME://HOST:PORT, with an IPv6 host in brackets. ConfigError for any other text."""
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ConfigError("listeners", text, "must be NAME://HOST:PORT with a port from 0 to 65535")
+    return Endpoint(match["name"].upper(), match["v6"] or match["host"] or "", int(match["port"]))
+
+
+def check_endpoints(texts: tuple[str, ...]) -> str | None:
+    """Return why a list of endpoints cannot be used, or None."""
+    try:
+        names = [parse_endpoint(text).name for text in texts]
+    except ConfigError as error:
+        return error.reason
+    return None if len(set(names)) == len(names) else "each listener needs a name of its own"
+
+
+def check_protocol_map(text: str) -> str | None:
+    """Return why a listener.security.protocol.map cannot be used, or None."""
+    pairs = [pair.split(":") for pair in text.split(",")] if text else []
+    return None if all(len(pair) == 2 and all(pair) for pair in pairs) else "must be NAME:PROTOCOL, separated by commas"
+
+
+def check_protocols(listeners: tuple[str, ...], opened: Sequence[Endpoint], protocol_map: str) -> None:
+    """Raise ConfigError unless there is a listener to open, and each speaks PLAINTEXT."""
+    protocols = dict(pair.split(":") for pair in protocol_map.split(",") if pair)
+    protocols = {name.strip().upper(): protocol.strip().upper() for name, protocol in protocols.items()}
+    given = ",".join(listeners)
+    if not opened:
+        raise ConfigError("listeners", given, "must have one that is not a controller's")
+    for endpoint in opened:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None:
+            reason = f"listener {endpoint.name} is missing in listener.security.protocol.map"
+            raise ConfigError("listeners", given, reason)
+        if protocol != "PLAINTEXT":
+            reason = f"listener {endpoint.name} asks for {protocol}: only PLAINTEXT is supported yet"
+            raise ConfigError("listeners", given, reason)
+
+
+def check_advertised(advertised: Iterable[Endpoint], listeners: tuple[str, ...]) -> None:
+    """Raise ConfigError where an advertised listener is not one of `listeners`, or clients cannot connect to it."""
+    names = {parse_endpoint(text).name for text in listeners}
+    for endpoint in advertised:
+        if endpoint.name not in names:
+            reason = f"{endpoint.name} is not one of the listeners {', '.join(sorted(names))}"
+        elif endpoint.host in _ANY_HOST or endpoint.port == 0:
+            reason = "must have a host and a port that clients can connect to"
+        else:
+            continue
+        raise ConfigError("advertised.listeners", f"{endpoint.name}://{endpoint.address}", reason)

@@ -1,0 +1,66 @@
+"""The table of the configs of the broker itself: its id, its listeners, its connections, and what new topics get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, define
+from .endpoint import check_endpoints, check_protocol_map
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTable:
+    """Configs of the broker itself, one row each."""
+
+    # fmt: off
+    # -- Identity and listeners
+    node_id: int = define(INT, 1, low=0,
+        doc="The number that names this broker to clients.")
+    broker_id: int = define(INT, -1, low=-1,
+        doc="The older name of node.id; -1: only node.id is used.")
+    broker_rack: str | None = define(STRING, None,
+        doc="The rack or zone of this broker, which Metadata tells clients.")
+    listeners: tuple[str, ...] = define(LIST, ("PLAINTEXT://127.0.0.1:9092",), check=check_endpoints,
+        doc="The addresses to listen on: NAME://HOST:PORT. No host means every interface, port 0 takes a free one.")
+    advertised_listeners: tuple[str, ...] | None = define(LIST, None, check=check_endpoints,
+        doc="The addresses that clients are told, by listener name. Unset: a client is told the one that it used.")
+    listener_security_protocol_map: str = define(STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", check=check_protocol_map,
+        doc="The security protocol of each listener name. Only PLAINTEXT is supported yet.")
+    controller_listener_names: tuple[str, ...] = define(LIST, (),
+        doc="Listeners of a Kafka controller. Odradek has no controller and does not open them.")
+
+    # -- Topics
+    num_partitions: int = define(INT, 1, low=1,
+        doc="Partitions of a new topic, if its creator names no number.")
+    default_replication_factor: int = define(INT, 1, low=1, high=1,
+        doc="Replicas of a new topic, if its creator names no number. One broker holds one replica.")
+    auto_create_topics_enable: bool = define(BOOLEAN, True,
+        doc="Create a missing topic when a client asks for its metadata and allows that.")
+    delete_topic_enable: bool = define(BOOLEAN, True,
+        doc="Allow clients to delete topics.")
+    max_request_partition_size_limit: int = define(INT, 2000, low=1,
+        doc="The most partitions in one DescribeTopicPartitions response.")
+
+    # -- Connections
+    socket_request_max_bytes: int = define(INT, 100 << 20, low=1,
+        doc="The largest request. A connection that announces a larger one is closed.")
+    socket_receive_buffer_bytes: int = define(INT, -1, low=-1,
+        doc="SO_RCVBUF of each connection; -1: the operating system decides.")
+    socket_send_buffer_bytes: int = define(INT, -1, low=-1,
+        doc="SO_SNDBUF of each connection; -1: the operating system decides.")
+    socket_listen_backlog_size: int = define(INT, 1024, low=1,
+        doc="How many connections may wait to be accepted. The operating system may allow fewer.")
+    num_network_threads: int = define(INT, 3, low=1,
+        doc="Processors. Each owns its share of the connections and takes their requests in turn.")
+    connections_max_idle_ms: int = define(LONG, 600_000,
+        doc="A connection without a request for this long is closed; negative: never.")
+    max_connections: int = define(INT, INT_MAX, low=0, dynamic=True,
+        doc="Connections above this number are refused.")
+    max_connections_per_ip: int = define(INT, INT_MAX, low=0, dynamic=True,
+        doc="Connections from one address above this number are refused.")
+    fetch_max_bytes: int = define(INT, 55 << 20, low=1024,
+        doc="The most bytes of records in a Fetch response. Its first batch may be larger.")
+    max_incremental_fetch_session_cache_slots: int = define(INT, 1000, low=0,
+        doc="The most fetch sessions that the broker remembers (KIP-227); 0: none.")
+    # fmt: on

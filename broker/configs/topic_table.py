@@ -1,0 +1,52 @@
+"""The table of Kafka's topic configs that no row of the broker's tables gives a default: one for tests, and those that
+Odradek does not support yet.
+
+An unsupported config is shown with its default, which is true today. Any other value is rejected, and its row says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .definition import BOOLEAN, INT, LIST, LONG, ConfigDef
+
+_NO_COPIES = "one broker holds the one replica: nothing is copied"
+_NO_SECOND = "one broker holds the one replica: no second one can be waited for"
+_NO_ELECTION = "one broker holds the one replica: there is nothing to elect"
+_NO_REMOTE = "there is no remote storage"
+_GROWING = "segment files grow as they are written"
+
+# fmt: off
+_ROWS = (
+    ConfigDef("follower.replication.throttled.replicas", LIST, (), unsupported=_NO_COPIES,
+        doc="Replicas whose copying is throttled."),
+    ConfigDef("leader.replication.throttled.replicas", LIST, (), unsupported=_NO_COPIES,
+        doc="Replicas whose copying is throttled."),
+    ConfigDef("local.retention.bytes", LONG, -2, low=-2, unsupported=_NO_REMOTE,
+        broker_synonyms=("log.local.retention.bytes",),
+        doc="Bytes kept here when older segments are stored remotely."),
+    ConfigDef("local.retention.ms", LONG, -2, low=-2, unsupported=_NO_REMOTE,
+        broker_synonyms=("log.local.retention.ms",),
+        doc="Time kept here when older segments are stored remotely."),
+    ConfigDef("min.insync.replicas", INT, 1, low=1, unsupported=_NO_SECOND,
+        broker_synonyms=("min.insync.replicas",),
+        doc="Replicas that must have a record before a producer with acks=all gets its response."),
+    ConfigDef("preallocate", BOOLEAN, False, unsupported=_GROWING,
+        broker_synonyms=("log.preallocate",),
+        doc="Segment files get their full size when they are made."),
+    ConfigDef("remote.log.copy.disable", BOOLEAN, False, unsupported=_NO_REMOTE,
+        doc="Remote storage takes no new segments."),
+    ConfigDef("remote.log.delete.on.disable", BOOLEAN, False, unsupported=_NO_REMOTE,
+        doc="Remote segments are deleted when remote storage is switched off."),
+    ConfigDef("remote.storage.enable", BOOLEAN, False, unsupported=_NO_REMOTE,
+        doc="Older segments are stored remotely."),
+    ConfigDef("unclean.leader.election.enable", BOOLEAN, False, unsupported=_NO_ELECTION,
+        broker_synonyms=("unclean.leader.election.enable",),
+        doc="A replica that lags may become leader."),
+)
+# fmt: on
+
+INTERNAL_SEGMENT_BYTES = ConfigDef(
+    "internal.segment.bytes", INT, None, doc="Segment size without the lower bound of segment.bytes: for tests."
+)
+UNSUPPORTED_TOPIC_CONFIGS: Mapping[str, ConfigDef] = {row.name: row for row in _ROWS}

@@ -1,0 +1,163 @@
+"""The resources whose configs can be altered while the broker runs: topics, this broker, every broker of the cluster.
+
+Groups and client metrics have configs in Kafka and none here: a request may name them, and finds nothing to set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Protocol
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..configs.alteration import Resource
+from ..configs.broker_config import BROKER_CONFIGS, BrokerConfig
+from ..configs.definition import ConfigDef, Value, suggestion
+from ..configs.topic_config import TOPIC_CONFIGS
+from ..configs.unsupported_configs import KAFKA_CONFIGS
+from .metadata_journal import Metadata
+from .topic import Topic
+from .topic_names import check_name
+from .topics import Topics
+
+
+class ResourceType(IntEnum):
+    """What a config belongs to, with its number in the requests."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class AlterableBroker(Protocol):
+    """What an alteration of configs needs of the broker."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def metadata(self) -> Metadata: ...
+    @property
+    def topics(self) -> Topics: ...
+
+    def alter_config(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
+        """Give one broker (its number), or every broker (empty), these dynamic configs and no others."""
+        ...
+
+
+def resource_of(broker: AlterableBroker, kind: int, name: str) -> Resource:
+    """Return the resource of that type and name. The KafkaErrors are Kafka's."""
+    match kind:
+        case ResourceType.TOPIC:
+            return _topic_resource(broker, name)
+        case ResourceType.BROKER:
+            return _broker_resource(broker, name)
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            return EmptyResource(ErrorCode.INVALID_CONFIG, "groups of the classic protocol have no configs")
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+            return EmptyResource(ErrorCode.INVALID_REQUEST, "clients' metrics are not collected here")
+        case ResourceType.BROKER_LOGGER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "loggers cannot be altered while the broker runs")
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _topic_resource(broker: AlterableBroker, name: str) -> TopicResource:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_name(name)
+    topic = broker.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return TopicResource(broker.topics, topic)
+
+
+def _broker_resource(broker: AlterableBroker, name: str) -> BrokerResource:
+    if name and name != str(broker.node_id):
+        why = f"Unexpected broker id, expected {broker.node_id} or nothing for every broker, but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+    return BrokerResource(broker, name)
+
+
+class TopicResource:
+    """The configs of one topic."""
+
+    invalid = ErrorCode.INVALID_CONFIG
+
+    def __init__(self, topics: Topics, topic: Topic) -> None:
+        self._topics = topics
+        self._topic = topic
+
+    def overrides(self) -> Mapping[str, str]:
+        return self._topic.record.configs
+
+    def row(self, name: str) -> ConfigDef:
+        row = TOPIC_CONFIGS.get(name)
+        if row is None:
+            raise KafkaError(self.invalid, f"{name}: no topic config has this name{suggestion(name, TOPIC_CONFIGS)}")
+        return row
+
+    def value(self, row: ConfigDef) -> Value:
+        return row.default if row.unsupported else getattr(self._topic.config, row.attribute)
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        self._topics.check_config(configs)
+        if not validate_only:
+            self._topics.alter(self._topic, configs)
+
+
+class BrokerResource:
+    """The dynamic configs of this broker, named by its number, or of every broker, named by the empty text."""
+
+    invalid = ErrorCode.INVALID_REQUEST
+
+    def __init__(self, broker: AlterableBroker, name: str) -> None:
+        self._broker = broker
+        self._name = name
+
+    def overrides(self) -> Mapping[str, str]:
+        return self._broker.metadata.broker_configs.get(self._name, {})
+
+    def row(self, name: str) -> ConfigDef:
+        row = BROKER_CONFIGS.get(name)
+        if row is None:
+            unknown = "no broker config has this name" + suggestion(name, BROKER_CONFIGS)
+            known = "Odradek does not act on it" if name in KAFKA_CONFIGS else unknown
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name}: {known}")
+        if not row.dynamic:
+            why = f"Cannot update these configs dynamically: [{name}]; they are given to a broker that starts"
+            raise KafkaError(self.invalid, why)
+        return row
+
+    def value(self, row: ConfigDef) -> Value:
+        return getattr(self._broker.config, row.attribute)
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        self._broker.alter_config(self._name, configs, validate_only)
+
+
+class EmptyResource:
+    """A resource that a request may name and that has no configs here."""
+
+    def __init__(self, invalid: ErrorCode, why: str) -> None:
+        self.invalid = invalid
+        self._why = why
+
+    def overrides(self) -> Mapping[str, str]:
+        return {}
+
+    def row(self, name: str) -> ConfigDef:
+        raise KafkaError(self.invalid, f"{name}: {self._why}")
+
+    def value(self, row: ConfigDef) -> Value:
+        return row.default
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        """Do nothing: `row` rejects every name before."""
