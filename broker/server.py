@@ -5,6 +5,8 @@ clean), load the groups, listen. When `start` returns a client can connect. Stop
 and never takes longer than `STOP_DEADLINE_S` for clients that do not read their answers.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import signal
@@ -24,27 +26,28 @@ from .configs.broker_config import BrokerConfig
 from .configs.definition import ConfigError
 from .configs.durability import at_risk
 from .configs.dynamic_configs import DynamicConfigs
+from .configs.reconfiguration import Reconfiguration, restore
 from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import TRANSACTION_VERSION, finalized
+from .coordination.features import Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.data_dir import StartError
-from .log_dirs.log_dirs import LogDir, LogDirs, refuse_orphans
+from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .network.acceptor import Acceptor
 from .network.dispatcher import Dispatcher
 from .purgatory import Purgatory
+from .services import Services
 from .threads import in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
-from .topics.creation import Creation
 from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
+from .topics.internal_topics import InternalTopics, restore_compaction
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition import Partition
-from .topics.topic import Topic
-from .topics.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 # Answers under way get this long to be written when the broker stops.
@@ -83,9 +86,8 @@ class Broker:
         self.cleaner: Cleaner
         self.scrubber: Scrubber
         self.producer_expiry: ProducerExpiry
+        self.services: Services
         self.transactions: TransactionCoordinator
-        self.markers: MarkerWriter
-        self.verification: Verification
         # Set while it runs: from the lock on the directory to its release.
         self._data_dir: LogDirs | None = None
         # Invariant: without it nothing of what the start found in the directory may be said to be whole.
@@ -95,7 +97,7 @@ class Broker:
         # Work in threads that a stop waits for: checkpoints, files of deleted topics.
         self._at_work: set[asyncio.Future[None]] = set()
 
-    async def __aenter__(self) -> "Broker":
+    async def __aenter__(self) -> Broker:
         await self.start()
         return self
 
@@ -116,51 +118,6 @@ class Broker:
     def cluster_id(self) -> str:
         return self.metadata.cluster_id
 
-    @property
-    def log_dirs(self) -> list[LogDir]:
-        """The data directories, in the order of log.dirs."""
-        return self._data_dir.all if self._data_dir is not None else []
-
-    def create_internal_topic(self, name: str) -> Topic:
-        """One of the broker's own topics, made at first need with the shape that its config gives."""
-        return self.topics.get(name) or self._internal_topic(name).finish()
-
-    async def make_internal_topic(self, name: str) -> Topic:
-        """As `create_internal_topic`, while others get their turns: such a topic has many partitions."""
-        return self.topics.get(name) or await self._internal_topic(name).wait()
-
-    def _internal_topic(self, name: str) -> Creation:
-        coming = self.topics.coming(name)
-        if coming is not None:
-            return coming
-        return self.topics.begin(name, *self._shape_of(name))
-
-    def _shape_of(self, name: str) -> tuple[int, dict[str, str]]:
-        """How many partitions and which configs one of the broker's own topics has."""
-        config = self.config
-        if name == TRANSACTIONS_TOPIC:
-            count = config.transaction_state_log_num_partitions
-            segment_bytes = config.transaction_state_log_segment_bytes
-        else:
-            count = config.offsets_topic_num_partitions
-            segment_bytes = config.offsets_topic_segment_bytes
-        return count, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
-
-    def _mend_internal_topics(self) -> None:
-        """Compacted they are, whoever made them: by anything else they would grow for ever, or lose what they hold."""
-        for name in INTERNAL_TOPICS & self.metadata.topics.keys():
-            record, (_, shape) = self.metadata.topics[name], self._shape_of(name)
-            policy = shape["cleanup.policy"]
-            if record.configs.get("cleanup.policy") != policy:
-                _log.warning("%s has cleanup.policy=%s from now on", name, policy)
-                self.metadata.put_topic(replace(record, configs={**record.configs, "cleanup.policy": policy}))
-
-    def delete_topic(self, topic: Topic) -> None:
-        """Gone at once; its files are removed in a thread, after their delay."""
-        self.topics.delete(topic, lambda logs: self.housekeeping.remove_topic(topic, logs))
-        self.groups.forget_topic(topic.name)
-        self.cleaner.forget(topic)
-
     def _let_go(self, partition: Partition) -> None:
         """One of the broker's own partitions is offline: nobody is coordinated by what it holds."""
         if partition.topic == OFFSETS_TOPIC:
@@ -168,46 +125,12 @@ class Broker:
         elif partition.topic == TRANSACTIONS_TOPIC:
             self.transactions.shards.unload(partition.index)
 
-    def alter_config(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
-        """Gives this broker (its number), or every one of the cluster (""), these dynamic configs and no others: acted
-        on when it returns, and by every start from here on.
-
-        ConfigError where one cannot be, or two together, KafkaError where a topic or the disk is against it: nothing
-        has changed then.
-        """
-        before = self._altered()
-        self.config.alter(*self._altered(node, configs))
-        try:
-            reconfigure_topics = self.topics.reconfiguration()
-            if not validate_only:
-                self.metadata.put_broker_configs(node, configs)
-        except KafkaError:
-            self.config.alter(*before)
-            raise
-        if validate_only:
-            self.config.alter(*before)
-            return
-        reconfigure_topics()
-        _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
-
-    def set_features(self, levels: dict[str, int]) -> None:
-        """Gives the cluster's features these levels: told to clients, and acted on, when it returns."""
-        if levels != finalized(self.metadata):
-            self.metadata.put_features(levels)
-            self.transactions.set_version(levels[TRANSACTION_VERSION])
-            _log.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels.items()))
-
-    def _altered(self, node: str | None = None, configs: dict[str, str] | None = None) -> list[dict[str, str]]:
-        """What is changed for this broker, and for every one; with `configs` in the place of what `node` has."""
-        layers = {**self.metadata.broker_configs, **({node: configs or {}} if node is not None else {})}
-        return [layers.get(str(self.node_id), {}), layers.get("", {})]
-
     def _in_background(self, work: Callable[[], None], failed: str) -> None:
         """Runs `work` in a thread; a failure is a line in the log that begins with `failed`."""
         running = asyncio.get_running_loop().run_in_executor(None, work)
         self._at_work.add(running)
 
-        def done(_: "asyncio.Future[None]") -> None:
+        def done(_: asyncio.Future[None]) -> None:
             self._at_work.discard(running)
             error = None if running.cancelled() else running.exception()
             if error is not None:
@@ -227,7 +150,7 @@ class Broker:
         self._data_dir = LogDirs.open(self.config, self.disk)
         try:
             self._load(self._data_dir)
-            self._acceptor = Acceptor(self.config, Dispatcher(self), self.clock, self.timers)
+            self._acceptor = Acceptor(self.config, Dispatcher(self.services), self.clock, self.timers)
             await self._acceptor.start()
         except BaseException:
             await self.stop()
@@ -237,19 +160,28 @@ class Broker:
         """Reads what the directory holds. StartError where it cannot be used."""
         try:
             self.metadata = self._open_metadata(data_dir)
-            self.config.alter(*self._altered())
-            self._mend_internal_topics()
+            restore(self.config, self.metadata)
+            restore_compaction(self.metadata)
             self.topics = Topics(
                 self.config, data_dir, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
             )
             leftovers = self.topics.open_all()
-            offsets_log = self._coordinator_log(OFFSETS_TOPIC)
+            internal_topics = InternalTopics(self.config, self.topics)
+            offsets_log = self._coordinator_log(OFFSETS_TOPIC, internal_topics)
             self.groups = GroupCoordinator(self.config, offsets_log, self.timers, self.clock, self.topics)
             self.groups.start()
-            self.markers = MarkerWriter(self.topics, self.flusher, self.groups.end_transaction)
-            self.transactions = self._open_transactions()
-            self.verification = Verification(self.config, self.transactions, offsets_log)
-            self.transactions.set_version(finalized(self.metadata)[TRANSACTION_VERSION])
+            markers = MarkerWriter(self.topics, self.flusher, self.groups.end_transaction)
+            self.transactions = TransactionCoordinator(
+                self.config,
+                self._coordinator_log(TRANSACTIONS_TOPIC, internal_topics),
+                self.timers,
+                self.clock,
+                self.topics,
+                self.groups.shards.partition_of,
+                self.metadata.new_producer_id,
+                markers.write,
+            )
+            features = Features(self.metadata, self.transactions.set_version)
             self.transactions.start()
             self.housekeeping = Housekeeping(self, self._in_background)
             self.housekeeping.start()
@@ -259,6 +191,27 @@ class Broker:
             self.scrubber.start()
             self.producer_expiry = ProducerExpiry(self)
             self.producer_expiry.start()
+            self.services = Services(
+                config=self.config,
+                reconfiguration=Reconfiguration(self.config, self.metadata, self.topics.reconfiguration),
+                clock=self.clock,
+                disk=self.disk,
+                purgatory=self.purgatory,
+                log_dirs=data_dir,
+                metadata=self.metadata,
+                topics=self.topics,
+                internal_topics=internal_topics,
+                flusher=self.flusher,
+                conversions=self.conversions,
+                fetch_sessions=self.fetch_sessions,
+                groups=self.groups,
+                transactions=self.transactions,
+                verification=Verification(self.config, self.transactions, offsets_log),
+                markers=markers,
+                features=features,
+                housekeeping=self.housekeeping,
+                cleaner=self.cleaner,
+            )
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {data_dir.metadata.path} cannot be used: {error}") from error
         self._loaded = True
@@ -284,21 +237,9 @@ class Broker:
             metadata.raise_leader_epoch()
         return metadata
 
-    def _open_transactions(self) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            self.config,
-            self._coordinator_log(TRANSACTIONS_TOPIC),
-            self.timers,
-            self.clock,
-            self.topics,
-            self.groups.shards.partition_of,
-            self.metadata.new_producer_id,
-            self.markers.write,
-        )
-
-    def _coordinator_log(self, topic: str) -> CoordinatorLog:
-        partitions, _ = self._shape_of(topic)
-        return CoordinatorLog(topic, self.topics, self.flusher, self.clock, partitions, self.create_internal_topic)
+    def _coordinator_log(self, topic: str, internal_topics: InternalTopics) -> CoordinatorLog:
+        count = internal_topics.partition_count(topic)
+        return CoordinatorLog(topic, self.topics, self.flusher, self.clock, count, internal_topics.create)
 
     # While it runs.
 
@@ -367,7 +308,7 @@ class Broker:
             _log.error("not all logs could be closed (%s): the next start will check their tails", error)
         self.metadata.close()
 
-    async def _close_logs(self, at_work: "list[asyncio.Future[None]]") -> None:
+    async def _close_logs(self, at_work: list[asyncio.Future[None]]) -> None:
         await asyncio.wait(at_work)
         closers = [in_thread(each, "odradek-close") for each in self.topics.closers(CLOSING_THREADS)]
         results = await asyncio.gather(*closers, return_exceptions=True)

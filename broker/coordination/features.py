@@ -9,7 +9,8 @@ A change is written down before it holds, with an epoch that rises: a client tak
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ..topics.metadata_journal import Metadata
 
 TRANSACTION_VERSION = "transaction.version"
+
+_log = logging.getLogger(__name__)
 
 
 class Levels(NamedTuple):
@@ -49,9 +52,30 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: int
 
 
-def finalized(metadata: Metadata) -> dict[str, int]:
-    """The level that holds, by feature."""
-    return {name: metadata.features.get(name, levels.default) for name, levels in SUPPORTED.items()}
+class Features:
+    """The finalized features of the cluster, kept in the metadata journal."""
+
+    def __init__(self, metadata: Metadata, on_transaction_version: Callable[[int], None]) -> None:
+        self._metadata = metadata
+        self._on_transaction_version = on_transaction_version
+        on_transaction_version(self.levels[TRANSACTION_VERSION])
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """The finalized level of each feature."""
+        return {name: self._metadata.features.get(name, levels.default) for name, levels in SUPPORTED.items()}
+
+    @property
+    def epoch(self) -> int:
+        """Return the number of changes until now."""
+        return self._metadata.features_epoch
+
+    def change(self, levels: dict[str, int]) -> None:
+        """Give the features these levels. They are in use when this returns. KAFKA_STORAGE_ERROR if the disk fails."""
+        if levels != self.levels:
+            self._metadata.put_features(levels)
+            self._on_transaction_version(levels[TRANSACTION_VERSION])
+            _log.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels.items()))
 
 
 def updated(now: dict[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:

@@ -9,11 +9,11 @@ from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddO
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
     """The transaction coordinator answers."""
-    return broker.transactions.add_offsets(context, request)
+    return services.transactions.add_offsets(context, request)

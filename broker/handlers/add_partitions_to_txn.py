@@ -11,11 +11,11 @@ from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | asyncio.Future[AddPartitionsToTxnResponse]:
     """The transaction coordinator answers."""
-    return broker.transactions.add_partitions(context, request)
+    return services.transactions.add_partitions(context, request)

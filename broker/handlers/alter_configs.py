@@ -1,5 +1,7 @@
 """AlterConfigs, API key 33: gives topics, this broker or every broker the configs that are named, and no others."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.alter_configs import (
@@ -13,12 +15,12 @@ from ..network.dispatcher import RequestContext
 from ..topics.config_resources import resource_of
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: "Broker", context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """One result a resource: all of its configs are taken over, or none. A resource that comes twice is refused."""
-    results = alter_each(request.resources, lambda asked: _alter(broker, asked, request.validate_only))
+    results = alter_each(request.resources, lambda asked: _alter(services, asked, request.validate_only))
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(code, why, asked.resource_type, asked.resource_name)
@@ -27,6 +29,6 @@ def handle(broker: "Broker", context: RequestContext, request: AlterConfigsReque
     )
 
 
-def _alter(broker: "Broker", asked: AlterConfigsResource, validate_only: bool) -> None:
-    resource = resource_of(broker, asked.resource_type, asked.resource_name)
+def _alter(services: Services, asked: AlterConfigsResource, validate_only: bool) -> None:
+    resource = resource_of(services.topics, services.reconfiguration, asked.resource_type, asked.resource_name)
     replace_all(resource, ((each.name, each.value) for each in asked.configs), validate_only)

@@ -5,6 +5,8 @@ client asks again lower (KIP-511). Version 3 also names the client's software; v
 version 0.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.apis import ApiKey
@@ -16,18 +18,18 @@ from ...protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ..coordination.features import SUPPORTED, finalized
+from ..coordination.features import SUPPORTED
 from ..network.dispatcher import ROUTES, RequestContext
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
 # What a client may call itself (KIP-511).
 _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
 
-def handle(broker: "Broker", context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """The table of routes, as it stands."""
     offered = [ApiVersion(int(route.key), route.advertised_min, route.max_version) for route in ROUTES]
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
@@ -40,9 +42,9 @@ def handle(broker: "Broker", context: RequestContext, request: ApiVersionsReques
     return ApiVersionsResponse(
         api_keys=offered,
         supported_features=[SupportedFeatureKey(name, each.low, each.high) for name, each in SUPPORTED.items()],
-        finalized_features_epoch=broker.metadata.features_epoch,
+        finalized_features_epoch=services.features.epoch,
         finalized_features=[
-            FinalizedFeatureKey(name, level, level) for name, level in finalized(broker.metadata).items()
+            FinalizedFeatureKey(name, level, level) for name, level in services.features.levels.items()
         ],
     )
 

@@ -2,6 +2,8 @@
 key may go to another partition from then on.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -17,17 +19,17 @@ from ..network.dispatcher import RequestContext
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: CreatePartitionsRequest
-) -> "asyncio.Future[CreatePartitionsResponse]":
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
+) -> asyncio.Future[CreatePartitionsResponse]:
     """One result a topic, in the order asked; one topic's error is no other's. A name that comes twice is refused."""
-    return asyncio.ensure_future(_grow_all(broker, request))
+    return asyncio.ensure_future(_grow_all(services, request))
 
 
-async def _grow_all(broker: "Broker", request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def _grow_all(services: Services, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for asked in request.topics:
@@ -35,26 +37,26 @@ async def _grow_all(broker: "Broker", request: CreatePartitionsRequest) -> Creat
         try:
             if times[asked.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            await _grow(broker, asked, request.validate_only)
+            await _grow(services, asked, request.validate_only)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message or error.code.text
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-async def _grow(broker: "Broker", asked: CreatePartitionsTopic, validate_only: bool) -> None:
-    topic = broker.topics.get(asked.name)
+async def _grow(services: Services, asked: CreatePartitionsTopic, validate_only: bool) -> None:
+    topic = services.topics.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{asked.name}' does not exist.")
     if topic.is_internal:
         why = f"{topic.name} is the broker's own topic: what it holds is found by its number of partitions"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    broker.topics.check_growth(topic, asked.count)
-    _check_assignments(broker, topic, asked)
+    services.topics.check_growth(topic, asked.count)
+    _check_assignments(services, topic, asked)
     if not validate_only:
-        await broker.topics.begin_growth(topic, asked.count).wait()
+        await services.topics.begin_growth(topic, asked.count).wait()
 
 
-def _check_assignments(broker: "Broker", topic: Topic, asked: CreatePartitionsTopic) -> None:
+def _check_assignments(services: Services, topic: Topic, asked: CreatePartitionsTopic) -> None:
     """Where replicas are named they must be those of one broker, for each new partition."""
     if asked.assignments is None:
         return
@@ -64,6 +66,6 @@ def _check_assignments(broker: "Broker", topic: Topic, asked: CreatePartitionsTo
         why = f"{wanted} new partitions were asked for, and replicas of {len(asked.assignments)} are assigned."
         raise KafkaError(code, why)
     for number, each in enumerate(asked.assignments, start=len(topic.partitions)):
-        if each.broker_ids != [broker.node_id]:
-            why = f"partition {number} cannot be on {each.broker_ids}: the only broker is {broker.node_id}"
+        if each.broker_ids != [services.config.node_id]:
+            why = f"partition {number} cannot be on {each.broker_ids}: the only broker is {services.config.node_id}"
             raise KafkaError(code, why)

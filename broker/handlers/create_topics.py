@@ -4,6 +4,8 @@ Version 4 lets partitions and replication factor be -1 (the broker's defaults), 
 configs, 7 the topic's id.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -21,24 +23,24 @@ from ..network.dispatcher import RequestContext
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 _DEFAULT = -1
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: CreateTopicsRequest
-) -> "asyncio.Future[CreateTopicsResponse]":
+    services: Services, context: RequestContext, request: CreateTopicsRequest
+) -> asyncio.Future[CreateTopicsResponse]:
     """One result a topic, in the order asked; one topic's error is no other's.
 
     A name that comes twice is refused. Others get their turns while topics of many partitions are made.
     """
-    return asyncio.ensure_future(_create_all(broker, request))
+    return asyncio.ensure_future(_create_all(services, request))
 
 
-async def _create_all(broker: "Broker", request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def _create_all(services: Services, request: CreateTopicsRequest) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
-    too_many = _too_many(broker, request)
+    too_many = _too_many(services, request)
     results: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
         try:
@@ -46,15 +48,15 @@ async def _create_all(broker: "Broker", request: CreateTopicsRequest) -> CreateT
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if too_many:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
-            results[topic.name] = await _create(broker, topic, request.validate_only)
+            results[topic.name] = await _create(services, topic, request.validate_only)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _too_many(broker: "Broker", request: CreateTopicsRequest) -> str:
+def _too_many(services: Services, request: CreateTopicsRequest) -> str:
     """Why the request as a whole is refused, as Kafka does; empty where it is not."""
-    default = broker.config.num_partitions
+    default = services.config.num_partitions
     numbers = (default if topic.num_partitions == _DEFAULT else topic.num_partitions for topic in request.topics)
     wanted = sum(
         len(topic.assignments) or max(number, 0) for topic, number in zip(request.topics, numbers, strict=True)
@@ -64,32 +66,32 @@ def _too_many(broker: "Broker", request: CreateTopicsRequest) -> str:
     return f"{wanted} partitions are asked for in one request: at most {MAX_PARTITIONS_PER_TOPIC} may be."
 
 
-async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+async def _create(services: Services, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     """Checked in Kafka's order: the name, the configs, the numbers, the brokers."""
-    broker.topics.check_free(topic.name)
+    services.topics.check_free(topic.name)
     if topic.name in INTERNAL_TOPICS:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     configs = _configs(topic)
-    broker.topics.check_config(configs)
-    partitions = _partitions(broker, topic)
-    broker.topics.check_new(topic.name, partitions)
+    services.topics.check_config(configs)
+    partitions = _partitions(services, topic)
+    services.topics.check_new(topic.name, partitions)
     result = CreatableTopicResult(topic.name, error_message=None, num_partitions=partitions, replication_factor=1)
     result.configs = [
         CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
-        for entry in describe_topic(broker.config, configs)
+        for entry in describe_topic(services.config, configs)
     ]
     if not validate_only:
-        result.topic_id = (await broker.topics.begin(topic.name, partitions, configs).wait()).id
+        result.topic_id = (await services.topics.begin(topic.name, partitions, configs).wait()).id
     return result
 
 
-def _partitions(broker: "Broker", topic: CreatableTopic) -> int:
+def _partitions(services: Services, topic: CreatableTopic) -> int:
     """The number of partitions, from the assignments where they are given; KafkaError where one replica a
     partition is not asked for.
     """
     if topic.assignments:
-        return _assigned_partitions(broker, topic)
+        return _assigned_partitions(services, topic)
     if topic.replication_factor < 1 and topic.replication_factor != _DEFAULT:
         why = f"Replication factor must be larger than 0, or -1 for the default, not {topic.replication_factor}."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
@@ -99,10 +101,10 @@ def _partitions(broker: "Broker", topic: CreatableTopic) -> int:
     if topic.replication_factor > 1:
         why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    return broker.config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
+    return services.config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
 
 
-def _assigned_partitions(broker: "Broker", topic: CreatableTopic) -> int:
+def _assigned_partitions(services: Services, topic: CreatableTopic) -> int:
     if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         why = "With a replica assignment, partitions and replication factor must both be -1."
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
@@ -112,11 +114,10 @@ def _assigned_partitions(broker: "Broker", topic: CreatableTopic) -> int:
     if wrong is not None:
         how = "is assigned twice" if indexes.count(wrong) > 1 else "comes where another should"
         raise KafkaError(code, f"partition {wrong} {how}: partitions are numbered from 0, without gaps")
+    node = services.config.node_id
     for each in topic.assignments:
-        if each.broker_ids != [broker.node_id]:
-            why = (
-                f"partition {each.partition_index} cannot be on {each.broker_ids}: the only broker is {broker.node_id}"
-            )
+        if each.broker_ids != [node]:
+            why = f"partition {each.partition_index} cannot be on {each.broker_ids}: the only broker is {node}"
             raise KafkaError(code, why)
     return len(indexes)
 

@@ -9,11 +9,11 @@ from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroups
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
     """The group coordinator answers."""
-    return broker.groups.delete(context, request)
+    return services.groups.delete(context, request)

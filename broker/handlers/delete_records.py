@@ -4,6 +4,8 @@ Version 1 says the same as 0, 2 has tagged fields. -1 asks for the high watermar
 the partitions begin: what was deleted does not come back, whatever happens then (Kafka writes that down by and by).
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from ...storage.errors import StorageError
 from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ _NO_LOW_WATERMARK = -1
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> asyncio.Future[DeleteRecordsResponse]:
     """One result a partition; one partition's error is no other's. One named twice is asked for as the last time."""
     topics: dict[str, dict[int, int]] = {}
@@ -36,15 +38,15 @@ def handle(
         topics.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
     response = DeleteRecordsResponse()
     for name, asked in topics.items():
-        results = [_delete(broker, name, index, offset) for index, offset in asked.items()]
+        results = [_delete(services, name, index, offset) for index, offset in asked.items()]
         response.topics.append(DeleteRecordsTopicResult(name, results))
-    return asyncio.ensure_future(_written(broker, response))
+    return asyncio.ensure_future(_written(services, response))
 
 
-async def _written(broker: "Broker", response: DeleteRecordsResponse) -> DeleteRecordsResponse:
+async def _written(services: Services, response: DeleteRecordsResponse) -> DeleteRecordsResponse:
     """The response once the starts are on disk: where they cannot be written, nothing is promised."""
     try:
-        await broker.housekeeping.checkpoint()
+        await services.housekeeping.checkpoint()
     except StorageError as error:
         _log.error("where partitions begin cannot be written: %s", error.message)
         for result in (each for topic in response.topics for each in topic.partitions if not each.error_code):
@@ -52,16 +54,16 @@ async def _written(broker: "Broker", response: DeleteRecordsResponse) -> DeleteR
     return response
 
 
-def _delete(broker: "Broker", name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(services: Services, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
     try:
-        return DeleteRecordsPartitionResult(index, _delete_records(broker, name, index, offset))
+        return DeleteRecordsPartitionResult(index, _delete_records(services, name, index, offset))
     except KafkaError as error:
         return DeleteRecordsPartitionResult(index, _NO_LOW_WATERMARK, int(error.code))
 
 
-def _delete_records(broker: "Broker", name: str, index: int, offset: int) -> int:
+def _delete_records(services: Services, name: str, index: int, offset: int) -> int:
     """Where the partition begins now."""
-    topic = broker.topics.get(name)
+    topic = services.topics.get(name)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -74,5 +76,5 @@ def _delete_records(broker: "Broker", name: str, index: int, offset: int) -> int
     start = end if offset == HIGH_WATERMARK else offset
     if not 0 <= start <= end:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is past the high watermark {end}")
-    broker.housekeeping.delete_records(partition, start)
+    services.housekeeping.delete_records(partition, start)
     return partition.log.log_start_offset

@@ -3,6 +3,8 @@
 Gone at once for every client; the files follow. The topics of the broker itself stay.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -18,17 +20,17 @@ from ..network.dispatcher import RequestContext
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """One result a topic; one topic's error is no other's.
 
     All are looked up before the first is deleted: a topic that is named twice, be it by name and by id, stays.
     """
     asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     times = Counter((each.name, each.topic_id) for each in asked)
-    found = {named: _find(broker, *named) for named in times}
+    found = {named: _find(services, *named) for named in times}
     topics: Counter[Topic] = Counter()
     for named, topic in found.items():
         if isinstance(topic, Topic):
@@ -38,30 +40,30 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsReque
         if isinstance(topic, KafkaError):
             results.append(_error(*named, _twice() if times[named] > 1 else topic))
         elif topics[topic] == 1:
-            results.append(_delete(broker, topic))
+            results.append(_delete(services, topic))
         elif topics.pop(topic, 0):  # the first of its names answers for all of them
             results.append(_error(topic.name, topic.id, _twice()))
     return DeleteTopicsResponse(responses=results)
 
 
-def _find(broker: "Broker", name: str | None, topic_id: bytes) -> Topic | KafkaError:
+def _find(services: Services, name: str | None, topic_id: bytes) -> Topic | KafkaError:
     if name is not None and topic_id != ZERO_UUID:
         return KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if name is None and topic_id == ZERO_UUID:
         return KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if not broker.config.delete_topic_enable:
+    if not services.config.delete_topic_enable:
         return KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     if name is None:
-        return broker.topics.by_id(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    return broker.topics.get(name) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return services.topics.by_id(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return services.topics.get(name) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _delete(broker: "Broker", topic: Topic) -> DeletableTopicResult:
+def _delete(services: Services, topic: Topic) -> DeletableTopicResult:
     try:
         if topic.is_internal:
             why = f"{topic.name} is the broker's own topic: what groups and transactions stand on is not deleted"
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-        broker.delete_topic(topic)
+        services.delete_topic(topic)
     except KafkaError as error:
         return _error(topic.name, topic.id, error)
     return DeletableTopicResult(topic.name, topic.id)

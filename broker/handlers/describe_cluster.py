@@ -4,6 +4,8 @@ Version 1 may ask for the controllers' endpoint (which a broker refuses, as Kafk
 are none).
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
@@ -16,13 +18,13 @@ from ..network.dispatcher import RequestContext
 from .metadata import CLUSTER_OPERATIONS
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """This node, under the address that the client used."""
     if request.endpoint_type != BROKERS:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
@@ -31,9 +33,9 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeClusterRe
         return DescribeClusterResponse(error_code=int(code), error_message=code.text)
     host, port = context.advertised_address
     response = DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker.node_id, host, port, broker.config.broker_rack)],
+        cluster_id=services.metadata.cluster_id,
+        controller_id=services.config.node_id,
+        brokers=[DescribeClusterBroker(services.config.node_id, host, port, services.config.broker_rack)],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -4,6 +4,8 @@ Version 1 brought sources and synonyms, 3 types and documentation. A broker is a
 name for what was changed for every one. Groups and client metrics have no configs here: they are answered with none.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -21,10 +23,10 @@ from ..topics.config_resources import ResourceType
 from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(services: Services, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """One result a resource; one resource's error is no other's. A resource that comes twice is answered once: all
     that is described of it is a thousand times what it takes to ask.
     """
@@ -32,7 +34,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRe
     for resource in {(each.resource_type, each.resource_name): each for each in request.resources}.values():
         result = DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, [])
         try:
-            entries = _entries(broker, resource)
+            entries = _entries(services, resource)
             result.configs = [_row(entry, request) for entry in entries]
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message or error.code.text
@@ -40,23 +42,23 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRe
     return DescribeConfigsResponse(results=results)
 
 
-def _entries(broker: "Broker", resource: DescribeConfigsResource) -> list[ConfigEntry]:
+def _entries(services: Services, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     # An empty list asks for all of them, as null does.
     names = list(dict.fromkeys(resource.configuration_keys or ())) or None
     kind, name = resource.resource_type, resource.resource_name
     if kind == ResourceType.TOPIC:
         check_name(name)
-        topic = broker.topics.get(name)
+        topic = services.topics.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.config, topic.record.configs, names)
+        return describe_topic(services.config, topic.record.configs, names)
     if kind == ResourceType.BROKER:
         if name == "":
-            return describe_cluster(broker.config, names)
-        if name != str(broker.node_id):
-            why = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+            return describe_cluster(services.config, names)
+        if name != str(services.config.node_id):
+            why = f"Unexpected broker id, expected {services.config.node_id} or empty string, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-        return describe_broker(broker.config, names)
+        return describe_broker(services.config, names)
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the resource must not be empty")

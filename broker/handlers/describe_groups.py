@@ -9,9 +9,9 @@ from ...protocol.messages.describe_groups import DescribeGroupsRequest, Describe
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """The group coordinator answers."""
-    return broker.groups.describe(context, request)
+    return services.groups.describe(context, request)

@@ -5,6 +5,8 @@ whether the directory takes new partitions (each does: there is no cordoning her
 KAFKA_STORAGE_ERROR, with nothing in it. Partitions that are not there are left out, as Kafka does.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.describe_log_dirs import (
@@ -20,27 +22,27 @@ from ..network.dispatcher import RequestContext
 from ..topics.partition import Partition
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(services: Services, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """One result a data directory, with the partitions asked for; null asks for all."""
     asked: set[tuple[str, int]] | None = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    shares: dict[LogDir, list[Partition]] = {each: [] for each in broker.log_dirs}
-    by_path = {each.path: each for each in broker.log_dirs}
-    for partition in broker.topics.partitions():
+    shares: dict[LogDir, list[Partition]] = {each: [] for each in services.log_dirs.all}
+    by_path = {each.path: each for each in services.log_dirs.all}
+    for partition in services.topics.partitions():
         if asked is None or (partition.topic, partition.index) in asked:
             shares[by_path[partition.log.directory.parent]].append(partition)
-    return DescribeLogDirsResponse(results=[_describe(broker, each, share) for each, share in shares.items()])
+    return DescribeLogDirsResponse(results=[_describe(services, each, share) for each, share in shares.items()])
 
 
-def _describe(broker: "Broker", log_dir: LogDir, partitions: list[Partition]) -> DescribeLogDirsResult:
+def _describe(services: Services, log_dir: LogDir, partitions: list[Partition]) -> DescribeLogDirsResult:
     try:
         if not log_dir.is_online:
             raise StorageError(f"{log_dir.path} is offline")
-        total_bytes, usable_bytes = broker.disk.space(log_dir.path)
+        total_bytes, usable_bytes = services.disk.space(log_dir.path)
     except StorageError as error:
         return DescribeLogDirsResult(int(error.code), str(log_dir.path))
     topics: dict[str, list[DescribeLogDirsPartition]] = {}

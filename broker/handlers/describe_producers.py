@@ -21,17 +21,17 @@ from ..topics.topic_names import check_name
 if TYPE_CHECKING:
     from ...storage.producers import ProducerStates
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
     from ..topics.topic import Topic
 
 Answer = Callable[[int], PartitionResponse]
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     """Answers partition by partition."""
     response = DescribeProducersResponse()
     for asked in request.topics:
-        topic = broker.topics.get(asked.name)
+        topic = services.topics.get(asked.name)
         answer = _absent(asked.name) if topic is None else _producers(topic)
         response.topics.append(TopicResponse(asked.name, [answer(index) for index in asked.partition_indexes]))
     return response

@@ -4,6 +4,8 @@ A page holds at most what the request and `max.request.partition.size.limit` all
 cursor in its answer is where the next one begins.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,39 +24,39 @@ from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from .metadata import TOPIC_OPERATIONS
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """The topics that are asked for, or all; from the cursor on. A cursor that means nothing is INVALID_REQUEST for
     each topic that was named.
     """
     asked = sorted({each.name for each in request.topics})
-    names = asked or [topic.name for topic in broker.topics.all()]
+    names = asked or [topic.name for topic in services.topics.all()]
     start = request.cursor
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
         if start.partition_index < 0 or (asked and start.topic_name not in names):
             return _refuse_all(asked)
-    limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
-    return _page(broker, names, start, max(limit, 1))
+    limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
+    return _page(services, names, start, max(limit, 1))
 
 
-def _page(broker: "Broker", names: Sequence[str], start: Cursor | None, room: int) -> DescribeTopicPartitionsResponse:
+def _page(services: Services, names: Sequence[str], start: Cursor | None, room: int) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if not room:
             response.next_cursor = Cursor(name, 0)
             break
-        topic = broker.topics.get(name)
+        topic = services.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
             continue
         first = start.partition_index if start is not None and start.topic_name == name else 0
         shown = topic.partitions[first : first + room]
-        response.topics.append(_describe(broker, topic, shown))
+        response.topics.append(_describe(services, topic, shown))
         room -= len(shown)
         if first + len(shown) < len(topic.partitions):
             response.next_cursor = Cursor(name, first + len(shown))
@@ -66,8 +68,8 @@ def _page(broker: "Broker", names: Sequence[str], start: Cursor | None, room: in
 _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _describe(broker: "Broker", topic: Topic, shown: Sequence[Partition]) -> DescribeTopicPartitionsResponseTopic:
-    node = broker.node_id
+def _describe(services: Services, topic: Topic, shown: Sequence[Partition]) -> DescribeTopicPartitionsResponseTopic:
+    node = services.config.node_id
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,

@@ -8,11 +8,11 @@ from ...protocol.messages.describe_transactions import DescribeTransactionsReque
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """The transaction coordinator answers."""
-    return broker.transactions.describe(context, request)
+    return services.transactions.describe(context, request)

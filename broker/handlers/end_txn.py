@@ -9,11 +9,11 @@ from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: EndTxnRequest
+    services: Services, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
     """The transaction coordinator answers, once the decision is committed."""
-    return broker.transactions.end(context, request)
+    return services.transactions.end(context, request)

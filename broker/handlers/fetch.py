@@ -13,6 +13,8 @@ Where the disk must be asked what lies where, a thread asks it, and the request 
 is. One that was parked already is answered at once with what there is: the client's next one is looked up.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,7 +38,7 @@ from ..topics.partition import READ_COMMITTED, Partition
 
 if TYPE_CHECKING:
     from ...storage.segments.transaction_index import AbortedTransaction as Aborted
-    from ..server import Broker
+    from ..services import Services
 
 FIRST_WITH_MAX_BYTES = 3
 FIRST_WITH_BATCHES = 4
@@ -48,18 +50,18 @@ _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: FetchRequest
-) -> "FetchResponse | asyncio.Future[FetchResponse]":
+    services: Services, context: RequestContext, request: FetchRequest
+) -> FetchResponse | asyncio.Future[FetchResponse]:
     """Answers at once, or parks the request."""
     version = context.api_version
-    wanted, forgotten = _read(broker, context, request)
+    wanted, forgotten = _read(services, context, request)
     session: FetchSession | None = None
     if context.api_version >= 7:
-        session = broker.fetch_sessions.resolve(request, wanted, forgotten, context.api_version >= 13)
+        session = services.fetch_sessions.resolve(request, wanted, forgotten, context.api_version >= 13)
     if session is None and len(wanted) > 1:
         # A partition that comes twice is read once, as asked for last (a session sees to that itself).
         wanted = list({each.key: each for each in wanted}.values())
-    fetch = _Fetch(broker, request, session, wanted, _replica_id(request, version) >= 0, version)
+    fetch = _Fetch(services, request, session, wanted, _replica_id(request, version) >= 0, version)
     response = fetch.answer()
     if version < FIRST_WITH_BATCHES:
         return asyncio.ensure_future(fetch.message_sets(response, version))
@@ -71,14 +73,14 @@ def _replica_id(request: FetchRequest, version: int) -> int:
     return request.replica_state.replica_id if version >= 15 else request.replica_id
 
 
-def _read(broker: "Broker", context: RequestContext, request: FetchRequest) -> tuple[list[Wanted], list[Key]]:
+def _read(services: Services, context: RequestContext, request: FetchRequest) -> tuple[list[Wanted], list[Key]]:
     """The request's partitions under both names: a topic that goes by id gets the name that it has here, if any."""
     by_id = context.api_version >= FIRST_WITH_IDS
 
     def name(topic_name: str, topic_id: bytes) -> str:
         if not by_id:
             return topic_name
-        topic = broker.topics.by_id(topic_id)
+        topic = services.topics.by_id(topic_id)
         return topic.name if topic is not None else ""
 
     wanted = [
@@ -106,7 +108,7 @@ class _LookedUp(NamedTuple):
     """Where a partition's answer begins, if there is one, and the aborted transactions that reach into it."""
 
     location: Location | None
-    aborted: "list[Aborted]"
+    aborted: list[Aborted]
 
 
 class _Fetch:
@@ -114,21 +116,21 @@ class _Fetch:
 
     def __init__(
         self,
-        broker: "Broker",
+        services: Services,
         request: FetchRequest,
         session: FetchSession | None,
         wanted: list[Wanted],
         is_follower: bool,
         version: int,
     ) -> None:
-        self._broker = broker
+        self._services = services
         self._request = request
         self._session = session
         self._is_follower = is_follower
         self._incremental = session is not None and request.session_epoch > 0
         self.wanted = list(session.wanted.values()) if session is not None else wanted
         self._by_id = version >= FIRST_WITH_IDS
-        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         # What threads have looked up, and what they have yet to.
@@ -138,12 +140,12 @@ class _Fetch:
         self._one_each = version < FIRST_WITH_MAX_BYTES
 
     def message_sets(
-        self, response: "FetchResponse | asyncio.Future[FetchResponse]", version: int
-    ) -> "Coroutine[None, None, FetchResponse]":
+        self, response: FetchResponse | asyncio.Future[FetchResponse], version: int
+    ) -> Coroutine[None, None, FetchResponse]:
         """The response in the format of clients before Kafka 0.11."""
-        return self._broker.conversions.message_sets(response, version, self.wanted, self._find, self._max_bytes)
+        return self._services.conversions.message_sets(response, version, self.wanted, self._find, self._max_bytes)
 
-    def answer(self) -> "FetchResponse | asyncio.Future[FetchResponse]":
+    def answer(self) -> FetchResponse | asyncio.Future[FetchResponse]:
         """The response, now or later."""
         expired = not self.wanted or self._request.max_wait_ms <= 0
         response = self._try(expired)
@@ -152,7 +154,7 @@ class _Fetch:
         return response or self._park(self._request.max_wait_ms)
 
     async def _look_up(self, expired: bool) -> FetchResponse:
-        clock = self._broker.clock
+        clock = self._services.clock
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
         # Each round looks up what no other has: as many as there are partitions at the most.
         while self._cold:
@@ -164,7 +166,7 @@ class _Fetch:
                 return response
         return await self._park(deadline_ms - clock.monotonic_ms())
 
-    async def _look_up_one(self, partition: Partition, each: Wanted) -> "_LookedUp | KafkaError":
+    async def _look_up_one(self, partition: Partition, each: Wanted) -> _LookedUp | KafkaError:
         offset, isolation_level = each.fetch_offset, self._request.isolation_level
         up_to = partition.end_for(isolation_level)
 
@@ -172,7 +174,7 @@ class _Fetch:
             location = view.locate(offset, up_to)
             if location is None or isolation_level != READ_COMMITTED:
                 return _LookedUp(location, [])
-            records = location.range(each.max_bytes, minimum_one=True, disk=self._broker.disk)
+            records = location.range(each.max_bytes, minimum_one=True, disk=self._services.disk)
             return _LookedUp(location, view.aborted_transactions(offset, records, up_to))
 
         try:
@@ -180,10 +182,10 @@ class _Fetch:
         except KafkaError as error:
             return error
 
-    def _park(self, time_ms: int) -> "asyncio.Future[FetchResponse]":
+    def _park(self, time_ms: int) -> asyncio.Future[FetchResponse]:
         # By the time that it is asked again there may be more.
         self._looked_up.clear()
-        return self._broker.purgatory.park(self.partitions(), time_ms, self.attempt)
+        return self._services.purgatory.park(self.partitions(), time_ms, self.attempt)
 
     def partitions(self) -> list[Partition]:
         """Those that exist: under these the request waits."""
@@ -216,7 +218,7 @@ class _Fetch:
         return self._respond(answers)
 
     def _find(self, each: Wanted) -> Partition | ErrorCode:
-        topics = self._broker.topics
+        topics = self._services.topics
         if each.topic_id == ZERO_UUID:
             topic = topics.get(each.topic)
         elif (topic := topics.by_id(each.topic_id)) is None:
@@ -232,7 +234,7 @@ class _Fetch:
         """
         if not each.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        topic = self._broker.topics.get(each.topic)
+        topic = self._services.topics.get(each.topic)
         made_anew = topic is not None and topic.partition(each.partition) is not None
         return ErrorCode.INCONSISTENT_TOPIC_ID if made_anew else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -272,7 +274,7 @@ class _Fetch:
 
     def _records(
         self, partition: Partition, each: Wanted, limit: int, minimum_one: bool
-    ) -> "tuple[FileRange | None, Sequence[Aborted]]":
+    ) -> tuple[FileRange | None, Sequence[Aborted]]:
         """The bytes that a partition has for the request, and which transactions in them were aborted."""
         offset, isolation_level = each.fetch_offset, self._request.isolation_level
         known = self._looked_up.get(partition)

@@ -18,7 +18,7 @@ from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 # Where the coordinators of each type of key keep what they know.
 TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
@@ -31,28 +31,28 @@ _REFUSED = {2: "Share groups are not served by this broker."}
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
     """This node, for every key, once there is a topic for what is known of them."""
     topic = TOPICS.get(request.key_type)
-    if topic is not None and broker.topics.get(topic) is None:
-        return asyncio.ensure_future(_first(broker, context, request, topic))
-    return _answer(broker, context, request, ErrorCode.NONE)
+    if topic is not None and services.topics.get(topic) is None:
+        return asyncio.ensure_future(_first(services, context, request, topic))
+    return _answer(services, context, request, ErrorCode.NONE)
 
 
 async def _first(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest, topic: str
+    services: Services, context: RequestContext, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     try:
-        await broker.make_internal_topic(topic)
+        await services.internal_topics.create_in_turns(topic)
     except KafkaError as error:
         _log.error("%s cannot be made: %s", topic, error)
-        return _answer(broker, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _answer(broker, context, request, ErrorCode.NONE)
+        return _answer(services, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _answer(services, context, request, ErrorCode.NONE)
 
 
 def _answer(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest, error: ErrorCode
+    services: Services, context: RequestContext, request: FindCoordinatorRequest, error: ErrorCode
 ) -> FindCoordinatorResponse:
     several = context.api_version >= SEVERAL_KEYS_VERSION
     keys = request.coordinator_keys if several else [request.key]
@@ -63,7 +63,7 @@ def _answer(
         found = [Coordinator(key, NO_NODE, "", NO_NODE, error, error.text) for key in keys]
     else:
         host, port = context.advertised_address
-        found = [Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, "") for key in keys]
+        found = [Coordinator(key, services.config.node_id, host, port, ErrorCode.NONE, "") for key in keys]
     if several:
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found

@@ -9,11 +9,11 @@ from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: HeartbeatRequest
+    services: Services, context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
     """The group coordinator answers."""
-    return broker.groups.heartbeat(context, request)
+    return services.groups.heartbeat(context, request)

@@ -1,5 +1,7 @@
 """IncrementalAlterConfigs, API key 44: changes some configs of topics, of this broker, of every broker (KIP-339)."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -15,14 +17,14 @@ from ..network.dispatcher import RequestContext
 from ..topics.config_resources import resource_of
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """One result a resource: all of its changes are made, or none. A resource that comes twice is refused."""
-    results = alter_each(request.resources, lambda asked: _alter(broker, asked, request.validate_only))
+    results = alter_each(request.resources, lambda asked: _alter(services, asked, request.validate_only))
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(code, why, asked.resource_type, asked.resource_name)
@@ -31,8 +33,8 @@ def handle(
     )
 
 
-def _alter(broker: "Broker", asked: AlterConfigsResource, validate_only: bool) -> None:
-    resource = resource_of(broker, asked.resource_type, asked.resource_name)
+def _alter(services: Services, asked: AlterConfigsResource, validate_only: bool) -> None:
+    resource = resource_of(services.topics, services.reconfiguration, asked.resource_type, asked.resource_name)
     alter(resource, map(_change, asked.configs), validate_only)
 
 

@@ -14,15 +14,15 @@ from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitPro
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+    services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
     """A fresh id at epoch 0, or the coordinator's answer."""
     if request.transactional_id is not None:
-        return broker.transactions.initialize(context, request)
+        return services.transactions.initialize(context, request)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return InitProducerIdResponse(error_code=int(ErrorCode.INVALID_REQUEST), producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=broker.metadata.new_producer_id(), producer_epoch=0)
+    return InitProducerIdResponse(producer_id=services.metadata.new_producer_id(), producer_epoch=0)

@@ -9,11 +9,11 @@ from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespon
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+    services: Services, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
     """The group coordinator answers."""
-    return broker.groups.leave(context, request)
+    return services.groups.leave(context, request)

@@ -2,6 +2,8 @@
 lists the types that are asked for, or all.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
@@ -14,11 +16,11 @@ from ..network.dispatcher import RequestContext
 from ..topics.config_resources import ResourceType
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: ListConfigResourcesRequest
+    services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """UNSUPPORTED_VERSION where a type is asked for that does not exist."""
     kinds = dict.fromkeys(request.resource_types or ResourceType)
@@ -26,12 +28,12 @@ def handle(
         kinds = dict.fromkeys([ResourceType.CLIENT_METRICS])
     if not all(kind in list(ResourceType) for kind in kinds):
         return ListConfigResourcesResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
-    resources = [ConfigResource(name, int(kind)) for kind in kinds for name in _names(broker, kind)]
+    resources = [ConfigResource(name, int(kind)) for kind in kinds for name in _names(services, kind)]
     return ListConfigResourcesResponse(config_resources=resources)
 
 
-def _names(broker: "Broker", kind: int) -> list[str]:
+def _names(services: Services, kind: int) -> list[str]:
     """Groups and client metrics are listed where something is set for them, which cannot be; nor can loggers."""
     if kind == ResourceType.TOPIC:
-        return [topic.name for topic in broker.topics.all()]
-    return [str(broker.node_id)] if kind == ResourceType.BROKER else []
+        return [topic.name for topic in services.topics.all()]
+    return [str(services.config.node_id)] if kind == ResourceType.BROKER else []

@@ -8,9 +8,9 @@ from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """The group coordinator answers."""
-    return broker.groups.list(context, request)
+    return services.groups.list(context, request)

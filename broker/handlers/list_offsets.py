@@ -9,6 +9,8 @@ is no tiered storage here: local is all, -5 and -6 find nothing.
 What goes by time is looked up in a thread: it may have to wait for the disk, and to walk through a segment.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +30,7 @@ from ..topics.disk_reads import look_up
 from ..topics.partition import Partition
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 LATEST = -1
 EARLIEST = -2
@@ -51,25 +53,25 @@ _NOT_LOOKED_UP = object()
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: ListOffsetsRequest
-) -> "ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]":
+    services: Services, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]:
     """Answers partition by partition; one named twice is refused, once, as Kafka does."""
-    searches = _searches(broker, context, request)
+    searches = _searches(services, context, request)
     if not searches:
-        return _response(broker, context, request, {})
+        return _response(services, context, request, {})
 
     async def search() -> ListOffsetsResponse:
         found = await asyncio.gather(*(look_up(*each) for each in searches.values()), return_exceptions=True)
-        return _response(broker, context, request, dict(zip(searches, found, strict=True)))
+        return _response(services, context, request, dict(zip(searches, found, strict=True)))
 
     return asyncio.ensure_future(search())
 
 
-def _searches(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> dict[_Key, _Search]:
+def _searches(services: Services, context: RequestContext, request: ListOffsetsRequest) -> dict[_Key, _Search]:
     """What memory does not tell: the offsets by time, each to be looked up once."""
     searches: dict[_Key, _Search] = {}
     for topic in request.topics:
-        found = broker.topics.get(topic.name)
+        found = services.topics.get(topic.name)
         for each in topic.partitions:
             partition = found.partition(each.partition_index) if found is not None else None
             look = _search(partition, each, request, context.api_version) if partition is not None else None
@@ -80,7 +82,7 @@ def _searches(broker: "Broker", context: RequestContext, request: ListOffsetsReq
 
 def _search(
     partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
-) -> "Callable[[LogView], object] | None":
+) -> Callable[[LogView], object] | None:
     timestamp = asked.timestamp
     if version == 0:
         count = asked.max_num_offsets
@@ -94,7 +96,7 @@ def _search(
 
 
 def _response(
-    broker: "Broker", context: RequestContext, request: ListOffsetsRequest, found: dict[_Key, object]
+    services: Services, context: RequestContext, request: ListOffsetsRequest, found: dict[_Key, object]
 ) -> ListOffsetsResponse:
     times = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics: dict[str, dict[int, ListOffsetsPartition]] = {}
@@ -106,7 +108,7 @@ def _response(
             # As Kafka: nothing was asked of it, nothing is said.
             continue
         answers = [
-            _answer(broker, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
+            _answer(services, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
             for at, each in asked.items()
         ]
         response.topics.append(ListOffsetsTopicResponse(name, answers))
@@ -114,7 +116,7 @@ def _response(
 
 
 def _answer(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     request: ListOffsetsRequest,
     name: str,
@@ -126,12 +128,12 @@ def _answer(
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
         _check_version(asked.timestamp, context.api_version)
-        topic = broker.topics.get(name)
+        topic = services.topics.get(name)
         partition = topic.partition(asked.partition_index) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if context.api_version == 0:
-            now_ms = broker.clock.now_ms()
+            now_ms = services.clock.now_ms()
             offsets = _offsets_before(partition, asked.timestamp, asked.max_num_offsets, now_ms, found)
             return ListOffsetsPartitionResponse(asked.partition_index, old_style_offsets=offsets)
         partition.check_epoch(asked.current_leader_epoch)

@@ -10,9 +10,9 @@ from ...protocol.messages.list_transactions import ListTransactionsRequest, List
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: Broker, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """The transaction coordinator answers."""
-    return broker.transactions.list(context, request)
+    return services.transactions.list(context, request)

@@ -5,6 +5,8 @@ forbid auto-creation; 8 may ask for authorized operations; 10 brings topic ids, 
 field is there, but must not be used); 13 has an error for the whole.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -22,7 +24,7 @@ from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 # Every operation that Kafka knows on a topic or a cluster, as bits: without an authorizer everyone may do all of them.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -31,25 +33,25 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Topics asked for, each once, or all; a topic that may be created is created and answered at once."""
     if _is_misnamed(request, context.api_version):
         return _refuse_all(request)
     host, port = context.advertised_address
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.config.broker_rack)],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        brokers=[MetadataResponseBroker(services.config.node_id, host, port, services.config.broker_rack)],
+        cluster_id=services.metadata.cluster_id,
+        controller_id=services.config.node_id,
     )
     wants_operations = request.include_topic_authorized_operations
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
-        response.topics = [_describe(broker, topic, wants_operations) for topic in broker.topics.all()]
+        response.topics = [_describe(services, topic, wants_operations) for topic in services.topics.all()]
     else:
-        create = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+        create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
         # A topic that is named a thousand times is not described as often, in memory, before it is answered once.
         asked = {(each.name, each.topic_id): each for each in request.topics or ()}.values()
-        answers = [_answer(broker, each, create, wants_operations) for each in asked]
+        answers = [_answer(services, each, create, wants_operations) for each in asked]
         response.topics = list({(each.name, each.topic_id): each for each in answers}.values())
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -73,38 +75,38 @@ def _refuse_all(request: MetadataRequest) -> MetadataResponse:
 
 
 def _answer(
-    broker: "Broker", asked: MetadataRequestTopic, create: bool, wants_operations: bool
+    services: Services, asked: MetadataRequestTopic, create: bool, wants_operations: bool
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID or asked.name is None:
         # Also where it is named: a topic made anew has the name and another id, and is not the one that is asked for.
-        topic = broker.topics.by_id(asked.topic_id)
+        topic = services.topics.by_id(asked.topic_id)
         if topic is None:
             return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _describe(broker, topic, wants_operations)
-    topic = broker.topics.get(asked.name)
+        return _describe(services, topic, wants_operations)
+    topic = services.topics.get(asked.name)
     if topic is None:
         try:
-            topic = _create(broker, asked.name, create)
+            topic = _create(services, asked.name, create)
         except KafkaError as error:
             # As Kafka: it is the name that something is allowed on, whether or not there is such a topic.
             return _error(error.code, asked.name, ZERO_UUID, wants_operations)
-    return _describe(broker, topic, wants_operations)
+    return _describe(services, topic, wants_operations)
 
 
-def _create(broker: "Broker", name: str, create: bool) -> Topic:
-    coming = broker.topics.coming(name)
+def _create(services: Services, name: str, create: bool) -> Topic:
+    coming = services.topics.coming(name)
     if coming is not None:
         return coming.finish()
-    broker.topics.check_new(name, 1)
+    services.topics.check_new(name, 1)
     if not create:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
-        return broker.create_internal_topic(name)
-    return broker.topics.create(name, broker.config.num_partitions, {})
+        return services.internal_topics.create(name)
+    return services.topics.create(name, services.config.num_partitions, {})
 
 
-def _describe(broker: "Broker", topic: Topic, wants_operations: bool) -> MetadataResponseTopic:
-    node = broker.node_id
+def _describe(services: Services, topic: Topic, wants_operations: bool) -> MetadataResponseTopic:
+    node = services.config.node_id
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,

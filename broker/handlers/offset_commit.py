@@ -10,11 +10,11 @@ from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+    services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
     """The group coordinator answers."""
-    return broker.groups.commit_offsets(context, request)
+    return services.groups.commit_offsets(context, request)

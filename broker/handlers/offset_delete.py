@@ -9,11 +9,11 @@ from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDelete
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+    services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
     """The group coordinator answers."""
-    return broker.groups.delete_offsets(context, request)
+    return services.groups.delete_offsets(context, request)

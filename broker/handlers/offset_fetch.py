@@ -9,9 +9,9 @@ from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRes
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """The group coordinator answers."""
-    return broker.groups.fetch_offsets(context, request)
+    return services.groups.fetch_offsets(context, request)

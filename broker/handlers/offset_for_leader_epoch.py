@@ -4,6 +4,8 @@ After a crash the leader epoch is higher; a consumer asks where the epoch that i
 that it read are gone.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -17,23 +19,23 @@ from ...protocol.messages.offset_for_leader_epoch import (
 from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """One answer a partition; one partition's error is no other's."""
     topics = [
-        OffsetForLeaderTopicResult(asked.topic, [_answer(broker, asked.topic, each) for each in asked.partitions])
+        OffsetForLeaderTopicResult(asked.topic, [_answer(services, asked.topic, each) for each in asked.partitions])
         for asked in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _answer(broker: "Broker", name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(services: Services, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        topic = broker.topics.get(name)
+        topic = services.topics.get(name)
         partition = topic.partition(asked.partition) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

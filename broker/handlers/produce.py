@@ -6,6 +6,8 @@ answered (a failure closes the connection, so that the client notices), 1 and -1
 batch, and after the fsync where the topic asks for one.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ from ..topics.topic import Topic
 from ..topics.validation import BatchRejected, is_large
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 _ACKS = (-1, 0, 1)
 _FAILED_OFFSET = -1
@@ -47,15 +49,15 @@ _log = logging.getLogger(__name__)
 class _Round:
     """One request while its batches are appended."""
 
-    __slots__ = ("admit", "broker", "context", "later", "refused", "request", "unflushed")
+    __slots__ = ("admit", "context", "later", "refused", "request", "services", "unflushed")
 
-    def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
-        self.broker = broker
+    def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
+        self.services = services
         self.context = context
         self.request = request
         self.admit: VerifyTransaction | None = None
         if request.transactional_id is not None:
-            self.admit = broker.verification.of_batches(request.transactional_id, context.api_version)
+            self.admit = services.verification.of_batches(request.transactional_id, context.api_version)
         self.unflushed: Unflushed = []
         # (topic, partition, its answer, a copy of its records): what a thread must look into before it is appended.
         self.later: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
@@ -64,11 +66,11 @@ class _Round:
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: ProduceRequest
-) -> "ProduceResponse | asyncio.Future[Any] | None":
+    services: Services, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | asyncio.Future[Any] | None:
     """Appends each partition's batch; one partition's error is no other's."""
     response = ProduceResponse()
-    work = _Round(broker, context, request)
+    work = _Round(services, context, request)
     for data in request.topic_data:
         answers = [_append(work, data, each) for each in data.partition_data]
         if answers:
@@ -80,9 +82,9 @@ def handle(
     return _answer(work, response)
 
 
-def _answer(work: _Round, response: ProduceResponse) -> "ProduceResponse | asyncio.Future[ProduceResponse] | None":
+def _answer(work: _Round, response: ProduceResponse) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     """Everything is appended or refused: what the client gets, and when."""
-    broker, context, request = work.broker, work.context, work.request
+    services, context, request = work.services, work.context, work.request
     if request.acks == 0:
         _close_if_failed(response)
         return None
@@ -90,7 +92,7 @@ def _answer(work: _Round, response: ProduceResponse) -> "ProduceResponse | async
         more = f" (and {len(work.refused) - 1} more)" if len(work.refused) > 1 else ""
         _log.warning("%s: a batch for %s%s", context.connection.name, work.refused[0], more)
     if work.unflushed:
-        return asyncio.ensure_future(_flushed(broker, work.unflushed, response))
+        return asyncio.ensure_future(_flushed(services, work.unflushed, response))
     return response
 
 
@@ -104,9 +106,9 @@ def _merged(responses: list[TopicProduceResponse]) -> list[TopicProduceResponse]
     return list(topics.values())
 
 
-async def _flushed(broker: "Broker", unflushed: Unflushed, response: ProduceResponse) -> ProduceResponse:
+async def _flushed(services: Services, unflushed: Unflushed, response: ProduceResponse) -> ProduceResponse:
     """The response once all of it is on disk; a partition where that failed answers so, and only that one."""
-    failures = await broker.flusher.flush_all({partition for partition, _ in unflushed})
+    failures = await services.flusher.flush_all({partition for partition, _ in unflushed})
     for partition, answer in unflushed:
         error = failures.get(partition)
         if error is not None:
@@ -120,7 +122,7 @@ async def _prepared(work: _Round, response: ProduceResponse) -> ProduceResponse 
     version = work.context.api_version
     for partition, answer, records in work.later:
         try:
-            prepared = await work.broker.conversions.run(
+            prepared = await work.services.conversions.run(
                 lambda p=partition, r=records: p.prepare(memoryview(r), version)
             )
             appended = partition.append_prepared(prepared, version, work.admit)
@@ -141,7 +143,7 @@ async def _prepared(work: _Round, response: ProduceResponse) -> ProduceResponse 
 
 def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -> PartitionProduceResponse:
     try:
-        partition = _partition(work.broker, work.context, work.request, data, asked.index)
+        partition = _partition(work.services, work.context, work.request, data, asked.index)
         if asked.records is None:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch a partition, not null"
@@ -152,7 +154,7 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
             return answer
         appended = partition.append(asked.records, work.context.api_version, work.admit)  # type: ignore[arg-type]
     except KafkaError as error:
-        _note_refusal(work, _named(work.broker, data), asked.index, error)
+        _note_refusal(work, _named(work.services, data), asked.index, error)
         return _refusal(asked.index, error)
     answer = PartitionProduceResponse(
         asked.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
@@ -162,9 +164,9 @@ def _append(work: _Round, data: TopicProduceData, asked: PartitionProduceData) -
     return answer
 
 
-def _named(broker: "Broker", data: TopicProduceData) -> str:
+def _named(services: Services, data: TopicProduceData) -> str:
     """What a person knows the topic by."""
-    topic = None if data.name else broker.topics.by_id(data.topic_id)
+    topic = None if data.name else services.topics.by_id(data.topic_id)
     return data.name or (topic.name if topic is not None else uuid_to_text(data.topic_id))
 
 
@@ -182,24 +184,24 @@ def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
 
 
 def _partition(
-    broker: "Broker", context: RequestContext, request: ProduceRequest, data: TopicProduceData, index: int
+    services: Services, context: RequestContext, request: ProduceRequest, data: TopicProduceData, index: int
 ) -> Partition:
     if request.acks not in _ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    topic = _topic(broker, context, data)
+    topic = _topic(services, context, data)
     partition = topic.partition(index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return partition
 
 
-def _topic(broker: "Broker", context: RequestContext, data: TopicProduceData) -> Topic:
+def _topic(services: Services, context: RequestContext, data: TopicProduceData) -> Topic:
     if context.api_version >= 13:
-        topic = broker.topics.by_id(data.topic_id)
+        topic = services.topics.by_id(data.topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     else:
-        topic = broker.topics.get(data.name)
+        topic = services.topics.get(data.name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.is_internal:

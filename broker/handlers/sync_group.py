@@ -10,11 +10,11 @@ from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: SyncGroupRequest
+    services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
     """The group coordinator answers."""
-    return broker.groups.sync(context, request)
+    return services.groups.sync(context, request)

@@ -13,12 +13,12 @@ from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOf
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     """The group coordinator answers, once the transaction coordinator has let the group's partition in."""
-    verify = broker.verification.of_offsets(request, context.api_version)
-    return broker.groups.commit_in_transaction(context, request, verify)
+    verify = services.verification.of_offsets(request, context.api_version)
+    return services.groups.commit_in_transaction(context, request, verify)

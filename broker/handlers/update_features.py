@@ -3,6 +3,8 @@
 In version 0 a downgrade must be allowed, from version 1 on it must be asked for.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
@@ -11,26 +13,26 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ..coordination.features import FeatureUpdate, UpgradeType, finalized, updated
+from ..coordination.features import FeatureUpdate, UpgradeType, updated
 from ..network.dispatcher import RequestContext
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 
-def handle(broker: "Broker", context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+def handle(services: Services, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """INVALID_UPDATE_VERSION for the whole, with the first thing that is wrong."""
     asked = [FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates]
     if context.api_version == 0:
         asked = [
             each._replace(upgrade_type=int(UpgradeType.SAFE_DOWNGRADE))
-            if update.allow_downgrade and update.max_version_level < finalized(broker.metadata).get(update.feature, 0)
+            if update.allow_downgrade and update.max_version_level < services.features.levels.get(update.feature, 0)
             else each
             for each, update in zip(asked, request.feature_updates, strict=True)
         ]
-    levels = updated(finalized(broker.metadata), asked)
+    levels = updated(services.features.levels, asked)
     if not request.validate_only:
-        broker.set_features(levels)
+        services.features.change(levels)
     # As Kafka: a success has its code's name for a message.
     results = [UpdatableFeatureResult(each.feature, 0, ErrorCode.NONE.name) for each in asked]
     return UpdateFeaturesResponse(error_message=None, results=results)

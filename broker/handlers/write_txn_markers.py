@@ -21,14 +21,14 @@ from ..coordination.transactions.markers import TransactionEnd
 
 if TYPE_CHECKING:
     from ..network.dispatcher import RequestContext
-    from ..server import Broker
+    from ..services import Services
 
 # Markers whose fsync is waited for, and their results.
 Waiting = list[tuple["asyncio.Future[None]", WritableTxnMarkerPartitionResult]]
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
     """Writes all of them, then waits for those that the disk keeps waiting."""
     response = WriteTxnMarkersResponse()
@@ -36,14 +36,14 @@ def handle(
     for marker in request.markers:
         result = WritableTxnMarkerResult(marker.producer_id)
         for topic in marker.topics:
-            partitions = [_write(broker, marker, topic.name, index, waiting) for index in topic.partition_indexes]
+            partitions = [_write(services, marker, topic.name, index, waiting) for index in topic.partition_indexes]
             result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
         response.markers.append(result)
     return asyncio.ensure_future(_flushed(waiting, response)) if waiting else response
 
 
 def _write(
-    broker: Broker, marker: WritableTxnMarker, topic: str, index: int, waiting: Waiting
+    services: Services, marker: WritableTxnMarker, topic: str, index: int, waiting: Waiting
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(index)
     try:
@@ -54,7 +54,7 @@ def _write(
             marker.transaction_result,
             marker.transaction_version,
         )
-        written = broker.markers.write(topic, index, end)
+        written = services.markers.write(topic, index, end)
     except KafkaError as error:
         result.error_code = int(error.code)
         return result

@@ -1,9 +1,11 @@
 """The one table of what the broker serves: API key, versions, handler. It *is* the ApiVersions answer.
 
 A route names its handler's module by the API's own name and loads it at the first request, so that a start pays for
-nothing that is not used. A request is decoded, handed to `handlers/<api>.handle(broker, context, request)` and its
+nothing that is not used. A request is decoded, handed to `handlers/<api>.handle(services, context, request)` and its
 response encoded; what cannot be answered in the protocol closes the connection with one log line, as Kafka does.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -21,11 +23,11 @@ from .connection import CloseConnection, Connection
 from .send_queue import EncodedResponse
 
 if TYPE_CHECKING:
-    from ..server import Broker
+    from ..services import Services
 
 Response = Message | None
 Decoder = Callable[[Buffer, int], tuple[Message, int]]
-Handler = Callable[["Broker", "RequestContext", Any], "Response | asyncio.Future[Any]"]
+Handler = Callable[["Services", "RequestContext", Any], "Response | asyncio.Future[Any]"]
 
 _log = logging.getLogger(__name__)
 
@@ -118,14 +120,14 @@ class RequestContext:
 class Dispatcher:
     """Turns a frame into an answer, or into a future of one where the request waits."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._routes = {int(route.key): route for route in ROUTES}
         self._handlers: dict[int, Handler] = {}
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
         self._ready: dict[tuple[int, int], tuple[Decoder, Handler]] = {}
 
-    def __call__(self, connection: Connection, data: memoryview) -> "EncodedResponse | asyncio.Future[EncodedResponse]":
+    def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
         """Raises CloseConnection where the protocol has no answer."""
         try:
             header, offset = frame.decode_request_header(data)
@@ -144,7 +146,7 @@ class Dispatcher:
             raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
         context = RequestContext(header, connection)
         try:
-            response = handle(self._broker, context, request)
+            response = handle(self._services, context, request)
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - turned into a response or a closed connection, and logged
@@ -196,11 +198,11 @@ def _encode(header: frame.RequestHeader, response: Response) -> EncodedResponse:
 
 
 def _later(
-    header: frame.RequestHeader, request: Message, inner: "asyncio.Future[Response]"
-) -> "asyncio.Future[EncodedResponse]":
+    header: frame.RequestHeader, request: Message, inner: asyncio.Future[Response]
+) -> asyncio.Future[EncodedResponse]:
     outer: asyncio.Future[EncodedResponse] = inner.get_loop().create_future()
 
-    def done(_: "asyncio.Future[Response]") -> None:
+    def done(_: asyncio.Future[Response]) -> None:
         if outer.done():
             return
         if inner.cancelled():
@@ -213,7 +215,7 @@ def _later(
         except CloseConnection as why:
             outer.set_exception(why)
 
-    def gone(_: "asyncio.Future[EncodedResponse]") -> None:
+    def gone(_: asyncio.Future[EncodedResponse]) -> None:
         if outer.cancelled():
             inner.cancel()
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import Resource
-from ..configs.broker_config import BROKER_CONFIGS, BrokerConfig
+from ..configs.broker_config import BROKER_CONFIGS
 from ..configs.definition import ConfigDef, Value, suggestion
+from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
 from ..configs.unsupported_configs import KAFKA_CONFIGS
-from .metadata_journal import Metadata
 from .topic import Topic
 from .topic_names import check_name
 from .topics import Topics
@@ -31,30 +30,13 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class AlterableBroker(Protocol):
-    """What an alteration of configs needs of the broker."""
-
-    @property
-    def node_id(self) -> int: ...
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def metadata(self) -> Metadata: ...
-    @property
-    def topics(self) -> Topics: ...
-
-    def alter_config(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
-        """Give one broker (its number), or every broker (empty), these dynamic configs and no others."""
-        ...
-
-
-def resource_of(broker: AlterableBroker, kind: int, name: str) -> Resource:
+def resource_of(topics: Topics, reconfiguration: Reconfiguration, kind: int, name: str) -> Resource:
     """Return the resource of that type and name. The KafkaErrors are Kafka's."""
     match kind:
         case ResourceType.TOPIC:
-            return _topic_resource(broker, name)
+            return _topic_resource(topics, name)
         case ResourceType.BROKER:
-            return _broker_resource(broker, name)
+            return _broker_resource(reconfiguration, name)
         case ResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -69,21 +51,22 @@ def resource_of(broker: AlterableBroker, kind: int, name: str) -> Resource:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
-def _topic_resource(broker: AlterableBroker, name: str) -> TopicResource:
+def _topic_resource(topics: Topics, name: str) -> TopicResource:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
-    topic = broker.topics.get(name)
+    topic = topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    return TopicResource(broker.topics, topic)
+    return TopicResource(topics, topic)
 
 
-def _broker_resource(broker: AlterableBroker, name: str) -> BrokerResource:
-    if name and name != str(broker.node_id):
-        why = f"Unexpected broker id, expected {broker.node_id} or nothing for every broker, but received {name}"
+def _broker_resource(reconfiguration: Reconfiguration, name: str) -> BrokerResource:
+    node_id = reconfiguration.config.node_id
+    if name and name != str(node_id):
+        why = f"Unexpected broker id, expected {node_id} or nothing for every broker, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-    return BrokerResource(broker, name)
+    return BrokerResource(reconfiguration, name)
 
 
 class TopicResource:
@@ -118,12 +101,12 @@ class BrokerResource:
 
     invalid = ErrorCode.INVALID_REQUEST
 
-    def __init__(self, broker: AlterableBroker, name: str) -> None:
-        self._broker = broker
+    def __init__(self, reconfiguration: Reconfiguration, name: str) -> None:
+        self._reconfiguration = reconfiguration
         self._name = name
 
     def overrides(self) -> Mapping[str, str]:
-        return self._broker.metadata.broker_configs.get(self._name, {})
+        return self._reconfiguration.overrides(self._name)
 
     def row(self, name: str) -> ConfigDef:
         row = BROKER_CONFIGS.get(name)
@@ -137,10 +120,10 @@ class BrokerResource:
         return row
 
     def value(self, row: ConfigDef) -> Value:
-        return getattr(self._broker.config, row.attribute)
+        return getattr(self._reconfiguration.config, row.attribute)
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
-        self._broker.alter_config(self._name, configs, validate_only)
+        self._reconfiguration.alter(self._name, configs, validate_only)
 
 
 class EmptyResource:

@@ -181,7 +181,7 @@ async def test_a_topic_deleted_while_it_is_cleaned_is_gone(broker: Broker, raw: 
     broker.timers.fire_due()
     topic = broker.topics.get("t")
     assert topic is not None
-    broker.delete_topic(topic)
+    broker.services.delete_topic(topic)
     await until(lambda: not broker.cleaner.is_busy)
     await raw.create_topic("t", **COMPACTED)
     await fill(raw)
@@ -190,7 +190,7 @@ async def test_a_topic_deleted_while_it_is_cleaned_is_gone(broker: Broker, raw: 
 
 
 async def test_the_offsets_topic_is_compacted(broker: Broker) -> None:
-    topic = broker.create_internal_topic("__consumer_offsets")
+    topic = broker.services.internal_topics.create("__consumer_offsets")
     assert topic.config.is_compacted
 
 

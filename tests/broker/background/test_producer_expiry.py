@@ -64,6 +64,6 @@ async def test_a_partition_that_goes_while_a_round_is_on_its_way_is_no_harm(conf
         clock.advance(MINUTE_MS)
         broker.timers.fire_due()
         assert broker.producer_expiry.is_busy
-        broker.delete_topic(topic)
+        broker.services.delete_topic(topic)
         while broker.producer_expiry.is_busy:
             await asyncio.sleep(0)

@@ -255,7 +255,7 @@ async def test_a_topic_of_many_partitions_goes_a_few_a_turn_and_a_new_one_of_its
     topic = broker.topics.get("t")
     assert topic is not None
     old = [each.log for each in topic.partitions]
-    broker.delete_topic(topic)
+    broker.services.delete_topic(topic)
     assert 0 < sum(each.directory.name.endswith("-delete") for each in old) < 50
     new = broker.topics.create("t", 200, {})
     assert all(each.directory.name.endswith("-delete") for each in old)

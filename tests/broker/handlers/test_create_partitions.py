@@ -101,7 +101,7 @@ async def test_validating_makes_none_and_replicas_may_be_named(raw: Raw) -> None
 
 
 async def test_the_brokers_own_topic_keeps_its_number(broker: Broker, raw: Raw) -> None:
-    broker.create_internal_topic("__consumer_offsets")
+    broker.services.internal_topics.create("__consumer_offsets")
     assert await grow(raw, more(90, name="__consumer_offsets")) == [
         ("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION)
     ]

@@ -176,7 +176,7 @@ async def test_read_committed_says_that_nothing_was_aborted(raw: Raw) -> None:
 async def test_a_topic_made_anew_is_not_fetched_by_its_old_id(broker: Broker, raw: Raw) -> None:
     old = broker.topics.get("t")
     assert old is not None
-    broker.delete_topic(old)
+    broker.services.delete_topic(old)
     await raw.create_topic("t")
     await raw.produce("t", batch_of(b"new"))
     wanted = FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)
@@ -199,7 +199,7 @@ async def test_a_session_by_id_is_told_that_its_topic_is_gone_or_another(
         request = FetchRequest(session_id=session_id, session_epoch=epoch)
         return (await raw.ask(ApiKey.FETCH, 13, request)).responses[0].partitions[0].error_code
 
-    broker.delete_topic(old)
+    broker.services.delete_topic(old)
     assert await go_on(1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     await raw.create_topic("t", 1)
     await raw.produce("t", batch_of(b"new"))
@@ -213,7 +213,7 @@ async def test_a_deleted_topic_ends_the_wait_of_its_readers_with_an_error(broker
         await asyncio.sleep(0)
     topic = broker.topics.get("t")
     assert topic is not None
-    broker.delete_topic(topic)
+    broker.services.delete_topic(topic)
     assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

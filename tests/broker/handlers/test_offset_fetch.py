@@ -94,7 +94,7 @@ async def test_an_id_that_is_nobodys(raw: Raw) -> None:
 async def test_offsets_of_an_earlier_topic_of_that_name_do_not_count(broker: Broker, raw: Raw) -> None:
     found = broker.topics.get("t")
     assert found is not None
-    broker.delete_topic(found)
+    broker.services.delete_topic(found)
     response = await fetch(raw, 10, None)
     assert topics_of(response, 10) == []
     await raw.create_topic("t", 2)

@@ -179,7 +179,7 @@ async def test_unknown_topic_and_partition(raw: Raw) -> None:
 
 
 async def test_the_broker_own_topics_are_not_written_by_clients(broker: Broker, raw: Raw) -> None:
-    broker.create_internal_topic("__consumer_offsets")
+    broker.services.internal_topics.create("__consumer_offsets")
     answer = await raw.produce("__consumer_offsets", batch_of(b"v"))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 

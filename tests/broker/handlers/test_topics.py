@@ -136,7 +136,7 @@ async def test_a_success_has_no_error_message_and_its_configs_are_not_read_only(
 async def test_the_brokers_own_topic_is_not_made_by_clients(broker: Broker, raw: Raw) -> None:
     own = CreatableTopic("__consumer_offsets", 1, 1)
     assert await create(raw, own) == [("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION)]
-    broker.create_internal_topic("__consumer_offsets")
+    broker.services.internal_topics.create("__consumer_offsets")
     assert await create(raw, own) == [("__consumer_offsets", ErrorCode.TOPIC_ALREADY_EXISTS)]
 
 

@@ -1,0 +1,70 @@
+"""Reconfiguration: alters broker configs while the broker runs, and again at every later start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ...protocol.errors import KafkaError
+from .broker_config import BrokerConfig
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigJournal(Protocol):
+    """Where the dynamic configs are kept: the metadata journal."""
+
+    # By node; the empty name is every broker of the cluster.
+    broker_configs: dict[str, dict[str, str]]
+
+    def put_broker_configs(self, node: str, configs: dict[str, str]) -> None: ...
+
+
+class Reconfiguration:
+    """The dynamic configs of this broker (its number) and of every broker of the cluster (the empty name).
+
+    `reconfigure_topics` checks the configs that topics have from the broker, and returns the call that applies them.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, journal: ConfigJournal, reconfigure_topics: Callable[[], Callable[[], None]]
+    ) -> None:
+        self.config = config
+        self._journal = journal
+        self._reconfigure_topics = reconfigure_topics
+
+    def overrides(self, node: str) -> Mapping[str, str]:
+        """Return the dynamic configs of a node."""
+        return self._journal.broker_configs.get(node, {})
+
+    def alter(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
+        """Give a node these dynamic configs and no others. They are in use when this returns.
+
+        ConfigError where a value, or two together, are invalid. KafkaError where a topic's configs contradict them, or
+        the disk fails. After an error nothing has changed.
+        """
+        before = _layers(self.config, self._journal.broker_configs)
+        self.config.alter(*_layers(self.config, {**self._journal.broker_configs, node: configs}))
+        try:
+            apply = self._reconfigure_topics()
+            if not validate_only:
+                self._journal.put_broker_configs(node, configs)
+        except KafkaError:
+            self.config.alter(*before)
+            raise
+        if validate_only:
+            self.config.alter(*before)
+            return
+        apply()
+        _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
+
+
+def restore(config: BrokerConfig, journal: ConfigJournal) -> None:
+    """Put the dynamic configs of earlier runs in use. ConfigError where this version rejects one."""
+    config.alter(*_layers(config, journal.broker_configs))
+
+
+def _layers(config: BrokerConfig, configs: Mapping[str, dict[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the dynamic configs of this broker, and those of every broker."""
+    return configs.get(str(config.node_id), {}), configs.get("", {})

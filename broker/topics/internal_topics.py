@@ -1,0 +1,67 @@
+"""Internal topics (`__consumer_offsets`, `__transaction_state`): created at first need, and always compacted."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from ..configs.broker_config import BrokerConfig
+from .creation import Creation
+from .metadata_journal import Metadata
+from .topic import Topic
+from .topic_names import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
+from .topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class InternalTopics:
+    """Creates the topics in which the coordinators keep their state."""
+
+    def __init__(self, config: BrokerConfig, topics: Topics) -> None:
+        self._config = config
+        self._topics = topics
+
+    def create(self, name: str) -> Topic:
+        """Return the internal topic of that name; create it now if it does not exist."""
+        return self._topics.get(name) or self._creation(name).finish()
+
+    async def create_in_turns(self, name: str) -> Topic:
+        """Do as `create`, but let others have their turns, because an internal topic has many partitions."""
+        return self._topics.get(name) or await self._creation(name).wait()
+
+    def partition_count(self, name: str) -> int:
+        """Return how many partitions the topic has or, if it does not exist yet, would be created with."""
+        topic = self._topics.get(name)
+        return len(topic.partitions) if topic is not None else _partition_count(self._config, name)
+
+    def _creation(self, name: str) -> Creation:
+        coming = self._topics.coming(name)
+        if coming is not None:
+            return coming
+        return self._topics.begin(name, _partition_count(self._config, name), _configs(self._config, name))
+
+
+def restore_compaction(metadata: Metadata) -> None:
+    """Give every internal topic cleanup.policy=compact, including ones that a client created.
+
+    With another policy such a topic would grow for ever, or lose records that a coordinator needs.
+    """
+    for name in INTERNAL_TOPICS & metadata.topics.keys():
+        record = metadata.topics[name]
+        if record.configs.get("cleanup.policy") != "compact":
+            _log.warning("%s has cleanup.policy=compact from now on", name)
+            metadata.put_topic(replace(record, configs={**record.configs, "cleanup.policy": "compact"}))
+
+
+def _partition_count(config: BrokerConfig, name: str) -> int:
+    if name == TRANSACTIONS_TOPIC:
+        return config.transaction_state_log_num_partitions
+    return config.offsets_topic_num_partitions
+
+
+def _configs(config: BrokerConfig, name: str) -> dict[str, str]:
+    segment_bytes = config.offsets_topic_segment_bytes
+    if name == TRANSACTIONS_TOPIC:
+        segment_bytes = config.transaction_state_log_segment_bytes
+    return {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
