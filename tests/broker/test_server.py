@@ -91,7 +91,7 @@ class TestStart:
             assert one.cluster_id != two.cluster_id
             async with await Raw.connect(one.address) as raw:
                 await raw.create_topic("t")
-            assert [len(one.topics), len(two.topics)] == [1, 0]
+            assert [len(one.topics.all()), len(two.topics.all())] == [1, 0]
 
     async def test_starting_what_runs_is_refused_and_does_no_harm(self, broker: Broker, raw: Raw) -> None:
         with pytest.raises(StartError, match="running already"):
