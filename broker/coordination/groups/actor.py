@@ -13,27 +13,23 @@ from . import machine, records
 from .events import (
     Answer,
     AppendFailed,
-    CommitInTransaction,
-    CommitOffsets,
     Delete,
     DeleteOffsets,
     DropTopic,
     EndTransaction,
     Event,
     ExpireOffsets,
-    Heartbeat,
     InitialDelayPassed,
-    Join,
     Joined,
-    Leave,
     Left,
     Outcome,
     RebalanceTimeout,
+    Request,
     SessionExpired,
-    Sync,
     Synced,
     SyncTimeout,
     Unload,
+    rejection,
 )
 from .group import Group, GroupLimits
 from .states import GroupState
@@ -81,17 +77,9 @@ class GroupActor(actor.Actor[Event, records.Record, Outcome]):
         return AppendFailed(outcome, error)
 
     def _reject(self, event: Event, error: ErrorCode) -> None:
-        match event:
-            case Join():
-                event.token.answer(Joined(error, event.member_id))
-            case Sync():
-                event.token.answer(Synced(error))
-            case Leave():
-                event.token.answer(Left([error] * len(event.members)))
-            case Heartbeat() | CommitOffsets() | CommitInTransaction() | Delete() | DeleteOffsets():
-                event.token.answer(error)
-            case _:
-                pass
+        if isinstance(event, Request):
+            token, answer = rejection(event, error)
+            token.answer(answer)
 
     def _error_answer(self, answer: Answer, error: ErrorCode) -> Answer:
         match answer:

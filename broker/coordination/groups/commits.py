@@ -15,7 +15,7 @@ from .sessions import renew_session
 
 def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms: int) -> None:
     """Write the offsets. A commit renews the member's session."""
-    outcome.replies.append((event.token, ErrorCode.NONE))
+    outcome.reply(event.token, ErrorCode.NONE)
     outcome.records.extend(event.records)
     member = group.roster.members.get(event.member_id)
     if member is not None:
@@ -24,7 +24,7 @@ def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms:
 
 def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Outcome, now_ms: int) -> None:
     """Write the offsets as part of a transaction. A producer does not renew a member's session."""
-    outcome.replies.append((event.token, ErrorCode.NONE))
+    outcome.reply(event.token, ErrorCode.NONE)
     outcome.records.extend(event.records)
     outcome.producer = event.producer
 

@@ -15,7 +15,7 @@ from .subscriptions import subscribed_topics
 
 def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
     """Write a tombstone for every offset and for the group itself. One batch holds them all, so all go or none."""
-    outcome.replies.append((event.token, ErrorCode.NONE))
+    outcome.reply(event.token, ErrorCode.NONE)
     for topic in group.offsets.topics():
         indexes = group.offsets.with_pending(topic)
         outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in indexes)
@@ -31,7 +31,7 @@ def delete_offsets(group: Group, event: DeleteOffsets, outcome: Outcome, now_ms:
             known = set(group.offsets.with_pending(topic))
             there = dict.fromkeys(index for index in indexes if index in known)
             outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in there)
-    outcome.replies.append((event.token, OffsetsDeleted(subscribed)))
+    outcome.reply(event.token, OffsetsDeleted(subscribed))
 
 
 def _subscribed(group: Group, event: DeleteOffsets) -> frozenset[str]:

@@ -1,10 +1,8 @@
-"""What happens to a group, and what comes of it: the vocabulary of the group machine. Plain values, no behaviour.
+"""The events of the group machine, and the answers that it gives. Plain values, no behaviour.
 
-An event is a request of a member (Join, Sync, Heartbeat, Leave, CommitOffsets), of a producer on behalf of one
-(CommitInTransaction) or of an administrator (Delete, DeleteOffsets), a timer that went off, or word from the log
-(AppendFailed, EndTransaction). A timer is known by the event that it will bring: `SetTimer(SessionExpired("m-1"),
-10_000)` replaces an earlier timer of the same event. Tokens stand for parked requests; the machine only hands them
-back.
+An event is a request of a member, a producer or an administrator, a timer that went off, or news from the coordinator
+and its log. A timer is known by its event: `SetTimer(SessionExpired("m-1"), 10_000)` replaces an earlier timer of the
+same event. A token stands for a waiting request; the machine only hands it back with the answer.
 """
 
 from __future__ import annotations
@@ -14,25 +12,25 @@ from dataclasses import dataclass, field
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
-from ..outcome import CancelTimer, Loaded, SetTimer, Token
+from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token
 from .records import Record
 
+# A member's protocols with their metadata, the one that it prefers first.
 Protocols = tuple[tuple[str, bytes], ...]
-"""A member's protocols with their metadata, the one that it likes best first."""
 
 
-# Requests of members.
+# -- Requests of members and producers
 
 
 @dataclass(slots=True)
 class Join:
-    """JoinGroup. Versions differ in the two flags only."""
+    """JoinGroup. Its versions differ in the two flags alone."""
 
     token: Token[Joined]
+    # Empty if the member has none yet.
     member_id: str
-    """Empty where the member has none yet."""
+    # The id to give to a member that has none, or needs a new one.
     new_member_id: str
-    """What to call the member if it has no id, or must be given a new one."""
     instance_id: str | None
     client_id: str
     client_host: str
@@ -41,29 +39,29 @@ class Join:
     protocol_type: str
     protocols: Protocols
     reason: str | None = None
+    # Since version 4: a member without an id gets one, and joins again with it (KIP-394).
     needs_member_id: bool = True
-    """Version 4 and up: a member without an id is given one and joins again with it (KIP-394)."""
+    # Since version 9: the response can tell a static leader that returns not to assign (KIP-814).
     can_skip_assignment: bool = True
-    """Version 9 and up: a static leader that came back can be told that there is nothing to assign (KIP-814)."""
 
 
 @dataclass(slots=True)
 class Sync:
-    """SyncGroup. The leader's assignments by member id, from followers none."""
+    """SyncGroup. The leader sends the assignments by member id, a follower sends none."""
 
     token: Token[Synced]
     member_id: str
     instance_id: str | None
     generation: int
     assignments: dict[str, bytes]
+    # Before version 5 these two are None, and the group does not compare them.
     protocol_type: str | None = None
-    """None (versions below 5) is not compared."""
     protocol: str | None = None
 
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Heartbeat: the member lives."""
+    """Heartbeat: a sign of life of a member."""
 
     token: Token[ErrorCode]
     member_id: str
@@ -73,7 +71,7 @@ class Heartbeat:
 
 @dataclass(slots=True)
 class Leaver:
-    """One member of a LeaveGroup, by member id, by instance id alone (an administrator's way), or both."""
+    """One member of a LeaveGroup: by its member id, by its instance id (as administrators do), or by both."""
 
     member_id: str
     instance_id: str | None = None
@@ -82,7 +80,7 @@ class Leaver:
 
 @dataclass(slots=True)
 class Leave:
-    """LeaveGroup."""
+    """LeaveGroup: members leave."""
 
     token: Token[Left]
     members: Sequence[Leaver]
@@ -96,8 +94,8 @@ class CommitOffsets:
     member_id: str
     instance_id: str | None
     generation: int
+    # The offsets, which are written unless the group rejects the commit.
     records: list[Record]
-    """The offsets, to be written if the group lets this member commit."""
 
 
 @dataclass(slots=True)
@@ -109,34 +107,34 @@ class CommitInTransaction:
     instance_id: str | None
     generation: int
     records: list[Record]
+    # The producer's id and epoch.
     producer: tuple[int, int]
-    """Its id and epoch."""
 
 
-# Requests of administrators.
+# -- Requests of administrators
 
 
 @dataclass(slots=True)
 class Delete:
-    """DeleteGroups: the group goes, with all that it has committed."""
+    """DeleteGroups: delete the group with its committed offsets."""
 
     token: Token[ErrorCode]
 
 
 @dataclass(slots=True)
 class DeleteOffsets:
-    """OffsetDelete: committed offsets go, where nobody subscribes their topics."""
+    """OffsetDelete: delete committed offsets of topics that no member subscribes."""
 
     token: Token[OffsetsDeleted | ErrorCode]
     partitions: dict[str, list[int]]
 
 
-# Timers. Each is its own key.
+# -- Timers. Each is its own key.
 
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """A member was silent for its session timeout, or has not used the id that it asked for."""
+    """A member was silent for its session timeout, or did not use the id that it was given."""
 
     member_id: str
 
@@ -148,42 +146,42 @@ class InitialDelayPassed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceTimeout:
-    """The members had their time to join again."""
+    """The time for the members to join again is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTimeout:
-    """The members had their time to fetch their assignments."""
+    """The time for the members to sync is over."""
 
 
 TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout
 
 
-# Word from the coordinator and the log.
+# -- News from the coordinator and the log
 
 
 @dataclass(slots=True)
 class Create:
-    """A first member asks for a group that is in no log yet."""
+    """A first member wants to join a group that the log does not have."""
 
 
 @dataclass(slots=True)
 class ExpireOffsets:
-    """Time to look for offsets that were kept long enough."""
+    """It is time to delete offsets that were kept long enough."""
 
     retention_ms: int
 
 
 @dataclass(slots=True)
 class DropTopic:
-    """A topic was deleted, and its offsets with it."""
+    """A topic was deleted: its offsets must go too."""
 
     topic: str
 
 
 @dataclass(slots=True)
 class EndTransaction:
-    """The marker of a producer's transaction is in the log: what it committed here counts, or is dropped."""
+    """The marker of a producer's transaction is in the log: its offsets count from now on, or are dropped."""
 
     producer_id: int
     commit: bool
@@ -191,12 +189,12 @@ class EndTransaction:
 
 @dataclass(slots=True)
 class Unload:
-    """This broker coordinates the group no longer, or stops."""
+    """This broker stops, or does not coordinate the group any more."""
 
 
 @dataclass(slots=True)
 class Outcome(outcome.Outcome[Record, TimerEvent]):
-    """What is to be done after a step of the group."""
+    """What to do after a step of the group."""
 
 
 @dataclass(slots=True)
@@ -222,12 +220,12 @@ Event = (
 )
 
 
-# What comes of an event.
+# -- Answers
 
 
 @dataclass(slots=True)
 class JoinedMember:
-    """A member as the leader is told of it."""
+    """A member in the list that the leader gets."""
 
     member_id: str
     instance_id: str | None
@@ -245,8 +243,8 @@ class Joined:
     protocol: str | None = None
     leader: str = ""
     skip_assignment: bool = False
+    # All members in the answer to the leader, none in the others.
     members: list[JoinedMember] = field(default_factory=list[JoinedMember])
-    """Everyone, for the leader; empty for the others."""
 
 
 @dataclass(slots=True)
@@ -261,31 +259,33 @@ class Synced:
 
 @dataclass(slots=True)
 class Left:
-    """The answer to a leave: an error code for each of its members, in their order."""
+    """The answer to a leave: an error code for each member, in the order of the request."""
 
     errors: list[ErrorCode]
 
 
 @dataclass(slots=True)
 class OffsetsDeleted:
-    """The answer to a DeleteOffsets that the group takes: all is gone but what is subscribed."""
+    """The answer to a DeleteOffsets that is not rejected: only offsets of subscribed topics are left."""
 
     subscribed: frozenset[str]
 
 
+# The answer to a heartbeat, a commit and a deletion is an ErrorCode, and so is that to a rejected DeleteOffsets.
 Answer = Joined | Synced | Left | OffsetsDeleted | ErrorCode
-"""Heartbeats, commits and deletions are answered with an ErrorCode alone, and so is a DeleteOffsets that is refused."""
 
 
-def rejection(event: Request, error: ErrorCode) -> Answer:
-    """Return the answer to a request that is rejected as a whole."""
-    if isinstance(event, Join):
-        return Joined(error, event.member_id)
-    if isinstance(event, Sync):
-        return Synced(error)
-    if isinstance(event, Leave):
-        return Left([error] * len(event.members))
-    return error
+def rejection(event: Request, error: ErrorCode) -> Reply:
+    """Return the reply to a request that is rejected as a whole."""
+    match event:
+        case Join():
+            return event.token, Joined(error, event.member_id)
+        case Sync():
+            return event.token, Synced(error)
+        case Leave():
+            return event.token, Left([error] * len(event.members))
+        case _:
+            return event.token, error
 
 
 __all__ = ["CancelTimer", "Loaded", "SetTimer", "Token"]

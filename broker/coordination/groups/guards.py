@@ -1,8 +1,8 @@
 """The guards of the group machine: in which state a group rejects which request, and with which error.
 
-GUARDS is the whole rule. A row is a request, a column is a state. An entry lists what the request meets there, in this
-order: an error, or a check that returns one. The first error is the answer. An empty entry lets the request through.
-Timers and word from the log have no row: they are never rejected.
+GUARDS is the whole rule. A row is a request, a column is a state. An entry lists the checks that the request must pass
+there, in this order. The first error is the answer. An empty entry lets the request through. Timers and news from the
+log have no row: they are never rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .roster import Roster
 from .states import GroupState
 from .subscriptions import CONSUMER
 
-Guard = ErrorCode | Callable[[Group, Any], ErrorCode]
+Guard = Callable[[Group, Any], ErrorCode]
 
 
 def find_error(group: Group, event: Event) -> ErrorCode:
@@ -35,9 +35,9 @@ def find_error(group: Group, event: Event) -> ErrorCode:
     row = GUARDS.get(event.__class__)
     if row is None:
         return ErrorCode.NONE
-    for guard in row[group.state]:
-        error = guard if isinstance(guard, ErrorCode) else guard(group, event)
-        if error is not ErrorCode.NONE:
+    for check in row[group.state]:
+        error = check(group, event)
+        if error:
             return error
     return ErrorCode.NONE
 
@@ -56,10 +56,14 @@ def check_member(roster: Roster, member_id: str, instance_id: str | None) -> Err
 # -- Checks
 
 
+def _always(error: ErrorCode) -> Guard:
+    return lambda group, event: error
+
+
 def _current_member(group: Group, event: Sync | Heartbeat | CommitOffsets | CommitInTransaction) -> ErrorCode:
-    """Check that a member sends the request, and that it speaks of the current generation."""
+    """Check that a member sends the request, and that it names the current generation."""
     error = check_member(group.roster, event.member_id, event.instance_id)
-    if error is ErrorCode.NONE and event.generation != group.generation:
+    if not error and event.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
@@ -88,7 +92,7 @@ def _shared_protocol(group: Group, event: Join) -> ErrorCode:
     if not group.roster.members:
         fits = bool(event.protocol_type and event.protocols)
     else:
-        fits = event.protocol_type == group.protocol_type and group.roster.speaks(event.protocols)
+        fits = event.protocol_type == group.protocol_type and group.roster.supports(event.protocols)
     return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -101,7 +105,7 @@ def _new_pending_or_member(group: Group, event: Join) -> ErrorCode:
 
 
 def _elected_protocol(group: Group, event: Sync) -> ErrorCode:
-    """Check that a sync speaks of the elected protocol. A sync that names none is not checked."""
+    """Check that a sync names the elected protocol. A sync that names none is not checked."""
     fits = event.protocol_type in (None, group.protocol_type) and event.protocol in (None, group.protocol)
     return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
@@ -117,9 +121,9 @@ _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
 
 _PASS: tuple[Guard, ...] = ()
 # The client looks for the coordinator again, and finds a group that is not dead.
-_LOOK_AGAIN: tuple[Guard, ...] = (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
-_NOT_FOUND: tuple[Guard, ...] = (ErrorCode.GROUP_ID_NOT_FOUND,)
-_NOT_EMPTY: tuple[Guard, ...] = (ErrorCode.NON_EMPTY_GROUP,)
+_LOOK_AGAIN: tuple[Guard, ...] = (_always(ErrorCode.COORDINATOR_NOT_AVAILABLE),)
+_NOT_FOUND: tuple[Guard, ...] = (_always(ErrorCode.GROUP_ID_NOT_FOUND),)
+_NOT_EMPTY: tuple[Guard, ...] = (_always(ErrorCode.NON_EMPTY_GROUP),)
 
 _JOIN: tuple[Guard, ...] = (_room, _shared_protocol, _new_pending_or_member)
 _SYNC: tuple[Guard, ...] = (_current_member, _elected_protocol)
@@ -138,7 +142,7 @@ GUARDS: dict[type[Event], dict[GroupState, tuple[Guard, ...]]] = {
     },
     Sync: {
         _EMPTY: _SYNC,
-        _PREPARING: (*_SYNC, ErrorCode.REBALANCE_IN_PROGRESS),
+        _PREPARING: (*_SYNC, _always(ErrorCode.REBALANCE_IN_PROGRESS)),
         _COMPLETING: _SYNC,
         _STABLE: _SYNC,
         _DEAD: _LOOK_AGAIN,
@@ -163,7 +167,7 @@ GUARDS: dict[type[Event], dict[GroupState, tuple[Guard, ...]]] = {
     CommitOffsets: {
         _EMPTY: _OUTSIDER,
         _PREPARING: _MEMBER,
-        _COMPLETING: (_current_member, ErrorCode.REBALANCE_IN_PROGRESS),
+        _COMPLETING: (_current_member, _always(ErrorCode.REBALANCE_IN_PROGRESS)),
         _STABLE: _MEMBER,
         _DEAD: _LOOK_AGAIN,
     },

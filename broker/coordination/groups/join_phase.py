@@ -39,12 +39,12 @@ def join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
 def reject(group: Group, event: Join, error: ErrorCode, outcome: Outcome, now_ms: int) -> None:
     """Answer a join with an error. A member that finds no room is out, so that the others need not wait for it."""
     if error is not ErrorCode.GROUP_MAX_SIZE_REACHED:
-        outcome.replies.append((event.token, rejection(event, error)))
+        outcome.replies.append(rejection(event, error))
         return
     is_known = event.member_id in group.roster.members or event.member_id in group.roster.pending
     if is_known:
         remove_member(group, event.member_id, outcome)
-    outcome.replies.append((event.token, Joined(error, "")))
+    outcome.reply(event.token, Joined(error, ""))
     if is_known and group.state is GroupState.PREPARING_REBALANCE:
         rebalance.complete_if_all_joined(group, outcome, now_ms)
 
@@ -55,11 +55,11 @@ def reject(group: Group, event: Join, error: ErrorCode, outcome: Outcome, now_ms
 def _give_id(group: Group, event: Join, outcome: Outcome) -> None:
     """Give the client its id first (KIP-394): a client that sends its join again leaves no second member behind."""
     if len(group.roster.pending) >= MAX_PENDING_MEMBERS:
-        outcome.replies.append((event.token, rejection(event, ErrorCode.GROUP_MAX_SIZE_REACHED)))
+        outcome.replies.append(rejection(event, ErrorCode.GROUP_MAX_SIZE_REACHED))
         return
     group.roster.pending[event.new_member_id] = None
     outcome.timers.append(SetTimer(SessionExpired(event.new_member_id), event.session_timeout_ms))
-    outcome.replies.append((event.token, Joined(ErrorCode.MEMBER_ID_REQUIRED, event.new_member_id)))
+    outcome.reply(event.token, Joined(ErrorCode.MEMBER_ID_REQUIRED, event.new_member_id))
 
 
 def _add_member(group: Group, member_id: str, event: Join, outcome: Outcome, now_ms: int) -> None:
@@ -88,7 +88,7 @@ def _join_again(group: Group, event: Join, outcome: Outcome, now_ms: int) -> Non
     cause = None if is_rebalancing else _cause_to_rebalance(group, member, event)
     if cause is None and not is_rebalancing:
         start_session(member, outcome)
-        outcome.replies.append((event.token, rebalance.joined(group, member.member_id)))
+        outcome.reply(event.token, rebalance.joined(group, member.member_id))
         return
     group.roster.update(member, event)
     # The session starts again, with the timeout that the member names now.
@@ -125,7 +125,7 @@ def _park(group: Group, member_id: str, event: Join, outcome: Outcome, now_ms: i
     earlier = group.roster.joins.get(member_id)
     if earlier is not None:
         # The connection of the earlier join is probably gone, but every request gets an answer.
-        outcome.replies.append((earlier, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)))
+        outcome.reply(earlier, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
     elif group.state is GroupState.PREPARING_REBALANCE:
         group.rebalances[-1].arrived(member_id, now_ms)
     group.roster.joins[member_id] = event.token

@@ -31,9 +31,9 @@ def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
     """Answer all parked requests with NOT_COORDINATOR: the clients look for the coordinator again."""
     roster = group.roster
     for member_id, token in roster.joins.items():
-        outcome.replies.append((token, Joined(ErrorCode.NOT_COORDINATOR, member_id)))
+        outcome.reply(token, Joined(ErrorCode.NOT_COORDINATOR, member_id))
     for token in roster.syncs.values():
-        outcome.replies.append((token, Synced(ErrorCode.NOT_COORDINATOR)))
+        outcome.reply(token, Synced(ErrorCode.NOT_COORDINATOR))
     roster.joins.clear()
     roster.syncs.clear()
     group.move_to(GroupState.DEAD, now_ms)

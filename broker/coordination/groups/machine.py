@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....protocol.errors import ErrorCode
 from . import (
     append_failure,
     commits,
@@ -40,12 +39,12 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
     outcome = events.Outcome()
     error = guards.find_error(group, event)
-    if error is ErrorCode.NONE:
+    if not error:
         STEPS[event.__class__](group, event, outcome, now_ms)
     elif isinstance(event, events.Join):
         join_phase.reject(group, event, error, outcome, now_ms)
     elif isinstance(event, events.Request):
-        outcome.replies.append((event.token, events.rejection(event, error)))
+        outcome.replies.append(events.rejection(event, error))
     return outcome
 
 

@@ -20,7 +20,7 @@ def heartbeat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> 
     renew_session(group.roster.members[event.member_id], outcome, now_ms)
     is_rebalancing = group.state is GroupState.PREPARING_REBALANCE
     error = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
-    outcome.replies.append((event.token, error))
+    outcome.reply(event.token, error)
 
 
 def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
@@ -36,7 +36,7 @@ def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
             if member_id in group.roster.members:
                 gone.append(group.roster.members[member_id].cause(CauseKind.LEFT, leaver.reason))
             remove_member(group, member_id, outcome)
-    outcome.replies.append((event.token, Left(errors)))
+    outcome.reply(event.token, Left(errors))
     if gone:
         rebalance.trigger(group, gone, outcome, now_ms)
     elif was_pending and group.state is GroupState.PREPARING_REBALANCE:

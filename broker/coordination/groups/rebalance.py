@@ -94,7 +94,7 @@ def end(group: Group, ending: Ending, outcome: Outcome, now_ms: int) -> None:
 def answer_syncs(group: Group, error: ErrorCode, outcome: Outcome) -> None:
     """Answer the parked syncs with an error: this generation gets no assignment, and no member keeps one from it."""
     for member_id, token in group.roster.syncs.items():
-        outcome.replies.append((token, Synced(error)))
+        outcome.reply(token, Synced(error))
         start_session(group.roster.members[member_id], outcome)
     group.roster.syncs.clear()
     for member in group.roster.members.values():
@@ -216,7 +216,7 @@ def _begin_generation(group: Group, outcome: Outcome, now_ms: int) -> None:
     group.protocol = elect_protocol(roster.members.values())
     group.move_to(GroupState.COMPLETING_REBALANCE, now_ms)
     for member_id, token in roster.joins.items():
-        outcome.replies.append((token, joined(group, member_id)))
+        outcome.reply(token, joined(group, member_id))
     roster.joins.clear()
     for member in roster.members.values():
         member.is_new = False

@@ -1,6 +1,6 @@
-"""Who is in a group: the members, those that were only given an id, whose requests are parked, what all can speak.
+"""The roster of a group: its members, the ids that were given out, the parked requests, the shared protocols.
 
-Promise: every change keeps the roster's invariants; nothing here knows states, timers or the log.
+Every change keeps the roster's invariants. The roster knows no states, timers or records.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Member:
     rebalance_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
+    # Until its first join is answered: it cannot send heartbeats, and a parked join alone does not keep it alive.
     is_new: bool = False
-    """Until its first join is answered: it cannot send heartbeats, and a parked join alone does not keep it alive."""
+    # The time of its last request, by the wall clock. It is unknown after a restart until the next request.
     heard_ms: int = UNKNOWN_MS
-    """When it was last heard of, by the wall clock; unknown after a restart until it says something."""
 
     @classmethod
     def joining(cls, member_id: str, event: Join) -> Member:
-        """The member that a join describes."""
+        """Return the member that a join describes."""
         return cls(
             member_id,
             event.instance_id,
@@ -47,7 +47,7 @@ class Member:
 
     @classmethod
     def recorded(cls, record: MemberMetadata, protocol: str | None) -> Member:
-        """The member that a record describes. Of its protocols only the chosen one is written down."""
+        """Return the member that a record describes. The record has only the elected one of its protocols."""
         return cls(
             record.member_id,
             record.group_instance_id,
@@ -59,7 +59,7 @@ class Member:
         )
 
     def record(self, protocol: str, assignment: bytes) -> MemberMetadata:
-        """The member as it is written down in a generation that speaks `protocol`."""
+        """Return the member's part in the record of a generation that elected `protocol`."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -72,45 +72,45 @@ class Member:
         )
 
     def cause(self, kind: CauseKind, detail: str | None = None) -> Cause:
-        """That this member is why the group rebalances."""
+        """Return this member as the cause of a rebalance."""
         return Cause(kind, self.member_id, self.instance_id, self.client_id, self.client_host, detail=detail or "")
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member said under that protocol; empty if it does not speak it."""
+        """Return the member's metadata for a protocol, or nothing if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: set[str]) -> str | None:
-        """The candidate that this member likes best."""
+        """Return the candidate that this member prefers."""
         return next((name for name, _ in self.protocols if name in candidates), None)
 
 
 class Roster:
-    """The members of one group, in the order in which they came."""
+    """The members of one group, in the order in which they joined."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
         # Invariant: holds the member of each instance id in `members`, and nothing else.
         self.static: dict[str, str] = {}
-        # Invariant: disjoint from `members`. Ids that were given out and have not joined yet; a dict for its order.
+        # Invariant: disjoint from `members`. The ids that were given out and have not joined yet; a dict keeps order.
         self.pending: dict[str, None] = {}
-        # Invariant: both only hold ids of `members`, each token is in one of them at most.
+        # Invariant: both hold ids of `members` alone, and a token is in one of them at most. The parked requests.
         self.joins: dict[str, Token[Joined]] = {}
         self.syncs: dict[str, Token[Synced]] = {}
-        # Invariant: a subset of `members`: who has not yet asked for the assignment of this generation.
+        # Invariant: a subset of `members`. Those that have not yet synced in this generation.
         self.not_synced: set[str] = set()
-        # Invariant: how many members speak each protocol; no zeros.
-        self.speakers: Counter[str] = Counter()
+        # Invariant: the number of members that support each protocol, without zeros.
+        self.supporters: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self.members)
 
-    # Coming and going.
+    # -- Changes
 
     def add(self, member: Member) -> None:
-        """Takes in a member that is not there yet; it is no longer pending."""
+        """Add a member that the roster does not have. Its id is no longer pending."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
@@ -118,7 +118,7 @@ class Roster:
         self._count(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """Takes out a member or a pending id, and drops what it had parked."""
+        """Remove a member or a pending id, and drop its parked requests."""
         self.pending.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -131,7 +131,7 @@ class Roster:
         self.syncs.pop(member_id, None)
 
     def update(self, member: Member, event: Join) -> None:
-        """What a member says of itself when it joins again."""
+        """Take over what a member says of itself when it joins again."""
         self._count(member, -1)
         member.protocols = event.protocols
         member.session_timeout_ms = event.session_timeout_ms
@@ -139,52 +139,52 @@ class Roster:
         self._count(member, 1)
 
     def swap(self, old_id: str, member: Member) -> None:
-        """Puts `member` in the place of a member with the same instance id; what that one had parked is dropped."""
+        """Put `member` in the place of one with the same instance id, and drop the parked requests of that one."""
         self.joins.pop(old_id, None)
         self.syncs.pop(old_id, None)
         self.replace_all([member if known.member_id == old_id else known for known in self.members.values()])
 
     def replace_all(self, members: Iterable[Member]) -> None:
-        """Exactly these members, in this order; what those that stay had parked stays parked."""
+        """Set the members, in this order. Parked requests of those that stay remain parked."""
         self.members = {member.member_id: member for member in members}
         self.static = {m.instance_id: m.member_id for m in self.members.values() if m.instance_id is not None}
         self.not_synced &= self.members.keys()
-        self.speakers.clear()
+        self.supporters.clear()
         for member in self.members.values():
             self._count(member, 1)
 
-    # Questions.
+    # -- What the roster tells
 
     def missing(self) -> list[str]:
-        """Members that have not joined, and ids that were given out and not used."""
+        """Return the members that have not joined, and the pending ids."""
         return [member_id for member_id in self.members if member_id not in self.joins] + list(self.pending)
 
     def all_joined(self) -> bool:
-        """Nobody is missing: neither a member nor someone who has only asked for an id."""
+        """Return whether all members have joined and no id is pending."""
         return len(self.joins) == len(self.members) and not self.pending
 
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take: the longest of their times."""
+        """Return the longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def speaks(self, protocols: Protocols) -> bool:
-        """Whether one of these protocols is spoken by every member."""
-        everyone = len(self.members)
-        return any(self.speakers[name] == everyone for name, _ in protocols)
+    def supports(self, protocols: Protocols) -> bool:
+        """Return whether all members support one of these protocols."""
+        member_count = len(self.members)
+        return any(self.supporters[name] == member_count for name, _ in protocols)
 
     def _count(self, member: Member, step: int) -> None:
         for name in {name for name, _ in member.protocols}:
-            self.speakers[name] += step
-            if not self.speakers[name]:
-                del self.speakers[name]
+            self.supporters[name] += step
+            if not self.supporters[name]:
+                del self.supporters[name]
 
 
 def elect_protocol(members: Collection[Member]) -> str:
-    """The protocol of a generation: of those that all speak, the one that most like best; on a tie the older member's.
+    """Return the protocol of a generation: of those that all members support, the one that most members prefer.
 
-    There is one: nobody is let in who does not share a protocol with all.
+    On a tie the older member's wins. There is always one: a member that shares no protocol with the others cannot join.
     """
-    speakers = Counter(name for member in members for name in {name for name, _ in member.protocols})
-    candidates = {name for name, count in speakers.items() if count == len(members)}
+    supporters = Counter(name for member in members for name in {name for name, _ in member.protocols})
+    candidates = {name for name, count in supporters.items() if count == len(members)}
     votes = Counter(vote for member in members if (vote := member.vote(candidates)) is not None)
     return max(votes, key=lambda name: votes[name])

@@ -33,8 +33,8 @@ def remove_member(group: Group, member_id: str, outcome: Outcome) -> None:
     join, sync = group.roster.joins.get(member_id), group.roster.syncs.get(member_id)
     group.roster.remove(member_id)
     if join is not None:
-        outcome.replies.append((join, Joined(ErrorCode.UNKNOWN_MEMBER_ID, "")))
+        outcome.reply(join, Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
     if sync is not None:
-        outcome.replies.append((sync, Synced(ErrorCode.UNKNOWN_MEMBER_ID)))
+        outcome.reply(sync, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
     if group.leader == member_id:
         group.leader = next(iter(group.roster.members), None)

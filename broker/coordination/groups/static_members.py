@@ -41,9 +41,9 @@ def _swap(group: Group, old: Member, member: Member, event: Join, outcome: Outco
     join, sync = group.roster.joins.get(old.member_id), group.roster.syncs.get(old.member_id)
     group.roster.swap(old.member_id, member)
     if join is not None:
-        outcome.replies.append((join, Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id)))
+        outcome.reply(join, Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
     if sync is not None:
-        outcome.replies.append((sync, Synced(ErrorCode.FENCED_INSTANCE_ID)))
+        outcome.reply(sync, Synced(ErrorCode.FENCED_INSTANCE_ID))
     if group.leader == old.member_id:
         group.leader = member.member_id
     outcome.timers.append(CancelTimer(SessionExpired(old.member_id)))
@@ -58,7 +58,7 @@ def _write_new_id(group: Group, old: Member, member: Member, event: Join, outcom
     group.incoming = member
     seats = [(known, known.assignment) for known in members]
     outcome.records.append(generation_record(group, group.generation, seats, leader, now_ms))
-    outcome.replies.append((event.token, _joined(group, old, member, members, event.can_skip_assignment)))
+    outcome.reply(event.token, _joined(group, old, member, members, event.can_skip_assignment))
     outcome.timers.append(CancelTimer(SessionExpired(old.member_id)))
     start_session(member, outcome)
     outcome.notes.append(

@@ -21,11 +21,11 @@ def sync(group: Group, event: Sync, outcome: Outcome, now_ms: int) -> None:
     renew_session(member, outcome, now_ms)
     _note_synced(group, event.member_id, outcome)
     if group.state is GroupState.STABLE:
-        outcome.replies.append((event.token, _synced(group, member.assignment)))
+        outcome.reply(event.token, _synced(group, member.assignment))
         return
     earlier = group.roster.syncs.get(event.member_id)
     if earlier is not None:
-        outcome.replies.append((earlier, Synced(ErrorCode.REBALANCE_IN_PROGRESS)))
+        outcome.reply(earlier, Synced(ErrorCode.REBALANCE_IN_PROGRESS))
     group.roster.syncs[event.member_id] = event.token
     if group.leader == event.member_id:
         _write_assignments(group, event, outcome, now_ms)
@@ -46,7 +46,7 @@ def _write_assignments(group: Group, event: Sync, outcome: Outcome, now_ms: int)
     for member, assignment in seats:
         token = group.roster.syncs.get(member.member_id)
         if token is not None:
-            outcome.replies.append((token, _synced(group, assignment)))
+            outcome.reply(token, _synced(group, assignment))
             start_session(member, outcome)
     rebalance.end(group, Ending.STABLE, outcome, now_ms)
 

@@ -267,7 +267,7 @@ def check(stage: Observed) -> None:
     assert roster.joins.keys() <= members.keys()
     assert roster.syncs.keys() <= members.keys()
     assert roster.not_synced <= members.keys()
-    assert roster.speakers == Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
+    assert roster.supporters == Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
     # Who waits, waits for something that comes.
     assert not roster.joins or rebalancing
     assert not roster.syncs or group.state is GroupState.COMPLETING_REBALANCE
@@ -279,7 +279,7 @@ def check(stage: Observed) -> None:
     assert not members or group.state is not GroupState.EMPTY
     if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         assert group.protocol is not None
-        assert roster.speakers[group.protocol] == len(members)
+        assert roster.supporters[group.protocol] == len(members)
     check_timers(stage)
     if group.state in (GroupState.STABLE, GroupState.EMPTY) and not stage.log_is_behind and group.recorded:
         assert written(stage.replayed()) == written(group)
