@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 

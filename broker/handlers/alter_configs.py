@@ -11,7 +11,7 @@ from ...protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from ..configs.alteration import alter_each, replace_all
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.config_resources import resource_of
 
 if TYPE_CHECKING:

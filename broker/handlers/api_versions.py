@@ -19,7 +19,8 @@ from ...protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ..coordination.features import SUPPORTED
-from ..network.dispatcher import ROUTES, RequestContext
+from ..network.request import RequestContext
+from ..network.routes import ROUTES
 
 if TYPE_CHECKING:
     from ..services import Services

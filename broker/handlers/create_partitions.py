@@ -15,7 +15,7 @@ from ...protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ...protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ..configs.description import describe_topic
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:

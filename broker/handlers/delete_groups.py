@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 

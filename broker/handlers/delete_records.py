@@ -18,7 +18,7 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ...storage.errors import StorageError
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -16,7 +16,7 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from .metadata import CLUSTER_OPERATIONS
 
 if TYPE_CHECKING:

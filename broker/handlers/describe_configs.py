@@ -18,7 +18,7 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ..configs.description import ConfigEntry, describe_broker, describe_cluster, describe_topic
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.config_resources import ResourceType
 from ..topics.topic_names import check_name
 

@@ -18,7 +18,7 @@ from ...protocol.messages.describe_log_dirs import (
 )
 from ...storage.errors import StorageError
 from ..log_dirs.log_dirs import LogDir
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.partition import Partition
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
     from ...storage.producers import ProducerStates
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
     from ..topics.topic import Topic
 

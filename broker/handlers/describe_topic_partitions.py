@@ -17,7 +17,7 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name

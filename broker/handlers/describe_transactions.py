@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 

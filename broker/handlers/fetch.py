@@ -31,7 +31,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
 from ...storage.log_view import Location, LogView
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.disk_reads import look_up
 from ..topics.fetch_sessions import FetchSession, Key, Wanted
 from ..topics.partition import READ_COMMITTED, Partition

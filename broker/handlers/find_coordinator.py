@@ -17,7 +17,7 @@ from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRe
 from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 # Where the coordinators of each type of key keep what they know.

@@ -13,7 +13,7 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ..configs.alteration import Change, Operation, alter, alter_each
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.config_resources import resource_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 

@@ -12,7 +12,7 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.config_resources import ResourceType
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ...storage.log_view import LogView
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.disk_reads import look_up
 from ..topics.partition import Partition
 

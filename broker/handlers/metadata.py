@@ -19,7 +19,7 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS
 

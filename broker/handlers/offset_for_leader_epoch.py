@@ -16,7 +16,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -24,7 +24,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import uuid_to_text
 from ..network.connection import CloseConnection
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 from ..topics.partition import Partition, VerifyTransaction
 from ..topics.topic import Topic
 from ..topics.validation import BatchRejected, is_large

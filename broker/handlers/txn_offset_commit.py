@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 

@@ -14,7 +14,7 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from ..coordination.features import FeatureUpdate, UpgradeType, updated
-from ..network.dispatcher import RequestContext
+from ..network.request import RequestContext
 
 if TYPE_CHECKING:
     from ..services import Services

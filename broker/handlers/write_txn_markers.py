@@ -20,7 +20,7 @@ from ...protocol.messages.write_txn_markers import (
 from ..coordination.transactions.markers import TransactionEnd
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import RequestContext
+    from ..network.request import RequestContext
     from ..services import Services
 
 # Markers whose fsync is waited for, and their results.

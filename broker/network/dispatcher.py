@@ -1,8 +1,6 @@
-"""The one table of what the broker serves: API key, versions, handler. It *is* the ApiVersions answer.
+"""The dispatcher: decodes a request, calls its handler, encodes the response.
 
-A route names its handler's module by the API's own name and loads it at the first request, so that a start pays for
-nothing that is not used. A request is decoded, handed to `handlers/<api>.handle(services, context, request)` and its
-response encoded; what cannot be answered in the protocol closes the connection with one log line, as Kafka does.
+A request that has no response in the protocol closes its connection with one log line, as in Kafka.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol import frame
 from ...protocol.apis import ApiKey, message
@@ -20,6 +18,8 @@ from ...protocol.decoding import Buffer
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
 from ...protocol.schema import Message
 from .connection import CloseConnection, Connection
+from .request import RequestContext
+from .routes import ROUTES, Route
 from .send_queue import EncodedResponse
 
 if TYPE_CHECKING:
@@ -32,89 +32,9 @@ Handler = Callable[["Services", "RequestContext", Any], "Response | asyncio.Futu
 _log = logging.getLogger(__name__)
 
 
-class Route(NamedTuple):
-    """The versions of an API that are served; `offered_from` is the lowest that ApiVersions names, where that is
-    lower.
-    """
-
-    key: ApiKey
-    min_version: int
-    max_version: int
-    offered_from: int | None = None
-
-    @property
-    def advertised_min(self) -> int:
-        return self.min_version if self.offered_from is None else self.offered_from
-
-
 # All but Produce carries values, read one by one: some 10 MB a second, and nobody else has a turn meanwhile. The
 # largest that clients send are the assignments and commits of very large groups, a few MB.
 MAX_VALUES_BYTES = 8 * 1024 * 1024
-
-# Adding a line here is the only way to offer an API; tests/broker/test_dispatch.py holds every pair against a test.
-ROUTES = (
-    # Produce 0-2, Fetch 0-3 and ListOffsets 0 are more than Kafka 4 has: message sets, for clients before 0.11.
-    Route(ApiKey.PRODUCE, 0, 13),
-    Route(ApiKey.FETCH, 0, 18),
-    Route(ApiKey.LIST_OFFSETS, 0, 11),
-    Route(ApiKey.METADATA, 0, 13),
-    # The same clients' OffsetCommit 0 and 1 and OffsetFetch 0, which once went to ZooKeeper, go to the group's offsets.
-    Route(ApiKey.OFFSET_COMMIT, 0, 10),
-    Route(ApiKey.OFFSET_FETCH, 0, 10),
-    Route(ApiKey.FIND_COORDINATOR, 0, 6),
-    Route(ApiKey.JOIN_GROUP, 0, 9),
-    Route(ApiKey.HEARTBEAT, 0, 4),
-    Route(ApiKey.LEAVE_GROUP, 0, 5),
-    Route(ApiKey.SYNC_GROUP, 0, 5),
-    Route(ApiKey.DESCRIBE_GROUPS, 0, 6),
-    Route(ApiKey.LIST_GROUPS, 0, 5),
-    Route(ApiKey.API_VERSIONS, 0, 4),
-    Route(ApiKey.CREATE_TOPICS, 2, 7),
-    Route(ApiKey.DELETE_TOPICS, 1, 6),
-    Route(ApiKey.DELETE_RECORDS, 0, 2),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
-    Route(ApiKey.WRITE_TXN_MARKERS, 1, 2),
-    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
-    Route(ApiKey.END_TXN, 0, 5),
-    Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
-    Route(ApiKey.ALTER_CONFIGS, 0, 2),
-    Route(ApiKey.CREATE_PARTITIONS, 0, 3),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
-    Route(ApiKey.DELETE_GROUPS, 0, 2),
-    Route(ApiKey.OFFSET_DELETE, 0, 0),
-    Route(ApiKey.UPDATE_FEATURES, 0, 2),
-    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
-    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
-    Route(ApiKey.LIST_TRANSACTIONS, 0, 2),
-)
-
-
-class RequestContext:
-    """Who asks, and how: what a handler may know of a request besides its body."""
-
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id")
-
-    def __init__(self, header: frame.RequestHeader, connection: Connection) -> None:
-        self.api_key, self.api_version, self.correlation_id, client_id = header
-        self.client_id: str = client_id or ""
-        self.connection = connection
-
-    @property
-    def client_host(self) -> str:
-        """The client's address as Kafka writes it in a group's description."""
-        return "/" + self.connection.client_host
-
-    @property
-    def advertised_address(self) -> tuple[str, int]:
-        """The host and port that this client is told to connect to."""
-        return self.connection.advertised_address
 
 
 class Dispatcher:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.network.dispatcher import MAX_VALUES_BYTES, ROUTES
+from odradek.broker.network.dispatcher import MAX_VALUES_BYTES
+from odradek.broker.network.routes import ROUTES
 from odradek.cli.logs import _Human
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.network.dispatcher import ROUTES
+from odradek.broker.network.routes import ROUTES
 from odradek.broker.topics import topics
 from odradek.tests.support.connections import connections, requests_wait
 from odradek.tests.support.mutations import Imagination, framed, mutated, requests

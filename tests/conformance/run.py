@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from odradek.broker.network.dispatcher import ROUTES  # noqa: E402
+from odradek.broker.network.routes import ROUTES  # noqa: E402
 from odradek.tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
 from odradek.tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
 from odradek.tests.support.kafka_tools import kafka_tool  # noqa: E402

@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.broker.network.dispatcher import ROUTES
+from odradek.broker.network.routes import ROUTES
 from odradek.protocol.apis import ApiKey
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """docs/conformance.md holds every pair that is offered, as passed."""
 
-from odradek.broker.network.dispatcher import ROUTES
+from odradek.broker.network.routes import ROUTES
 from odradek.tests.conformance import table
 
 

@@ -8,7 +8,7 @@ from struct import pack
 import odradek
 import pytest
 from odradek.broker import Broker
-from odradek.broker.network.dispatcher import ROUTES
+from odradek.broker.network.routes import ROUTES
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
