@@ -15,7 +15,7 @@ from ...protocol.records.record import Record
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topics import Topics
-from .groups.replay import Ended, Written
+from .replay import Ended, Written
 from .interfaces import Clock, OnCommitted
 
 

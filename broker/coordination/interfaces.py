@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
-from .groups.replay import Ended, Written
+from .replay import Ended, Written
 
 # Called once: with None when the records are committed, otherwise with the reason why they cannot be.
 OnCommitted = Callable[[KafkaError | None], None]

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from .actor import Actor, Runtime
-from .groups.partitions import partition_for
-from .groups.replay import Replay, Written
+from .partition_hash import partition_for
+from .replay import Replay, Written
 from .interfaces import Clock, StateLog, Timers
 from .outcome import Loaded
 

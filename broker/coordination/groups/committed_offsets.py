@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....protocol.messages.group_records import OffsetCommitValue
-from .pending_writes import PendingWrites
+from ..pending_writes import PendingWrites
 from .records import NO_PRODUCER, OffsetRecord
 
 

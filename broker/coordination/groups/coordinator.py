@@ -48,7 +48,7 @@ from .events import (
 from .group import GroupLimits
 from .offset_commit import PLAIN_VERSION, Commit, as_plain, as_transactional
 from .records import NO_PRODUCER, OffsetRecord, Record
-from .replay import Written
+from ..replay import Written
 
 _log = logging.getLogger(__name__)
 

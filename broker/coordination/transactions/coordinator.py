@@ -25,11 +25,11 @@ from ....protocol.messages.list_transactions import ListTransactionsRequest, Lis
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ..actor import Runtime
 from ..calls import Call
-from ..groups.replay import Written
+from ..replay import Written
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
-from . import describing, patterns, records, requests
+from . import description as describing, id_pattern as patterns, records, requests
 from .actor import TransactionActor, WriteMarker
 from .events import (
     AddPartitions,

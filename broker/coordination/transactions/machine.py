@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import adding, ending, events, expiring, initializing
+from . import partitions as adding, completion as ending, events, expiry as expiring, initialization as initializing
 from .records import LAST_TOLD_EPOCH, NO_ID, Standing, TopicPartition, TransactionRecord
 from .states import ENDING, LEGAL, IllegalMove, TransactionState
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.broker.coordination.groups import join_phase
 from odradek.broker.coordination.groups.history import MAX_HISTORY
-from odradek.broker.coordination.groups.partitions import partition_for
+from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.groups.records import group_key
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest

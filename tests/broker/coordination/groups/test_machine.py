@@ -33,7 +33,7 @@ from odradek.broker.coordination.groups.events import (
 )
 from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import OffsetRecord
-from odradek.broker.coordination.groups.replay import Ended
+from odradek.broker.coordination.replay import Ended
 from odradek.broker.coordination.groups.states import LEGAL, GroupState
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.group_records import OffsetCommitValue

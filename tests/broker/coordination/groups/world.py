@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.broker.coordination.groups.coordinator import GroupCoordinator
-from odradek.broker.coordination.groups.replay import Ended, Written
+from odradek.broker.coordination.replay import Ended, Written
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest

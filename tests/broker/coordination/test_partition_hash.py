@@ -1,7 +1,7 @@
 """Where a group lives. The vectors were computed by Java's own String.hashCode."""
 
 import pytest
-from odradek.broker.coordination.groups.partitions import java_hash, partition_for
+from odradek.broker.coordination.partition_hash import java_hash, partition_for
 
 
 @pytest.mark.parametrize(

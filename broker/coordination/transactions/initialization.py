@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
-from . import ending
+from . import completion as ending
 from .events import Initialize, Outcome, Producer
 from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, NO_TIME, Standing, TopicPartition
 from .states import ENDING, TransactionState

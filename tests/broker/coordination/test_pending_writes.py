@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.groups.pending_writes import PendingWrites
-from odradek.broker.coordination.groups.replay import Ended, Replay, Written
+from odradek.broker.coordination.pending_writes import PendingWrites
+from odradek.broker.coordination.replay import Ended, Replay, Written
 
 KEYS = st.sampled_from([b"a", b"b"])
 LOG = st.lists(

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.transactions.patterns import MAX_PATTERN, BadPattern, matcher
+from odradek.broker.coordination.transactions.id_pattern import MAX_PATTERN, BadPattern, matcher
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "\\d", "\\.", "1"])
 COUNTS = ["*", "+", "?", "*?", "{2}", "{0,2}", "{1,}", "{0}"]
