@@ -1,26 +1,54 @@
 """An actor runs one consumer group or one transactional id: it feeds the machine with one event at a time.
 
 The machine is pure. It says what to append, whom to answer and which timers to set; the actor does it. Records take
-effect, and their outcome is released, once they are committed. Meanwhile events wait in the inbox, so that the machine
-never sees a state that may not last. What differs between the two kinds of machine stands in the abstract methods.
+effect, and the rest of their outcome follows, once they are committed. Meanwhile events wait in the inbox, so that the
+machine never sees a state that may not last.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
 from .alarms import Alarms
 from .interfaces import Clock, StateLog, Timers
 from .outcome import Outcome, SetTimer
 
+StateT = TypeVar("StateT")
 EventT = TypeVar("EventT")
-RecordT = TypeVar("RecordT")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome[Any, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Machine(Generic[StateT, EventT, OutcomeT]):
+    """One kind of machine, as the functions that differ between groups and transactional ids."""
+
+    # What it is in a line for the log: "group".
+    noun: str
+    step: Callable[[StateT, EventT, int], OutcomeT]
+    apply: Callable[[StateT, Any], None]
+    encode: Callable[[Any], tuple[bytes, bytes | None]]
+    # Whether nothing would be lost without this state.
+    is_blank: Callable[[StateT], bool]
+    # The event that makes the state answer the requests that wait in it.
+    unload: EventT
+    # The events that timers bring.
+    timer_events: tuple[type, ...]
+    # Whether events must wait until the records of this outcome are committed.
+    locks: Callable[[OutcomeT], bool]
+    # Whether this event must wait for all appends, even for one that does not lock.
+    waits: Callable[[EventT], bool]
+    # The coordinator's error for an error of the log, and the event that tells the machine of it.
+    append_error: Callable[[ErrorCode], ErrorCode]
+    append_failed: Callable[[OutcomeT, ErrorCode], EventT]
+    # Answers a request that the machine will not see; ignores other events.
+    reject: Callable[[EventT, ErrorCode], None]
+    # An answer of the same kind that carries an error.
+    error_answer: Callable[[Any, ErrorCode], Any]
 
 
 class Runtime(NamedTuple):
@@ -31,23 +59,35 @@ class Runtime(NamedTuple):
     clock: Clock
     # Writes a line into the broker's log.
     note: Callable[[str], None]
-    # Called by an actor whose machine has nothing to remember: it is dead, or it never had a record.
+    # Called by an actor whose state is blank.
     forget: Callable[[Actor[Any, Any, Any]], None]
 
 
-class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
-    """One machine, its inbox and its timers."""
+class Actor(Generic[StateT, EventT, OutcomeT]):
+    """One group or transactional id (`key`), its inbox and its timers."""
 
-    __slots__ = ("_alarms", "_appending", "_closed", "_draining", "_inbox", "_locked", "_runtime", "key", "partition")
+    __slots__ = (
+        "_alarms",
+        "_appending",
+        "_closed",
+        "_draining",
+        "_inbox",
+        "_locked",
+        "_machine",
+        "_runtime",
+        "key",
+        "partition",
+        "state",
+    )
 
-    # The events that timers bring.
-    TIMER_EVENTS: ClassVar[tuple[type, ...]]
-
-    def __init__(self, key: str, partition: int, runtime: Runtime) -> None:
-        # The group id or the transactional id.
+    def __init__(
+        self, key: str, partition: int, state: StateT, machine: Machine[StateT, EventT, OutcomeT], runtime: Runtime
+    ) -> None:
         self.key = key
         # The partition of the internal topic that holds its records.
         self.partition = partition
+        self.state = state
+        self._machine = machine
         self._runtime = runtime
         # Bounded: each connection has one request under way, and a machine has few timers.
         self._inbox: deque[EventT] = deque()
@@ -59,49 +99,6 @@ class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
         self._draining = False
         self._closed = False
 
-    # -- What one kind of machine does otherwise than the other
-
-    @abstractmethod
-    def apply(self, record: RecordT) -> None:
-        """Change the state as a committed record says, now or while the log is loaded."""
-
-    @abstractmethod
-    def _step(self, event: EventT, now_ms: int) -> OutcomeT: ...
-
-    @abstractmethod
-    def _encode(self, record: RecordT) -> tuple[bytes, bytes | None]: ...
-
-    @abstractmethod
-    def _is_blank(self) -> bool:
-        """Return whether the machine has nothing to remember."""
-
-    @abstractmethod
-    def _append_error(self, error: ErrorCode) -> ErrorCode:
-        """Return what clients are told when the log fails with this error."""
-
-    @abstractmethod
-    def _append_failed(self, outcome: OutcomeT, error: ErrorCode) -> EventT:
-        """Return the event that tells the machine that an outcome has not happened."""
-
-    @abstractmethod
-    def _reject(self, event: EventT, error: ErrorCode) -> None:
-        """Answer a request that the machine will not see. Ignore other events."""
-
-    @abstractmethod
-    def _error_answer(self, answer: Any, error: ErrorCode) -> Any:
-        """Return an answer of the same kind that carries the error."""
-
-    def _locks(self, outcome: OutcomeT) -> bool:
-        """Return whether events must wait until the records of this outcome are committed."""
-        return True
-
-    def _waits(self, event: EventT) -> bool:
-        """Return whether this event must wait for every append, even for one that does not lock."""
-        return False
-
-    def _unload(self) -> None:
-        """Answer the requests that wait inside the machine."""
-
     # -- Events
 
     @property
@@ -112,13 +109,13 @@ class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
     def feed(self, event: EventT) -> None:
         """Take an event. Handle it now unless it has to wait for the log."""
         if self._closed:
-            self._reject(event, ErrorCode.NOT_COORDINATOR)
+            self._machine.reject(event, ErrorCode.NOT_COORDINATOR)
             return
         self._inbox.append(event)
         self._drain()
 
-    def _feed_first(self, event: EventT) -> None:
-        """Take an event that goes before those that wait."""
+    def feed_first(self, event: EventT) -> None:
+        """Take an event that goes before those that wait. It is no request."""
         if not self._closed:
             self._inbox.appendleft(event)
             self._drain()
@@ -131,8 +128,12 @@ class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
         self._alarms.cancel_all()
         inbox, self._inbox = self._inbox, deque()
         for event in inbox:
-            self._reject(event, ErrorCode.NOT_COORDINATOR)
-        self._unload()
+            self._machine.reject(event, ErrorCode.NOT_COORDINATOR)
+        self._release(self._machine.step(self.state, self._machine.unload, self._runtime.clock.now_ms()))
+
+    def apply(self, record: Any) -> None:
+        """Change the state as a committed record says, now or while the log is loaded."""
+        self._machine.apply(self.state, record)
 
     def _drain(self) -> None:
         if self._draining:
@@ -140,24 +141,24 @@ class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
         self._draining = True
         try:
             while self._inbox and not self._locked:
-                if self._appending and self._waits(self._inbox[0]):
+                if self._appending and self._machine.waits(self._inbox[0]):
                     break
                 self._handle(self._inbox.popleft())
         finally:
             self._draining = False
-        if not self._appending and self._is_blank():
+        if not self._appending and self._machine.is_blank(self.state):
             self._runtime.forget(self)
 
     def _handle(self, event: EventT) -> None:
-        if isinstance(event, self.TIMER_EVENTS) and not self._alarms.take(event):
+        if isinstance(event, self._machine.timer_events) and not self._alarms.take(event):
             # The timer was set again or cancelled while its event waited.
             return
         try:
-            outcome = self._step(event, self._runtime.clock.now_ms())
+            outcome = self._machine.step(self.state, event, self._runtime.clock.now_ms())
         except KafkaError as error:
             # No producer id could be allocated: nothing has changed.
             self._note(f"{type(event).__name__} failed: {error}")
-            self._reject(event, self._append_error(error.code))
+            self._machine.reject(event, self._machine.append_error(error.code))
             return
         if outcome.records:
             self._append(outcome)
@@ -167,38 +168,37 @@ class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
     # -- The log
 
     def _append(self, outcome: OutcomeT) -> None:
-        self._locked = self._locks(outcome)
+        self._locked = self._machine.locks(outcome)
         self._appending += 1
         try:
-            encoded = [self._encode(record) for record in outcome.records]
+            encoded = [self._machine.encode(record) for record in outcome.records]
         except EncodeError as error:
             self._appended(outcome, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        done = partial(self._appended, outcome)
-        self._runtime.log.append(self.partition, encoded, done, outcome.producer)
+        self._runtime.log.append(self.partition, encoded, partial(self._appended, outcome), outcome.producer)
 
     def _appended(self, outcome: OutcomeT, error: KafkaError | None) -> None:
         self._appending -= 1
-        if self._locks(outcome):
+        if self._machine.locks(outcome):
             self._locked = False
         if error is not None:
             self._note(f"records were not written: {error}")
-            self._fail(outcome, self._append_error(error.code))
+            self._fail(outcome, self._machine.append_error(error.code))
         elif self._closed:
             # The records are in the log, so the clients get their answers. The state belongs to the next coordinator.
             self._answer(outcome)
         else:
             for record in outcome.records:
-                self.apply(record)
+                self._machine.apply(self.state, record)
             self._release(outcome)
         self._drain()
 
     def _fail(self, outcome: OutcomeT, error: ErrorCode) -> None:
         if not self._closed:
-            self._inbox.appendleft(self._append_failed(outcome, error))
+            self._inbox.appendleft(self._machine.append_failed(outcome, error))
             return
         for token, answer in outcome.replies:
-            token.answer(self._error_answer(answer, error))
+            token.answer(self._machine.error_answer(answer, error))
 
     # -- What is due once the records are committed
 
@@ -216,6 +216,5 @@ class Actor(ABC, Generic[EventT, RecordT, OutcomeT]):
         for token, answer in outcome.replies:
             token.answer(answer)
 
-    @abstractmethod
     def _note(self, line: str) -> None:
-        """Write a line about this machine into the broker's log."""
+        self._runtime.note(f"{self._machine.noun} {self.key}: {line}")

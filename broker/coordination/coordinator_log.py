@@ -15,8 +15,8 @@ from ...protocol.records.record import Record
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topics import Topics
-from .replay import Ended, Written
 from .interfaces import Clock, OnCommitted
+from .replay import Ended, Written
 
 
 class CoordinatorLog:

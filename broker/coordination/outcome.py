@@ -74,6 +74,11 @@ class Loaded:
 
 
 @dataclass(slots=True)
+class Unload:
+    """This broker stops, or does not coordinate the partition any more: answer the requests that wait."""
+
+
+@dataclass(slots=True)
 class AppendFailed(Generic[OutcomeT]):
     """The records of an outcome were not committed: nothing of the outcome has happened."""
 

@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from .actor import Actor, Runtime
-from .partition_hash import partition_for
-from .replay import Replay, Written
 from .interfaces import Clock, StateLog, Timers
 from .outcome import Loaded
+from .partition_hash import partition_for
+from .replay import Replay, Written
 
 # The key of a record has two bytes for the length of an id, though newer requests can carry longer ids.
 MAX_ID_BYTES = 2**15 - 1

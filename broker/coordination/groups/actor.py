@@ -1,4 +1,4 @@
-"""The actor of one consumer group.
+"""What the actor of a consumer group needs to know about its machine.
 
 Offset commits do not wait for one another: they leave the state of the group alone. An event that deletes offsets waits
 for the commits that are under way, because what these bring would stay. So does the end of a transaction.
@@ -7,90 +7,67 @@ for the commits that are under way, because what these bring would stay. So does
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from .. import actor
+from ..actor import Actor, Machine
 from ..append_errors import append_error
-from . import machine, records
-from .events import (
-    Answer,
-    AppendFailed,
-    Delete,
-    DeleteOffsets,
-    DropTopic,
-    EndTransaction,
-    Event,
-    ExpireOffsets,
-    InitialDelayPassed,
-    Joined,
-    Left,
-    Outcome,
-    RebalanceTimeout,
-    Request,
-    SessionExpired,
-    Synced,
-    SyncTimeout,
-    Unload,
-    rejection,
-)
-from .group import Group, GroupLimits
+from . import events, machine, records
+from .events import Answer, Event, Outcome
+from .group import Group
 from .states import GroupState
 
-_DELETES_OFFSETS = (Delete, DeleteOffsets, DropTopic, EndTransaction, ExpireOffsets)
+GroupActor = Actor[Group, Event, Outcome]
+
+_TIMERS = (events.SessionExpired, events.InitialDelayPassed, events.RebalanceTimeout, events.SyncTimeout)
+_DELETE_OFFSETS = (
+    events.Delete,
+    events.DeleteOffsets,
+    events.DropTopic,
+    events.EndTransaction,
+    events.ExpireOffsets,
+)
 
 
-class GroupActor(actor.Actor[Event, records.Record, Outcome]):
-    """One group, its inbox and its timers."""
+def _is_blank(group: Group) -> bool:
+    return group.state is GroupState.DEAD or group.is_blank()
 
-    __slots__ = ("group",)
 
-    TIMER_EVENTS = (SessionExpired, InitialDelayPassed, RebalanceTimeout, SyncTimeout)
+def _locks(outcome: Outcome) -> bool:
+    return isinstance(outcome.records[-1], records.GroupRecord)
 
-    def __init__(self, group_id: str, partition: int, runtime: actor.Runtime, limits: GroupLimits) -> None:
-        super().__init__(group_id, partition, runtime)
-        self.group = Group(group_id, limits)
 
-    def apply(self, record: records.Record) -> None:
-        self.group.apply(record)
+def _waits(event: Event) -> bool:
+    return isinstance(event, _DELETE_OFFSETS)
 
-    def _step(self, event: Event, now_ms: int) -> Outcome:
-        return machine.step(self.group, event, now_ms)
 
-    def _encode(self, record: records.Record) -> tuple[bytes, bytes | None]:
-        return records.encode(record)
+def _reject(event: Event, error: ErrorCode) -> None:
+    if isinstance(event, events.Request):
+        token, answer = events.rejection(event, error)
+        token.answer(answer)
 
-    def _is_blank(self) -> bool:
-        return self.group.state is GroupState.DEAD or self.group.is_blank()
 
-    def _locks(self, outcome: Outcome) -> bool:
-        """Offsets alone do not lock: the group itself does not change with them."""
-        return isinstance(outcome.records[-1], records.GroupRecord)
+def _error_answer(answer: Answer, error: ErrorCode) -> Answer:
+    match answer:
+        case events.Joined():
+            return events.Joined(error, "")
+        case events.Synced():
+            return events.Synced(error)
+        case events.Left():
+            return events.Left([error] * len(answer.errors))
+        case _:
+            return error
 
-    def _waits(self, event: Event) -> bool:
-        return isinstance(event, _DELETES_OFFSETS)
 
-    def _unload(self) -> None:
-        self._release(self._step(Unload(), self._runtime.clock.now_ms()))
-
-    def _append_error(self, error: ErrorCode) -> ErrorCode:
-        return append_error(error)
-
-    def _append_failed(self, outcome: Outcome, error: ErrorCode) -> Event:
-        return AppendFailed(outcome, error)
-
-    def _reject(self, event: Event, error: ErrorCode) -> None:
-        if isinstance(event, Request):
-            token, answer = rejection(event, error)
-            token.answer(answer)
-
-    def _error_answer(self, answer: Answer, error: ErrorCode) -> Answer:
-        match answer:
-            case Joined():
-                return Joined(error, "")
-            case Synced():
-                return Synced(error)
-            case Left():
-                return Left([error] * len(answer.errors))
-            case _:
-                return error
-
-    def _note(self, line: str) -> None:
-        self._runtime.note(f"group {self.key}: {line}")
+GROUPS: Machine[Group, Event, Outcome] = Machine(
+    noun="group",
+    step=machine.step,
+    apply=Group.apply,
+    encode=records.encode,
+    is_blank=_is_blank,
+    unload=events.Unload(),
+    timer_events=_TIMERS,
+    locks=_locks,
+    waits=_waits,
+    append_error=append_error,
+    append_failed=events.AppendFailed,
+    reject=_reject,
+    error_answer=_error_answer,
+)

@@ -28,10 +28,11 @@ from ...topics.topic_names import OFFSETS_TOPIC
 from ..actor import Runtime
 from ..calls import Call
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
 from . import description, offset_fetch, records, requests
-from .actor import GroupActor
+from .actor import GROUPS, GroupActor
 from .events import (
     CommitInTransaction,
     CommitOffsets,
@@ -45,10 +46,9 @@ from .events import (
     Left,
     Synced,
 )
-from .group import GroupLimits
+from .group import Group, GroupLimits
 from .offset_commit import PLAIN_VERSION, Commit, as_plain, as_transactional
 from .records import NO_PRODUCER, OffsetRecord, Record
-from ..replay import Written
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class GroupCoordinator:
             del self._in_transactions[key]
 
     def _new_actor(self, group_id: str, partition: int, runtime: Runtime) -> GroupActor:
-        return GroupActor(group_id, partition, runtime, self._limits)
+        return GroupActor(group_id, partition, Group(group_id, self._limits), GROUPS, runtime)
 
     def _decode(self, written: Written, partition: int) -> tuple[str, Record] | None:
         record = records.decode_record(written.key, written.value)
@@ -303,7 +303,7 @@ class GroupCoordinator:
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted: every group forgets how far it had come in it."""
         for actor in list(self.groups.values()):
-            if actor.group.offsets.with_pending(topic):
+            if actor.state.offsets.with_pending(topic):
                 actor.feed(DropTopic(topic))
 
     def _expire(self) -> None:
@@ -338,7 +338,7 @@ class GroupCoordinator:
         for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
             error = self._check(group_id) if actor is None else ErrorCode.NONE
-            group = None if actor is None else actor.group
+            group = None if actor is None else actor.state
             response.groups.append(description.describe(group_id, group, error, context.api_version))
             if request.include_authorized_operations and not response.groups[-1].error_code:
                 response.groups[-1].authorized_operations = description.ALL_OPERATIONS
@@ -350,7 +350,7 @@ class GroupCoordinator:
         """ListGroups."""
         if self.shards.loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        groups = (actor.group for actor in self.groups.values())
+        groups = (actor.state for actor in self.groups.values())
         return ListGroupsResponse(groups=description.list_groups(groups, request.states_filter, request.types_filter))
 
     # -- Checks
@@ -388,7 +388,7 @@ class GroupCoordinator:
     def _offsets_of(self, group_id: str) -> offset_fetch.Found:
         actor = self.groups.get(group_id)
         if actor is not None:
-            return offset_fetch.Found(ErrorCode.NONE, actor.group.offsets)
+            return offset_fetch.Found(ErrorCode.NONE, actor.state.offsets)
         return offset_fetch.Found(self._check(group_id), None)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
-from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token
+from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token, Unload
 from .records import Record
 
 # A member's protocols with their metadata, the one that it prefers first.
@@ -188,11 +188,6 @@ class EndTransaction:
 
 
 @dataclass(slots=True)
-class Unload:
-    """This broker stops, or does not coordinate the group any more."""
-
-
-@dataclass(slots=True)
 class Outcome(outcome.Outcome[Record, TimerEvent]):
     """What to do after a step of the group."""
 
@@ -288,4 +283,4 @@ def rejection(event: Request, error: ErrorCode) -> Reply:
             return event.token, error
 
 
-__all__ = ["CancelTimer", "Loaded", "SetTimer", "Token"]
+__all__ = ["CancelTimer", "Loaded", "SetTimer", "Token", "Unload"]

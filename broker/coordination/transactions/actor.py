@@ -10,29 +10,13 @@ from functools import partial
 from typing import Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
-from .. import actor
+from ..actor import Actor, Machine, Runtime
 from ..append_errors import append_error
-from . import records
-from .events import (
-    AddPartitions,
-    Answer,
-    AppendFailed,
-    EndTransaction,
-    Event,
-    Initialize,
-    Markers,
-    MarkersFailed,
-    MarkersWritten,
-    Outcome,
-    Producer,
-    RetryMarkers,
-    VerifyPartitions,
-)
-from .machine import Transaction, TransactionLimits
+from . import events, machine, records
+from .events import Event, Markers, MarkersFailed, MarkersWritten, Outcome
 from .markers import TransactionEnd
 from .records import TopicPartition
-from .refusing import error_answer
-from .states import TransactionState
+from .transaction import Transaction, TransactionLimits
 
 # These errors need no further attempt: a partition that is gone needs no marker, and in one where a later epoch has
 # written the transaction is not open any more.
@@ -47,59 +31,60 @@ class WriteMarker(Protocol):
     def __call__(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None: ...
 
 
-class TransactionActor(actor.Actor[Event, records.TransactionRecord, Outcome]):
+def _locks(outcome: Outcome) -> bool:
+    return True
+
+
+def _waits(event: Event) -> bool:
+    return False
+
+
+def _append_error(error: ErrorCode) -> ErrorCode:
+    return append_error(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _reject(event: Event, error: ErrorCode) -> None:
+    match event:
+        case events.Initialize() | events.EndTransaction():
+            event.token.answer(events.Producer(error))
+        case events.AddPartitions() | events.VerifyPartitions():
+            event.token.answer(error)
+        case _:
+            pass
+
+
+_TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
+    noun="transactional id",
+    step=machine.step,
+    apply=Transaction.apply,
+    encode=records.encode,
+    is_blank=Transaction.is_blank,
+    unload=events.Unload(),
+    timer_events=(events.RetryMarkers,),
+    locks=_locks,
+    waits=_waits,
+    append_error=_append_error,
+    append_failed=events.AppendFailed,
+    reject=_reject,
+    error_answer=events.error_answer,
+)
+
+
+class TransactionActor(Actor[Transaction, Event, Outcome]):
     """One transactional id, its inbox and its timer."""
 
-    __slots__ = ("_write_marker", "transaction")
-
-    TIMER_EVENTS = (RetryMarkers,)
+    __slots__ = ("_write_marker",)
 
     def __init__(
         self,
         transactional_id: str,
         partition: int,
-        runtime: actor.Runtime,
         limits: TransactionLimits,
         write_marker: WriteMarker,
+        runtime: Runtime,
     ) -> None:
-        super().__init__(transactional_id, partition, runtime)
-        self.transaction = Transaction(transactional_id, limits)
+        super().__init__(transactional_id, partition, Transaction(transactional_id, limits), _TRANSACTIONS, runtime)
         self._write_marker = write_marker
-
-    def apply(self, record: records.TransactionRecord) -> None:
-        self.transaction.apply(record)
-
-    def _step(self, event: Event, now_ms: int) -> Outcome:
-        return self.transaction.step(event, now_ms)
-
-    def _encode(self, record: records.TransactionRecord) -> tuple[bytes, bytes | None]:
-        return records.encode(record)
-
-    def _is_blank(self) -> bool:
-        return self.transaction.state is TransactionState.DEAD or self.transaction.is_blank()
-
-    def _append_error(self, error: ErrorCode) -> ErrorCode:
-        return append_error(error, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    def _append_failed(self, outcome: Outcome, error: ErrorCode) -> Event:
-        return AppendFailed(outcome, error)
-
-    def _reject(self, event: Event, error: ErrorCode) -> None:
-        match event:
-            case Initialize() | EndTransaction():
-                event.token.answer(Producer(error))
-            case AddPartitions() | VerifyPartitions():
-                event.token.answer(error)
-            case _:
-                pass
-
-    def _error_answer(self, answer: Answer, error: ErrorCode) -> Answer:
-        return error_answer(answer, error)
-
-    def _note(self, line: str) -> None:
-        self._runtime.note(f"transactional id {self.key}: {line}")
-
-    # -- Markers
 
     def _release(self, outcome: Outcome) -> None:
         super()._release(outcome)
@@ -122,16 +107,16 @@ class TransactionActor(actor.Actor[Event, records.TransactionRecord, Outcome]):
             else:
                 waiting.add_done_callback(partial(self._marker_done, place))
         if failed:
-            self._feed_first(MarkersFailed(failed))
+            self.feed_first(MarkersFailed(failed))
         if written or not markers.partitions:
-            self._feed_first(MarkersWritten(written))
+            self.feed_first(MarkersWritten(written))
 
     def _marker_done(self, place: TopicPartition, done: asyncio.Future[None]) -> None:
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or (error is not None and not self._is_settled(place, error)):
-            self._feed_first(MarkersFailed([place]))
+            self.feed_first(MarkersFailed([place]))
         else:
-            self._feed_first(MarkersWritten([place]))
+            self.feed_first(MarkersWritten([place]))
 
     def _is_settled(self, place: TopicPartition, error: BaseException) -> bool:
         """Return whether a marker that was rejected needs no further attempt."""

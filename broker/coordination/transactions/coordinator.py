@@ -25,11 +25,11 @@ from ....protocol.messages.list_transactions import ListTransactionsRequest, Lis
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ..actor import Runtime
 from ..calls import Call
-from ..replay import Written
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
-from . import description as describing, id_pattern as patterns, records, requests
+from . import description, id_pattern, records, requests
 from .actor import TransactionActor, WriteMarker
 from .events import (
     AddPartitions,
@@ -41,9 +41,9 @@ from .events import (
     Verified,
     VerifyPartitions,
 )
-from .machine import TransactionLimits
-from .records import NO_EPOCH, NO_ID, TransactionRecord
+from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TransactionRecord
 from .states import TransactionState
+from .transaction import TransactionLimits
 
 _log = logging.getLogger(__name__)
 
@@ -119,10 +119,10 @@ class TransactionCoordinator:
         """Set the level of the feature `transaction.version`, which decides the epoch of an abort."""
         self._limits = self._limits._replace(transaction_version=transaction_version)
         for actor in self.ids.values():
-            actor.transaction.limits = self._limits
+            actor.state.limits = self._limits
 
     def _new_actor(self, transactional_id: str, partition: int, runtime: Runtime) -> TransactionActor:
-        return TransactionActor(transactional_id, partition, runtime, self._limits, self._write_marker)
+        return TransactionActor(transactional_id, partition, self._limits, self._write_marker, runtime)
 
     # -- Requests of producers
 
@@ -164,7 +164,7 @@ class TransactionCoordinator:
                 request.producer_id,
                 request.producer_epoch,
                 frozenset({(OFFSETS_TOPIC, partition)}),
-                requests.KEEPS_EPOCH,
+                KEEPS_EPOCH,
             )
         )
         return call.result()
@@ -184,7 +184,7 @@ class TransactionCoordinator:
                 request.producer_id,
                 request.producer_epoch,
                 request.committed,
-                requests.RAISES_EPOCH if raises else requests.KEEPS_EPOCH,
+                RAISES_EPOCH if raises else KEEPS_EPOCH,
             )
         )
         return call.result()
@@ -214,7 +214,7 @@ class TransactionCoordinator:
         places = frozenset({(topic, index)})
         call = Call(_verification_error)
         if implicit:
-            actor.feed(AddPartitions(call, producer_id, producer_epoch, places, requests.RAISES_EPOCH))
+            actor.feed(AddPartitions(call, producer_id, producer_epoch, places, RAISES_EPOCH))
         else:
             actor.feed(VerifyPartitions(call, producer_id, producer_epoch, places))
         error = call.response
@@ -228,8 +228,8 @@ class TransactionCoordinator:
         for transactional_id in dict.fromkeys(request.transactional_ids):
             actor = self.ids.get(transactional_id)
             error = self._check(transactional_id) if actor is None else ErrorCode.NONE
-            transaction = None if actor is None else actor.transaction
-            response.transaction_states.append(describing.describe(transactional_id, transaction, error))
+            transaction = None if actor is None else actor.state
+            response.transaction_states.append(description.describe(transactional_id, transaction, error))
         return response
 
     def list(self, context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
@@ -237,19 +237,19 @@ class TransactionCoordinator:
         if self.shards.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
-            matches = patterns.matcher(request.transactional_id_pattern or ".*")
-        except patterns.BadPattern as error:
+            matches = id_pattern.matcher(request.transactional_id_pattern or ".*")
+        except id_pattern.BadPattern as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        transactions = (actor.transaction for actor in self.ids.values())
-        return describing.list_ids(transactions, request, self._clock.now_ms(), matches)
+        transactions = (actor.state for actor in self.ids.values())
+        return description.list_ids(transactions, request, self._clock.now_ms(), matches)
 
     # -- Sweeps
 
     def _look_for_timeouts(self) -> None:
         for actor in list(self.ids.values()):
             # Most ids are idle, and cost no more than this check.
-            if actor.transaction.state is TransactionState.ONGOING:
+            if actor.state.state is TransactionState.ONGOING:
                 actor.feed(LookForTimeout())
 
     def _expire(self) -> None:

@@ -9,8 +9,8 @@ from ....protocol.messages import list_transactions
 from ....protocol.messages.describe_transactions import TopicData, TransactionState
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from . import states
-from .machine import Transaction
 from .records import by_topic
+from .transaction import Transaction
 
 _BY_NAME = {state.value: state for state in states.TransactionState}
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
-from ..outcome import Loaded, SetTimer, Token
-from .records import NO_EPOCH, NO_ID, TopicPartition, TransactionRecord
+from ..outcome import Loaded, SetTimer, Token, Unload
+from .records import NO_EPOCH, NO_ID, Standing, TopicPartition, TransactionRecord
+from .states import TransactionState
 
 # Requests.
 
@@ -121,8 +122,13 @@ class Verified:
     added: frozenset[TopicPartition]
 
 
+# AddPartitions is answered with an ErrorCode alone, and so is a VerifyPartitions that is rejected.
 Answer = Producer | Verified | ErrorCode
-"""AddPartitions is answered with an ErrorCode alone, and so is a VerifyPartitions that is refused."""
+
+
+def error_answer(answer: Answer, error: ErrorCode) -> Answer:
+    """Return an answer of the same kind that carries the error."""
+    return Producer(error) if isinstance(answer, Producer) else error
 
 
 @dataclass(slots=True)
@@ -134,6 +140,13 @@ class Markers:
     commit: bool
     client_version: int
     partitions: list[TopicPartition]
+
+    @classmethod
+    def of(cls, standing: Standing, partitions: Iterable[TopicPartition]) -> Markers:
+        """Return the markers that this decision needs in these partitions."""
+        commit = standing.state is TransactionState.PREPARE_COMMIT
+        who = standing.producer_id, standing.producer_epoch
+        return cls(*who, commit, standing.client_version, sorted(partitions))
 
 
 @dataclass(slots=True)
@@ -148,6 +161,8 @@ class AppendFailed(outcome.AppendFailed[Outcome]):
     """The records of this outcome were not committed."""
 
 
-Event = Request | LookForTimeout | Expire | RetryMarkers | MarkersWritten | MarkersFailed | Loaded | AppendFailed
+Event = (
+    Request | LookForTimeout | Expire | RetryMarkers | MarkersWritten | MarkersFailed | Loaded | Unload | AppendFailed
+)
 
-__all__ = ["Loaded", "SetTimer", "Token"]
+__all__ = ["Loaded", "SetTimer", "Token", "Unload"]

@@ -1,19 +1,15 @@
-"""How a transactional id is forgotten: nothing happened to it for long enough, and no transaction is open."""
+"""How a transactional id is forgotten: it was unused for long enough, and no transaction is open."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from .events import Expire, Outcome
 from .records import TransactionRecord
 from .states import IDLE
-
-if TYPE_CHECKING:
-    from .machine import Transaction
+from .transaction import Transaction
 
 
 def expire(transaction: Transaction, event: Expire, outcome: Outcome, now_ms: int) -> None:
-    """Expire. A producer that comes back later is told INVALID_PRODUCER_ID_MAPPING, and begins anew."""
+    """Write a tombstone. A producer that returns later is told INVALID_PRODUCER_ID_MAPPING, and begins anew."""
     if transaction.state in IDLE and now_ms - transaction.standing.update_ms >= event.retention_ms:
         outcome.records.append(TransactionRecord(transaction.transactional_id, None))
         outcome.notes.append(f"transactional id {transaction.transactional_id} has expired")

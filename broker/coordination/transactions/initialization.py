@@ -8,16 +8,12 @@ and comes back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....protocol.errors import ErrorCode
-from . import completion as ending
+from . import preparation
 from .events import Initialize, Outcome, Producer
 from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, NO_TIME, Standing, TopicPartition
 from .states import ENDING, TransactionState
-
-if TYPE_CHECKING:
-    from .machine import Transaction
+from .transaction import Transaction
 
 
 def initialize(transaction: Transaction, event: Initialize, outcome: Outcome, now_ms: int) -> None:
@@ -26,11 +22,11 @@ def initialize(transaction: Transaction, event: Initialize, outcome: Outcome, no
     if error is ErrorCode.NONE and transaction.state in ENDING:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     if error is not ErrorCode.NONE:
-        outcome.replies.append((event.token, Producer(error)))
+        outcome.reply(event.token, Producer(error))
     elif transaction.state is TransactionState.ONGOING:
-        ending.fence(transaction, outcome, now_ms)
+        preparation.fence(transaction, outcome, now_ms)
         outcome.notes.append(f"transaction of {transaction.transactional_id}: aborted, a new producer took the id")
-        outcome.replies.append((event.token, Producer(ErrorCode.CONCURRENT_TRANSACTIONS)))
+        outcome.reply(event.token, Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
     else:
         _take(transaction, event, outcome, now_ms)
 
@@ -49,10 +45,10 @@ def _may_have(transaction: Transaction, event: Initialize) -> bool:
 def _take(transaction: Transaction, event: Initialize, outcome: Outcome, now_ms: int) -> None:
     standing = _next_owner(transaction, event, now_ms)
     if standing is None:
-        outcome.replies.append((event.token, Producer(ErrorCode.PRODUCER_FENCED)))
+        outcome.reply(event.token, Producer(ErrorCode.PRODUCER_FENCED))
         return
-    transaction.write(standing, outcome)
-    outcome.replies.append((event.token, Producer(ErrorCode.NONE, standing.producer_id, standing.producer_epoch)))
+    outcome.records.append(transaction.record(standing))
+    outcome.reply(event.token, Producer(ErrorCode.NONE, standing.producer_id, standing.producer_epoch))
 
 
 def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Standing | None:
@@ -75,7 +71,7 @@ def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Sta
         return None
     if producer_id == NO_ID:
         producer_id = transaction.limits.new_producer_id()
-    return transaction.next(
+    return now.moved(
         TransactionState.EMPTY,
         now_ms,
         producer_id=producer_id,

@@ -10,7 +10,7 @@ across a restart of its coordinator is fenced, as with Kafka.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ....protocol.codec import decode, decode_versioned, encode_versioned
 from ....protocol.errors import DecodeError
@@ -22,9 +22,12 @@ VALUE_VERSION = 1
 NO_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
+# Transaction versions as they are written: of clients that keep their epoch, and of those that raise it with every end.
+KEEPS_EPOCH = 0
+RAISES_EPOCH = 2
+# The highest epoch that a producer is told. The coordinator keeps the next one to fence the last producer; then the
+# producer id has to change.
 LAST_TOLD_EPOCH = 2**15 - 2
-"""The highest epoch that a producer is told. The one after it is for the coordinator alone, which may have to fence the
-last producer; then the producer id has to change."""
 
 _NUMBERS = {
     TransactionState.EMPTY: 0,
@@ -62,8 +65,19 @@ class Standing(NamedTuple):
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NO_TIME
     update_ms: int = NO_TIME
-    # 2 where the client raises its epoch with every transaction (KIP-890), otherwise 0.
+    # 2 if the client raises its epoch with every transaction (KIP-890), otherwise 0.
     client_version: int = 0
+
+    def moved(self, state: TransactionState, now_ms: int, **changes: Any) -> Standing:
+        """Return the standing after a move, with the other fields that change."""
+        usual = {"previous_producer_id": self.producer_id, "next_producer_id": NO_ID, "update_ms": now_ms}
+        return self._replace(state=state, **{**usual, **changes})
+
+    def owner_after_end(self) -> tuple[int, int]:
+        """Return the producer id and epoch that hold once the transaction has ended."""
+        if self.client_version >= RAISES_EPOCH and self.next_producer_id != NO_ID:
+            return self.next_producer_id, 0
+        return self.producer_id, self.producer_epoch
 
 
 class TransactionRecord(NamedTuple):

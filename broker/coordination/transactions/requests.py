@@ -20,7 +20,7 @@ from ....protocol.messages.end_txn import EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdResponse
 from ..interfaces import Topics
 from .events import Answer, Producer, Verified
-from .records import NO_EPOCH, NO_ID, TopicPartition
+from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TopicPartition
 
 FENCED_VERSION = 2
 """AddPartitionsToTxn, AddOffsetsToTxn and EndTxn may say PRODUCER_FENCED from here on, InitProducerId from..."""
@@ -30,10 +30,6 @@ BATCH_VERSION = 4
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 END_RAISES_EPOCH_VERSION = 5
 """EndTxn: the client takes the next epoch from the answer (KIP-890)."""
-
-RAISES_EPOCH = 2
-KEEPS_EPOCH = 0
-"""Transaction versions as they are written down."""
 
 
 class Asked(NamedTuple):

@@ -33,7 +33,7 @@ async def _(world: World) -> None:
         await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
     actor = world.broker.groups.groups["g"]
     world.pass_ms(699)
-    assert actor.group.generation == 0
+    assert actor.state.generation == 0
     world.pass_ms(1)
     assert (await world.raw.receive(ApiKey.JOIN_GROUP, 3)).generation_id == 1
 

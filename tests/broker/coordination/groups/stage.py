@@ -60,8 +60,8 @@ from odradek.broker.coordination.groups.events import (
 )
 from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import NO_PRODUCER, GroupRecord, OffsetRecord, Record
-from odradek.broker.coordination.replay import Ended, Replay, Written
 from odradek.broker.coordination.groups.states import GroupState
+from odradek.broker.coordination.replay import Ended, Replay, Written
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from odradek.broker.coordination.groups import join_phase
 from odradek.broker.coordination.groups.history import MAX_HISTORY
-from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.groups.records import group_key
+from odradek.broker.coordination.partition_hash import partition_for
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
@@ -454,7 +454,7 @@ async def test_what_is_remembered_of_rebalances_is_bounded(world: World) -> None
     for generation in range(1, 2 * MAX_HISTORY):
         world.sync(leader, generation)
         assert world.join(leader).generation_id == generation + 1
-    history = world.groups.groups["g"].group.rebalances
+    history = world.groups.groups["g"].state.rebalances
     assert len(history) == MAX_HISTORY
     assert [cause.text for cause in history[-1].causes] == [f"leader {leader} joined again"]
 

@@ -33,8 +33,8 @@ from odradek.broker.coordination.groups.events import (
 )
 from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import OffsetRecord
-from odradek.broker.coordination.replay import Ended
 from odradek.broker.coordination.groups.states import LEGAL, GroupState
+from odradek.broker.coordination.replay import Ended
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.tests.broker.coordination.groups.stage import GROUP_ID, Stage

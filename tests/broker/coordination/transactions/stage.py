@@ -24,9 +24,9 @@ import itertools
 import shlex
 
 from odradek.broker.coordination.append_errors import append_error
-from odradek.broker.coordination.transactions import events, records
-from odradek.broker.coordination.transactions.machine import Transaction, TransactionLimits
+from odradek.broker.coordination.transactions import events, machine, records
 from odradek.broker.coordination.transactions.records import Standing, TopicPartition, TransactionRecord
+from odradek.broker.coordination.transactions.transaction import Transaction, TransactionLimits
 from odradek.protocol.errors import ErrorCode
 
 TRANSACTIONAL_ID = "x"
@@ -61,7 +61,7 @@ class Stage:
 
     def step(self, event: events.Event) -> None:
         before = self.transaction.state
-        outcome = self.transaction.step(event, self.now_ms)
+        outcome = machine.step(self.transaction, event, self.now_ms)
         self._say_move(before)
         if not outcome.records:
             self.release(outcome)
