@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: from a request to records, and back to what is said of each partition."""
+"""OffsetCommit and TxnOffsetCommit: the records of a request, and the response with an error for each partition."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ from ....protocol.messages.txn_offset_commit import (
 from ..interfaces import Topic, Topics
 from .records import NO_PRODUCER, OffsetRecord, Record
 
+# Since this version an OffsetCommit names topics by id.
 TOPIC_ID_VERSION = 10
+# The version of the OffsetCommit that a TxnOffsetCommit is turned into.
 PLAIN_VERSION = 9
+# Since this version producers understand COORDINATOR_LOAD_IN_PROGRESS in the response to a TxnOffsetCommit.
 LOADING_VERSION = 2
 NO_RETENTION_TIME = -1
 NO_TIMESTAMP = -1
 
 
 class Commit:
-    """One OffsetCommit under way.
+    """One OffsetCommit: its records, and its response.
 
-    Partitions that do not exist and metadata that is too long are refused one by one; the group then takes or refuses
-    the rest as a whole.
+    Partitions that do not exist and metadata that is too long get an error each. The group then accepts or rejects the
+    rest as a whole.
     """
 
     def __init__(
@@ -46,27 +49,27 @@ class Commit:
     ) -> None:
         self.response = OffsetCommitResponse()
         self.records: list[Record] = []
+        # Whether any partition is left for the group to decide on.
         self.asks_group = False
-        """Whether any partition is left for the group to decide on."""
         self._request = request
         self._max_metadata_length = max_metadata_length
         self._now_ms = now_ms
         self._producer_id = producer_id
-        # The partitions that the group decides on, with what is said of them if it agrees.
+        # The partitions that the group decides on, each with its error if the group accepts the commit.
         self._open: list[tuple[OffsetCommitResponsePartition, ErrorCode]] = []
         for topic in request.topics:
             found = topics.by_id(topic.topic_id) if version >= TOPIC_ID_VERSION else topics.get(topic.name)
             self._take(topic, found, version)
 
     def answer(self, error: ErrorCode) -> OffsetCommitResponse:
-        """The response, after the group's word and the log's."""
-        for partition, otherwise in self._open:
-            partition.error_code = otherwise if error is ErrorCode.NONE else error
+        """Return the response, with the error of the group or the log for every partition that it decided on."""
+        for partition, own_error in self._open:
+            partition.error_code = own_error if error is ErrorCode.NONE else error
         return self.response
 
     def _take(self, topic: OffsetCommitRequestTopic, found: Topic | None, version: int) -> None:
         if found is not None and not topic.partitions:
-            # As Kafka: nothing was asked of it, nothing is said.
+            # Kafka leaves a topic without partitions out of the response.
             return
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         self.response.topics.append(answered)
@@ -94,7 +97,7 @@ class Commit:
         self.records.append(OffsetRecord(self._request.group_id, topic.name, index, value, self._producer_id))
 
     def _value(self, topic: Topic, partition: OffsetCommitRequestPartition) -> OffsetCommitValue:
-        """Version 1 may date the commit, versions 2 to 4 may say for how long it is to be kept."""
+        """Return the value of the record. Version 1 may date the commit, versions 2 to 4 may have a retention time."""
         committed_ms = self._now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp
         retention_ms = self._request.retention_time_ms
         return OffsetCommitValue(
@@ -108,7 +111,7 @@ class Commit:
 
 
 def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
-    """The OffsetCommit that says the same, but for the transaction: of PLAIN_VERSION."""
+    """Return a TxnOffsetCommit as an OffsetCommit of PLAIN_VERSION, without the transaction."""
     topics = [
         OffsetCommitRequestTopic(
             topic.name,
@@ -130,23 +133,24 @@ def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
 
 
 def as_transactional(response: OffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
-    """The answer to an `as_plain` request. Producers before version 2 break on a coordinator that is loading."""
+    """Return the response to the request that `as_plain` turned into an OffsetCommit."""
     answered = TxnOffsetCommitResponse()
     for topic in response.topics:
         results = [
-            TxnOffsetCommitResponsePartition(each.partition_index, _known(each.error_code, version))
+            TxnOffsetCommitResponsePartition(each.partition_index, _understood(each.error_code, version))
             for each in topic.partitions
         ]
         answered.topics.append(TxnOffsetCommitResponseTopic(topic.name, results))
     return answered
 
 
-def _known(error: int, version: int) -> int:
+def _understood(error: int, version: int) -> int:
+    """Return the error in the words of a version: older producers break on a coordinator that is loading."""
     if version < LOADING_VERSION and ErrorCode.of(error) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error
 
 
 def _length(text: str) -> int:
-    """In UTF-16 units, as Kafka counts `offset.metadata.max.bytes`."""
+    """Return the length in UTF-16 units, in which Kafka counts `offset.metadata.max.bytes`."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

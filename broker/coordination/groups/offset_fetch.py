@@ -1,4 +1,4 @@
-"""OffsetFetch: from the cache of a group's committed offsets to a response, in the three shapes that it has had."""
+"""OffsetFetch: the committed offsets of groups as a response, in the three shapes that its versions have."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ from .committed_offsets import CommittedOffsets
 
 NO_OFFSET = -1
 NO_EPOCH = -1
+# Since this version the response has an error for the group. Before, only for partitions.
 TOP_LEVEL_ERROR_VERSION = 2
+# Since this version a request names several groups.
 SEVERAL_GROUPS_VERSION = 8
+# Since this version topics are named by id.
 TOPIC_ID_VERSION = 10
 
 
 class Found(NamedTuple):
-    """A group's offsets, or why they cannot be told. A group that nobody knows has no offsets, and no error."""
+    """The offsets of a group, or the error of a group that is not here. An unknown group has neither."""
 
     error: ErrorCode
     offsets: CommittedOffsets | None
 
 
 def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """The groups that are asked for, each once; before version 8 the one."""
+    """Return the groups of a request, each once. Before version 8 there is one."""
     if version >= SEVERAL_GROUPS_VERSION:
         return list({each.group_id: each for each in request.groups}.values())
     topics = request.topics
@@ -49,7 +52,7 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
 def fetch_group(
     asked: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
-    """The offsets of one group. `topics` None in the request means all that it has."""
+    """Return the offsets of one group. If the request has no list of topics, return all offsets."""
     group = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=found.error)
     if found.error is not ErrorCode.NONE:
         return group
@@ -63,7 +66,7 @@ def fetch_group(
 
 
 def _hide_unstable(group: OffsetFetchResponseGroup, offsets: CommittedOffsets) -> None:
-    """A transaction that is not decided may change these: the client asks again (KIP-447)."""
+    """Replace pending offsets by UNSTABLE_OFFSET_COMMIT: the client fetches again after the transaction (KIP-447)."""
     for topic in group.topics:
         for at, answer in enumerate(topic.partitions):
             if not answer.error_code and (topic.name, answer.partition_index) in offsets.pending:
@@ -76,13 +79,13 @@ def _hide_unstable(group: OffsetFetchResponseGroup, offsets: CommittedOffsets) -
 def response_of(
     request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup], version: int
 ) -> OffsetFetchResponse:
-    """The response in the shape of its version: groups, or one group's topics with or without an error for all."""
+    """Return the response in the shape of its version: groups, or the topics of one group."""
     if version >= SEVERAL_GROUPS_VERSION:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
     if group.error_code and version < TOP_LEVEL_ERROR_VERSION:
         group.topics = [
-            _refused(topic.name, topic.partition_indexes, group.error_code) for topic in request.topics or []
+            _errors(topic.name, topic.partition_indexes, group.error_code) for topic in request.topics or []
         ]
     return OffsetFetchResponse(
         topics=[_flat(topic, version) for topic in group.topics],
@@ -97,7 +100,7 @@ def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) 
         if version >= TOPIC_ID_VERSION:
             topic = topics.get(name)
             if topic is None:
-                # It has no id any more by which to tell of it.
+                # A deleted topic has no id that the response could name.
                 continue
             topic_id = topic.id
         answers = [_partition(index, value) for index, value in partitions.items() if _is_of(value, topic_id)]
@@ -112,9 +115,9 @@ def _topic(
     if version >= TOPIC_ID_VERSION:
         topic = topics.by_id(asked.topic_id)
         if topic is None:
-            refused = _refused(name, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
-            refused.topic_id = asked.topic_id
-            return refused
+            failed = _errors(name, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+            failed.topic_id = asked.topic_id
+            return failed
         name = topic.name
     answers: list[OffsetFetchResponsePartitions] = []
     for index in asked.partition_indexes:
@@ -124,7 +127,7 @@ def _topic(
 
 
 def _is_of(value: OffsetCommitValue, topic_id: bytes) -> bool:
-    """An offset committed to an earlier topic of the same name does not count, where both ids are known."""
+    """Return whether an offset belongs to the topic with this id, not to an earlier topic of the same name."""
     return ZERO_UUID in (topic_id, value.topic_id) or value.topic_id == topic_id
 
 
@@ -134,13 +137,13 @@ def _partition(index: int, value: OffsetCommitValue | None) -> OffsetFetchRespon
     return OffsetFetchResponsePartitions(index, value.offset, value.leader_epoch, value.metadata)
 
 
-def _refused(name: str, indexes: list[int], error: int) -> OffsetFetchResponseTopics:
+def _errors(name: str, indexes: list[int], error: int) -> OffsetFetchResponseTopics:
     partitions = [OffsetFetchResponsePartitions(index, NO_OFFSET, NO_EPOCH, "", error) for index in indexes]
     return OffsetFetchResponseTopics(name=name, partitions=partitions)
 
 
 def _flat(topic: OffsetFetchResponseTopics, version: int) -> OffsetFetchResponseTopic:
-    """Version 0 knew offsets in ZooKeeper, and called a partition without one unknown."""
+    """Return a topic in the shape before version 8. In version 0 a partition without an offset is unknown."""
     partitions = [
         OffsetFetchResponsePartition(
             p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code

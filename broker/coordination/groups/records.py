@@ -1,9 +1,11 @@
 """The records of `__consumer_offsets`, in Kafka's own format.
 
-A key is its type (int16: 1 an offset, 2 a group) and the fields of that type; type 0 is an offset of old, its key laid
-out as that of type 1. A value is its version (int16) and the fields of that version; no value is a tombstone. We write
-what Kafka 4.3.1 writes: GroupMetadataValue at version 3, OffsetCommitValue at version 4, or 1 where the commit came
-with a retention time of its own, which only that version can tell.
+A key is its type (int16: 1 an offset, 2 a group) and the fields of that type. Type 0 is an offset that an old Kafka
+wrote; its key has the layout of type 1. A value is its version (int16) and the fields of that version. A null value
+is a tombstone.
+
+The broker writes what Kafka 4.3.1 writes: GroupMetadataValue at version 3, and OffsetCommitValue at version 4. A commit
+with a retention time of its own is written at version 1, because only that version has the field.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ....protocol.messages.group_records import (
     OffsetCommitValue,
 )
 
-OFFSET_KEY_OF_OLD = 0
+LEGACY_OFFSET_KEY = 0
 OFFSET_KEY = 1
 GROUP_KEY = 2
 GROUP_VALUE_VERSION = 3
@@ -29,33 +31,33 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 
 NO_PRODUCER = -1
 
+# The int16 of a key is its type, not a version: each type has one layout.
 _KEY_LAYOUT_VERSION = 0
-"""A key's int16 is its type, not a version: each type has one layout."""
 
 
 class GroupRecord(NamedTuple):
-    """A generation of a group as it is written down; None deletes the group."""
+    """A generation of a group. The value None deletes the group."""
 
     group_id: str
     value: GroupMetadataValue | None
 
 
 class OffsetRecord(NamedTuple):
-    """A committed offset; None deletes it. One that was written in a producer's transaction is pending at first."""
+    """A committed offset. The value None deletes it. An offset in a producer's transaction is pending at first."""
 
     group_id: str
     topic: str
     partition: int
     value: OffsetCommitValue | None
+    # The producer id of the batch. Key and value do not have it.
     producer_id: int = NO_PRODUCER
-    """Of the batch, not of the record: key and value are the same."""
 
 
 Record = GroupRecord | OffsetRecord
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """Key and value as they lie in the log. EncodeError where a name is too long for the format."""
+    """Return key and value in bytes. Raise EncodeError if a name is too long for the format."""
     if isinstance(record, GroupRecord):
         return group_key(record.group_id), _value(record.value, GROUP_VALUE_VERSION)
     key = _key(OFFSET_KEY, OffsetCommitKey(record.group_id, record.topic, record.partition))
@@ -64,20 +66,20 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def group_key(group_id: str) -> bytes:
-    """The key under which a group's generations lie."""
+    """Return the key of a group's generations, in bytes."""
     return _key(GROUP_KEY, GroupMetadataKey(group_id))
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record | None:
-    """The record, or None for a type that a classic group does not have (other kinds of groups use the same topic).
+    """Return the record, or None for a type that belongs to another kind of group.
 
-    DecodeError where the bytes do not fit their type.
+    Raise DecodeError if the bytes do not fit their type.
     """
     kind = int.from_bytes(key[:2], "big", signed=True)
     if kind == GROUP_KEY:
         group = decode(GroupMetadataKey, _KEY_LAYOUT_VERSION, key, 2).group
         return GroupRecord(group, None if value is None else decode_versioned(GroupMetadataValue, value))
-    if kind in (OFFSET_KEY, OFFSET_KEY_OF_OLD):
+    if kind in (OFFSET_KEY, LEGACY_OFFSET_KEY):
         cls = OffsetCommitKey if kind == OFFSET_KEY else LegacyOffsetCommitKey
         found = decode(cls, _KEY_LAYOUT_VERSION, key, 2)
         committed = None if value is None else decode_versioned(OffsetCommitValue, value)

@@ -1,4 +1,9 @@
-"""From messages to events and from answers to messages: the only place where the versions of the group APIs differ."""
+"""Requests of members and administrators as events of the group machine, and its answers as responses.
+
+The versions of JoinGroup, SyncGroup and LeaveGroup differ here alone, but for two checks in the coordinator that
+compare with versions of this module. Offset commits, fetches and descriptions have modules of their own:
+offset_commit.py, offset_fetch.py, description.py.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +25,24 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..interfaces import Topics
 from .events import DeleteOffsets, Join, Joined, Leave, Leaver, Left, OffsetsDeleted, Sync, Synced, Token
 
+# Since this version of JoinGroup a missing protocol is null. Before, it is an empty string.
 NULL_PROTOCOL_VERSION = 7
-"""From here on JoinGroup can say that there is no protocol; before it says the empty string."""
+# Since this version of JoinGroup a new member gets its id first (KIP-394).
 MEMBER_ID_VERSION = 4
+# Since this version of JoinGroup the response can tell a leader not to assign (KIP-814).
 SKIP_ASSIGNMENT_VERSION = 9
+# Since this version a SyncGroup must name the protocol of its assignment (KIP-559).
 PROTOCOL_NAMED_VERSION = 5
-"""From here on a SyncGroup must say of which protocol its assignment is (KIP-559)."""
+# Since this version a LeaveGroup names several members.
 LEAVE_BATCH_VERSION = 3
+# Since this version an OffsetCommit to an unknown group is GROUP_ID_NOT_FOUND (KIP-848). Before, ILLEGAL_GENERATION.
 GROUP_NOT_FOUND_VERSION = 9
-"""From here on OffsetCommit can say that there is no such group (KIP-848); before it speaks of the generation."""
 
 
 def join_event(
     token: Token[Joined], request: JoinGroupRequest, version: int, client_id: str, client_host: str, new_member_id: str
 ) -> Join:
-    """JoinGroup. Version 0 has no rebalance timeout: it is the session's."""
+    """Return a JoinGroup as an event. Version 0 has no rebalance timeout: the session timeout takes its place."""
     return Join(
         token,
         request.member_id,
@@ -53,7 +61,7 @@ def join_event(
 
 
 def join_response(version: int) -> Callable[[Joined], JoinGroupResponse]:
-    """What makes the response to a JoinGroup of that version."""
+    """Return the function that makes the response to a JoinGroup of a version."""
     no_protocol = None if version >= NULL_PROTOCOL_VERSION else ""
 
     def respond(answer: Joined) -> JoinGroupResponse:
@@ -75,7 +83,7 @@ def join_response(version: int) -> Callable[[Joined], JoinGroupResponse]:
 
 
 def sync_event(token: Token[Synced], request: SyncGroupRequest) -> Sync:
-    """SyncGroup."""
+    """Return a SyncGroup as an event."""
     return Sync(
         token,
         request.member_id,
@@ -88,7 +96,7 @@ def sync_event(token: Token[Synced], request: SyncGroupRequest) -> Sync:
 
 
 def sync_response(answer: Synced) -> SyncGroupResponse:
-    """The response to a SyncGroup."""
+    """Return the response to a SyncGroup."""
     return SyncGroupResponse(
         error_code=answer.error,
         protocol_type=answer.protocol_type,
@@ -98,24 +106,24 @@ def sync_response(answer: Synced) -> SyncGroupResponse:
 
 
 def heartbeat_response(error: ErrorCode) -> HeartbeatResponse:
-    """The response to a Heartbeat."""
+    """Return the response to a Heartbeat."""
     return HeartbeatResponse(error_code=error)
 
 
 def leave_event(token: Token[Left], request: LeaveGroupRequest, version: int) -> Leave:
-    """LeaveGroup: several members from version 3 on, one before."""
+    """Return a LeaveGroup as an event."""
     if version < LEAVE_BATCH_VERSION:
         return Leave(token, [Leaver(request.member_id)])
     return Leave(token, [Leaver(m.member_id, m.group_instance_id, m.reason) for m in request.members])
 
 
 def leavers(request: LeaveGroupRequest, version: int) -> int:
-    """How many members a LeaveGroup names."""
+    """Return how many members a LeaveGroup names."""
     return 1 if version < LEAVE_BATCH_VERSION else len(request.members)
 
 
 def leave_response(request: LeaveGroupRequest, version: int) -> Callable[[Left], LeaveGroupResponse]:
-    """What makes the response to this LeaveGroup: an error for each member, before version 3 the one for all."""
+    """Return the function that makes the response: an error for each member, before version 3 one for the request."""
 
     def respond(answer: Left) -> LeaveGroupResponse:
         if version < LEAVE_BATCH_VERSION:
@@ -131,37 +139,37 @@ def _left(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
 
 
 def deletion(group_id: str) -> Callable[[ErrorCode], DeletableGroupResult]:
-    """What makes the result for one group of a DeleteGroups."""
+    """Return the function that makes the result for one group of a DeleteGroups."""
     return lambda error: DeletableGroupResult(group_id, error)
 
 
 def delete_offsets_event(
     token: Token[OffsetsDeleted | ErrorCode], request: OffsetDeleteRequest, topics: Topics
 ) -> DeleteOffsets:
-    """OffsetDelete, as far as the partitions exist."""
+    """Return an OffsetDelete as an event, without the partitions that do not exist."""
     partitions: dict[str, list[int]] = {}
-    for asked in request.topics:
-        indexes = [p.partition_index for p in asked.partitions if _exists(topics, asked.name, p.partition_index)]
-        partitions.setdefault(asked.name, []).extend(indexes)
+    for topic in request.topics:
+        indexes = [p.partition_index for p in topic.partitions if _exists(topics, topic.name, p.partition_index)]
+        partitions.setdefault(topic.name, []).extend(indexes)
     return DeleteOffsets(token, partitions)
 
 
 def delete_offsets_response(
     request: OffsetDeleteRequest, topics: Topics
 ) -> Callable[[OffsetsDeleted | ErrorCode], OffsetDeleteResponse]:
-    """What makes the response to this OffsetDelete: an error for all, or one for each partition."""
+    """Return the function that makes the response: one error for the request, or one for each partition."""
 
     def respond(answer: OffsetsDeleted | ErrorCode) -> OffsetDeleteResponse:
         response = OffsetDeleteResponse()
         if isinstance(answer, ErrorCode):
             response.error_code = answer
             return response
-        for asked in request.topics:
-            if not asked.partitions:
-                # As Kafka: nothing was asked of it, nothing is said.
+        for topic in request.topics:
+            if not topic.partitions:
+                # Kafka leaves a topic without partitions out of the response.
                 continue
-            results = [_deleted(topics, answer, asked.name, each.partition_index) for each in asked.partitions]
-            response.topics.append(OffsetDeleteResponseTopic(asked.name, results))
+            results = [_deleted(topics, answer, topic.name, each.partition_index) for each in topic.partitions]
+            response.topics.append(OffsetDeleteResponseTopic(topic.name, results))
         return response
 
     return respond
@@ -184,7 +192,7 @@ def _exists(topics: Topics, name: str, index: int) -> bool:
 def deletions(
     results: Sequence[DeletableGroupResult | asyncio.Future[DeletableGroupResult]],
 ) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
-    """The response to a DeleteGroups, once the last group has answered."""
+    """Return the response to a DeleteGroups, or a future of it until the last group has answered."""
     waiting = [each for each in results if isinstance(each, asyncio.Future)]
 
     def response() -> DeleteGroupsResponse:
