@@ -6,7 +6,6 @@ usage: 2).
 """
 
 from importlib import import_module
-from typing import IO, Any
 
 import click
 
@@ -20,16 +19,9 @@ COMMANDS = {
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
     "groups": "Look at consumer groups, reset their offsets, delete them.",
-    "transactions": "Look at transactions, end those that hang.",
+    "transactions": "Look at transactions, abort those that hang.",
     "log": "Look into a data directory's files, offline; verify, repair, import.",
 }
-
-
-class CliError(click.ClickException):
-    """Ends the command with one line on standard error and status 1."""
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo("odradek: " + " ".join(self.message.split()), file=file, err=True)
 
 
 class _Lazy(click.Group):

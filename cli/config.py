@@ -1,4 +1,4 @@
-"""`odradek config`: list what can be configured, describe what holds, set it while the broker runs."""
+"""`odradek config`: list the supported configs, describe effective values, set them while the broker runs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import CliError
-from .connect import PATIENCE_MS, bootstrap_option, run
+from .errors import CliError
 from .output import Rows, json_option
+from .pairs import parse_pair
+from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
     from ..broker.configs.definition import ConfigDef
     from ..client import Admin, ConfigResource
 
-# DescribeConfigs' numbers, in words.
+# The sources of DescribeConfigs in words.
 _SOURCES = {1: "topic", 2: "broker", 3: "every broker", 4: "given at start", 5: "default"}
+_DEFAULT_CONFIG = 5
 
 
 @click.group(short_help="Look at configs and change them while the broker runs.")
@@ -32,12 +34,12 @@ def command() -> None:
     """
 
 
-@command.command("list", short_help="Print every config that is acted on.")
-@click.option("--topics", is_flag=True, help="Those of topics instead of the broker's.")
+@command.command("list", short_help="Print every supported config.")
+@click.option("--topics", is_flag=True, help="Topic configs instead of broker configs.")
 @json_option
 def list_(topics: bool, as_json: bool) -> None:
-    """Print every config that Odradek acts on: type, default, whether it can be changed while the broker runs, meaning.
-    No broker is asked.
+    """Print every config that Odradek supports, with its type, its default, its meaning, and whether it can be changed
+    while the broker runs. This needs no broker.
 
     \b
     Examples:
@@ -48,27 +50,27 @@ def list_(topics: bool, as_json: bool) -> None:
     from ..broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS
 
     with Rows(("config", "type", "default", "dynamic", "range", "meaning"), as_json) as rows:
-        for declared in (SUPPORTED_TOPIC_CONFIGS if topics else BROKER_CONFIGS).values():
-            rows.add(_declaration(declared, topics))
+        for row in (SUPPORTED_TOPIC_CONFIGS if topics else BROKER_CONFIGS).values():
+            rows.add(_definition(row, topics))
 
 
-def _declaration(declared: ConfigDef, of_topics: bool) -> dict[str, Any]:
+def _definition(row: ConfigDef, of_topics: bool) -> dict[str, Any]:
     return {
-        "config": declared.name,
-        "type": declared.type.name.lower(),
-        "default": declared.format(declared.default),
-        "dynamic": of_topics or declared.dynamic,
-        "range": declared.range_text,
-        "meaning": declared.doc,
+        "config": row.name,
+        "type": row.type.name.lower(),
+        "default": row.format(row.default),
+        "dynamic": of_topics or row.dynamic,
+        "range": row.range_text,
+        "meaning": row.doc,
     }
 
 
-@command.command(short_help="Print the values that hold.")
+@command.command(short_help="Print effective values.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--topic", metavar="TOPIC", help="Of this topic.")
-@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="Of this broker  [the one that is asked]")
-@click.option("--all-brokers", is_flag=True, help="What was changed for every broker.")
-@click.option("--changed", is_flag=True, help="Only those that are not their default.")
+@click.option("--topic", metavar="TOPIC", help="The configs of this topic.")
+@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker  [any]")
+@click.option("--all-brokers", is_flag=True, help="The configs that were changed for every broker.")
+@click.option("--changed", is_flag=True, help="Only values that are not the default.")
 @json_option
 @bootstrap_option
 def describe(
@@ -89,16 +91,13 @@ def describe(
       odradek config describe --all-brokers
     """
 
-    async def work() -> list[dict[str, Any]]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            resource = await _resource(admin, topic, broker, all_brokers)
-            found = await admin.describe_configs([resource], names=names or None)
-            missing = sorted(set(names) - found[resource].keys())
-            # What was changed for every broker is all that it has.
-            if missing and not all_brokers:
-                raise CliError(f"{resource} has no config {missing[0]}{_list_of(topic)}")
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        resource = await _resource(admin, topic, broker, all_brokers)
+        found = await admin.describe_configs([resource], names=names or None)
+        missing = sorted(set(names) - found[resource].keys())
+        # The resource of every broker has only the configs that were changed for it.
+        if missing and not all_brokers:
+            raise CliError(f"{resource} has no config {missing[0]}{_list_advice(topic)}")
         return [
             {
                 "config": name,
@@ -108,31 +107,27 @@ def describe(
                 "meaning": entry.documentation,
             }
             for name, entry in sorted(found[resource].items())
-            if not changed or entry.source != _DEFAULT
+            if not changed or entry.source != _DEFAULT_CONFIG
         ]
 
     with Rows(("config", "value", "source", "dynamic"), as_json) as rows:
-        for row in run(work()):
+        for row in with_admin(bootstrap_server, work):
             rows.add(row)
 
 
-_DEFAULT = 5
-
-
-def _list_of(topic: str | None) -> str:
-    """Where to look for the name that was meant."""
-    return f"; `odradek config list{' --topics' if topic is not None else ''}` names those that are acted on"
+def _list_advice(topic: str | None) -> str:
+    return f"; `odradek config list{' --topics' if topic is not None else ''}` names the supported ones"
 
 
 @command.command("set", short_help="Change configs while the broker runs.")
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1)
-@click.option("--delete", "deleted", metavar="NAME", multiple=True, help="A config that is its default again.")
-@click.option("--append", "appended", metavar="NAME=VALUE", multiple=True, help="An entry that a list gets.")
-@click.option("--subtract", "subtracted", metavar="NAME=VALUE", multiple=True, help="An entry that a list loses.")
-@click.option("--topic", metavar="TOPIC", help="Of this topic.")
-@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="Of this broker.")
-@click.option("--all-brokers", is_flag=True, help="Of every broker of the cluster.")
-@click.option("--validate-only", is_flag=True, help="Only see whether it could be done.")
+@click.option("--delete", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
+@click.option("--append", "appended", metavar="NAME=VALUE", multiple=True, help="An entry to add to a list.")
+@click.option("--subtract", "subtracted", metavar="NAME=VALUE", multiple=True, help="An entry to remove from a list.")
+@click.option("--topic", metavar="TOPIC", help="The configs of this topic.")
+@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker.")
+@click.option("--all-brokers", is_flag=True, help="The configs of every broker of the cluster.")
+@click.option("--validate-only", is_flag=True, help="Only check whether it could be done.")
 @bootstrap_option
 def set_(
     pairs: tuple[str, ...],
@@ -145,8 +140,8 @@ def set_(
     validate_only: bool,
     bootstrap_server: str,
 ) -> None:
-    """Change configs of a topic, a broker or every broker: all that are named, or none. It takes effect at once and
-    outlives restarts.
+    """Change configs of a topic, a broker or every broker: all that are named, or none. Changes take effect at once and
+    survive restarts.
 
     \b
     Examples:
@@ -154,22 +149,22 @@ def set_(
       odradek config set message.max.bytes=4194304 --all-brokers
       odradek config set --delete retention.ms --topic flights
     """
-    changes = [(*_pair(text), "set") for text in pairs] + [(name, None, "delete") for name in deleted]
-    changes += [(*_pair(text), "append") for text in appended] + [(*_pair(text), "subtract") for text in subtracted]
+    changes = [(*parse_pair(text, "set"), "set") for text in pairs] + [(name, None, "delete") for name in deleted]
+    changes += [(*parse_pair(text, "--append"), "append") for text in appended]
+    changes += [(*parse_pair(text, "--subtract"), "subtract") for text in subtracted]
     if not changes:
         raise click.UsageError("say what: NAME=VALUE, --delete, --append or --subtract")
     if topic is None and broker is None and not all_brokers:
         raise click.UsageError("say whose: --topic, --broker or --all-brokers")
 
-    async def work() -> None:
-        from ..client import Admin, ConfigChange
+    async def work(admin: Admin) -> None:
+        from ..client import ConfigChange
 
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            resource = await _resource(admin, topic, broker, all_brokers)
-            wanted = [ConfigChange(name, value, operation) for name, value, operation in changes]
-            await admin.alter_configs({resource: wanted}, validate_only=validate_only)
+        resource = await _resource(admin, topic, broker, all_brokers)
+        wanted = [ConfigChange(name, value, operation) for name, value, operation in changes]
+        await admin.alter_configs({resource: wanted}, validate_only=validate_only)
 
-    run(work())
+    with_admin(bootstrap_server, work)
 
 
 async def _resource(admin: Admin, topic: str | None, broker: int | None, all_brokers: bool) -> ConfigResource:
@@ -182,10 +177,3 @@ async def _resource(admin: Admin, topic: str | None, broker: int | None, all_bro
     if all_brokers:
         return ConfigResource.every_broker()
     return ConfigResource.broker((await admin.describe_cluster()).controller_id if broker is None else broker)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise click.UsageError(f"NAME=VALUE is needed, got {text!r}")
-    return name.strip(), value

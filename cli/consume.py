@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connect import PATIENCE_MS, bootstrap_option, run
 from .output import as_json, json_option
+from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, open_admin, run
 
 if TYPE_CHECKING:
     from ..client import Consumer, ConsumerRecord, TopicPartition
@@ -83,7 +83,7 @@ async def _consume(
     consumer = Consumer(
         *([topic] if group else []),
         bootstrap_servers=bootstrap_server,
-        client_id="odradek-cli",
+        client_id=CLIENT_ID,
         group_id=group,
         auto_offset_reset="latest" if start == "latest" else "earliest",
         allow_auto_create_topics=False,
@@ -106,10 +106,10 @@ async def _consume(
 
 async def _partitions(topic: str, partition: int | None, bootstrap_server: str) -> "list[TopicPartition]":
     """The partitions to read. UnknownTopic at once, where a consumer would wait for the topic to come."""
-    from ..client import Admin, TopicPartition
+    from ..client import TopicPartition
     from ..client.errors import UnknownTopic
 
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
+    async with open_admin(bootstrap_server) as admin:
         count = len((await admin.describe_topics(topic))[topic].partitions)
     if partition is not None and partition >= count:
         raise UnknownTopic(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")

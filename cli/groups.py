@@ -1,19 +1,22 @@
-"""`odradek groups`: list, describe, explain, delete, delete-offsets; reset-offsets is in reset_offsets.py."""
+"""`odradek groups`: list, describe, explain and delete consumer groups; delete and reset their offsets."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connect import PATIENCE_MS, bootstrap_option, run
-from .explaining import show
+from .offset_reset import reset_offsets
 from .output import Rows, json_option
-from .places import places_of, places_option
-from .reset_offsets import reset_offsets
+from .partition_option import partition_option, partitions_of
+from .rebalance_timeline import show
+from .session import bootstrap_option, with_admin
+
+if TYPE_CHECKING:
+    from ..client import Admin
 
 _OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "member", "client", "host")
 _MEMBER = ("group", "state", "strategy", "member", "instance", "client", "host", "partitions")
-
-
 _STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members")
 
 
@@ -44,26 +47,13 @@ def list_(as_json: bool, bootstrap_server: str) -> None:
       odradek groups list
       odradek groups list --json
     """
-
-    async def work() -> list[Any]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            return await admin.list_groups()
-
     with Rows(("group", "state", "type", "protocol_type"), as_json) as rows:
-        for group in run(work()):
-            rows.add(
-                {
-                    "group": group.group_id,
-                    "state": group.state,
-                    "type": group.type,
-                    "protocol_type": group.protocol_type,
-                }
-            )
+        for group in with_admin(bootstrap_server, lambda admin: admin.list_groups()):
+            values = (group.group_id, group.state, group.type, group.protocol_type)
+            rows.add(dict(zip(("group", "state", "type", "protocol_type"), values, strict=True)))
 
 
-@command.command(short_help="Print a group's offsets and lag, its members or its state.")
+@command.command(short_help="Print the offsets and lag of groups, their members or their state.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
 @click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag. [default]")
 @click.option("--members", "what", flag_value="members", help="The members with their partitions.")
@@ -71,71 +61,57 @@ def list_(as_json: bool, bootstrap_server: str) -> None:
 @json_option
 @bootstrap_option
 def describe(groups: tuple[str, ...], what: str, as_json: bool, bootstrap_server: str) -> None:
-    """Print for every partition of GROUP the committed offset, how far it lies behind, and whose it is.
+    """Print each partition's committed offset, its lag and the member that reads it.
 
     \b
     Examples:
       odradek groups describe delays
       odradek groups describe delays --members
     """
-    columns, work = {"offsets": (_OFFSET, _offsets), "members": (_MEMBER, _members), "state": (_STATE, _state)}[what]
+    columns, work = {"offsets": (_OFFSET, _offsets), "members": (_MEMBER, _members), "state": (_STATE, _states)}[what]
     with Rows(columns, as_json) as rows:
-        for row in run(work(groups, bootstrap_server)):
+        for row in with_admin(bootstrap_server, lambda admin: work(admin, groups)):
             rows.add(row)
 
 
-@command.command(short_help="Print why a group rebalanced, and whom it waited for.")
+@command.command(short_help="Print why a group rebalanced, and which members it waited for.")
 @click.argument("group")
 @json_option
 @bootstrap_option
 def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
     """Print the last rebalances of GROUP, the oldest first: when and why each began, how long members took to join and
-    the leader to assign, and whom the others waited for.
+    the leader to assign, and which members the others waited for.
 
-    The broker remembers 16 rebalances a group, and none of before its start.
+    The broker remembers 16 rebalances of each group, and none from before its start.
 
     \b
     Examples:
       odradek groups explain delays
       odradek groups explain delays --json
     """
-
-    async def work() -> list[Any]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            return await admin.explain_group(group)
-
-    show(run(work()), as_json)
+    show(with_admin(bootstrap_server, lambda admin: admin.explain_group(group)), as_json)
 
 
 @command.command(short_help="Delete groups that have no members.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
 @bootstrap_option
 def delete(groups: tuple[str, ...], bootstrap_server: str) -> None:
-    """Delete each GROUP with all offsets that it has committed. A group that has members is refused.
+    """Delete each GROUP with all its committed offsets. A group that has members is an error.
 
     \b
     Example:
       odradek groups delete delays
     """
-
-    async def work() -> None:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            await admin.delete_groups(*groups)
-
-    run(work())
+    with_admin(bootstrap_server, lambda admin: admin.delete_groups(*groups))
 
 
-@command.command("delete-offsets", short_help="Forget offsets that a group has committed.")
+@command.command("delete-offsets", short_help="Delete committed offsets of a group.")
 @click.argument("group")
-@places_option("Whose offsets; repeatable.", required=True)
+@partition_option("The partitions; repeatable.", required=True)
 @bootstrap_option
 def delete_offsets(group: str, topics: tuple[str, ...], bootstrap_server: str) -> None:
-    """Forget the offsets of GROUP in a topic, or in some of its partitions. Topics that a member of the group reads are
-    refused.
+    """Delete the committed offsets of GROUP in a topic, or in some of its partitions. A topic that a member of the
+    group reads is an error.
 
     \b
     Examples:
@@ -143,20 +119,13 @@ def delete_offsets(group: str, topics: tuple[str, ...], bootstrap_server: str) -
       odradek groups delete-offsets delays --topic flights:0,3
     """
 
-    async def work() -> None:
-        from ..client import Admin
+    async def work(admin: Admin) -> None:
+        await admin.delete_group_offsets(group, await partitions_of(admin, topics))
 
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            await admin.delete_group_offsets(group, await places_of(admin, topics))
-
-    run(work())
+    with_admin(bootstrap_server, work)
 
 
-async def _state(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin
-
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        described = await admin.describe_groups(*groups)
+async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {
             "group": name,
@@ -166,57 +135,51 @@ async def _state(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[st
             "protocol_type": group.protocol_type,
             "members": len(group.members),
         }
-        for name, group in described.items()
+        for name, group in (await admin.describe_groups(*groups)).items()
     ]
 
 
-async def _members(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin
-
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        described = await admin.describe_groups(*groups)
+async def _members(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for name, group in described.items():
-        head = {"group": name, "state": group.state, "strategy": group.protocol}
+    for name, group in (await admin.describe_groups(*groups)).items():
+        of_group = {"group": name, "state": group.state, "strategy": group.protocol}
         for member in group.members:
-            who = {
+            of_member = {
                 "member": member.member_id,
                 "instance": member.group_instance_id,
                 "client": member.client_id,
                 "host": member.client_host,
+                "partitions": [f"{each.topic}-{each.partition}" for each in member.partitions],
             }
-            rows.append(head | who | {"partitions": [f"{each.topic}-{each.partition}" for each in member.partitions]})
+            rows.append(of_group | of_member)
         if not group.members:
-            rows.append(head | {"partitions": []})
+            rows.append(of_group | {"partitions": []})
     return rows
 
 
-async def _offsets(groups: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import LATEST, Admin
+async def _offsets(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
+    from ..client import LATEST
 
     rows: list[dict[str, Any]] = []
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        described = await admin.describe_groups(*groups)
-        for name, group in described.items():
-            committed = await admin.list_group_offsets(name)
-            owners = {place: member for member in group.members for place in member.partitions}
-            there = await admin.describe_topics()
-            # A topic that was deleted may have left its offsets behind: it has no end to lie behind.
-            places = sorted(place for place in committed.keys() | owners.keys())
-            ends = await admin.list_offsets({place: LATEST for place in places if place.topic in there})
-            for place in places:
-                offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
-                rows.append(
-                    {
-                        "group": name,
-                        "topic": place.topic,
-                        "partition": place.partition,
-                        "committed": offset and offset.offset,
-                        "end_offset": end and end.offset,
-                        "lag": max(end.offset - offset.offset, 0) if end and offset else None,
-                        "member": owner and owner.member_id,
-                        "client": owner and owner.client_id,
-                        "host": owner and owner.client_host,
-                    }
-                )
+    for name, group in (await admin.describe_groups(*groups)).items():
+        committed = await admin.list_group_offsets(name)
+        owners = {partition: member for member in group.members for partition in member.partitions}
+        existing = await admin.describe_topics()
+        # A deleted topic may have left committed offsets behind; it has no end offset.
+        partitions = sorted(committed.keys() | owners.keys())
+        ends = await admin.list_offsets({each: LATEST for each in partitions if each.topic in existing})
+        for each in partitions:
+            offset, end, owner = committed.get(each), ends.get(each), owners.get(each)
+            values = (
+                name,
+                each.topic,
+                each.partition,
+                offset and offset.offset,
+                end and end.offset,
+                max(end.offset - offset.offset, 0) if end and offset else None,
+                owner and owner.member_id,
+                owner and owner.client_id,
+                owner and owner.client_host,
+            )
+            rows.append(dict(zip(_OFFSET, values, strict=True)))
     return rows

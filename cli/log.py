@@ -1,37 +1,10 @@
-"""`odradek log`: what lies in segment, index and snapshot files, offline; here `dump`, which only reads. `dirs` alone
-asks brokers that run.
+"""`odradek log`: commands that read the files of a data directory, offline. `dirs` alone asks running brokers."""
 
-A file is read front to back in bounded memory. Promise: what is sound is printed, then the first thing that is not is
-named with its position, and the status is 1; so a dump that ends with status 0 has seen every CRC agree.
-"""
-
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
-from struct import Struct
-from typing import Any
+from __future__ import annotations
 
 import click
 
-from ..protocol.errors import KafkaError
-from ..protocol.records.batch import BatchHeader, TimestampType, check_crc, iter_records
-from ..protocol.records.control import control_type, read_marker
-from ..protocol.records.errors import RecordError
-from ..protocol.records.record import Record
-from ..storage.files import DISK
-from ..storage.producers import ProducerStates
-from ..storage.segments import walk
-from ..storage.segments.offset_index import OffsetIndex
-from ..storage.segments.time_index import TimeIndex
-from . import CliError, log_dirs, log_import, log_verify
-from .output import Row, Rows, json_option
-
-_BATCH = (
-    "base_offset", "last_offset", "count", "position", "size", "codec", "max_timestamp", "timestamp_type",
-    "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "transactional", "control",
-)  # fmt: skip
-_RECORD = ("offset", "timestamp", "key", "value", "headers")
-_PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_offset", "last_offset", "timestamp")
+from . import log_dirs, log_dump, log_import, log_verify
 
 
 @click.group(short_help="Look into a data directory's files, offline; verify, repair, import.")
@@ -49,135 +22,6 @@ def command() -> None:
 
 
 command.add_command(log_dirs.command, "dirs")
+command.add_command(log_dump.command, "dump")
 command.add_command(log_verify.command, "verify")
 command.add_command(log_import.command, "import")
-
-
-@command.command(short_help="Print the batches of a segment, or the entries of an index.")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--records", is_flag=True, help="The records of a segment instead of its batches.")
-@json_option
-def dump(file: Path, records: bool, as_json: bool) -> None:
-    """Print what FILE holds: a segment (.log), an index (.index, .timeindex) or a producer snapshot (.snapshot).
-
-    Every batch's CRC is checked. Status 1 where something does not agree.
-
-    \b
-    Examples:
-      odradek log dump odradek-data/flights-0/00000000000000000000.log
-      odradek log dump odradek-data/flights-0/00000000000000000000.log --records --json
-      odradek log dump odradek-data/flights-0/00000000000000000000.timeindex
-    """
-    columns, rows = _reader(file, records)
-    try:
-        with Rows(columns, as_json) as out:
-            for row in rows:
-                out.add(row)
-    except (KafkaError, RecordError) as error:
-        raise CliError(str(error)) from error
-
-
-def _reader(file: Path, records: bool) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Columns and rows of a file, by its suffix."""
-    if not file.is_file():
-        raise CliError(f"{file} is not a file" if file.exists() else f"{file} does not exist")
-    if file.suffix == ".log":
-        return (_RECORD, _records(file)) if records else (_BATCH, _batches(file))
-    if records:
-        raise click.UsageError("--records is for segments (.log)")
-    match file.suffix:
-        case ".index":
-            return ("offset", "position"), _index(file, OffsetIndex.ENTRY, ("offset", "position"))
-        case ".timeindex":
-            return ("timestamp", "offset"), _index(file, TimeIndex.ENTRY, ("timestamp", "offset"))
-        case ".snapshot":
-            return _PRODUCER, _producers(file)
-        case _:
-            raise CliError(f"{file}: expected a name that ends in .log, .index, .timeindex or .snapshot")
-
-
-def _walk(file: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of every batch, its CRC checked."""
-    opened = DISK.open(file, writable=False)
-    for position, header, data in walk.batches(DISK, opened, 0, DISK.size(opened)):
-        try:
-            check_crc(data, 0, header)
-        except RecordError as error:
-            raise CliError(f"{file} at {position}: {error}") from error
-        yield position, header, data
-
-
-def _batches(file: Path) -> Iterator[Row]:
-    for position, header, _ in _walk(file):
-        values = (
-            header.base_offset, header.last_offset, header.record_count, position, header.size_bytes,
-            header.compression.name.lower(), _time(header.max_timestamp), _clock(header), header.partition_leader_epoch,
-            header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional, header.is_control,
-        )  # fmt: skip
-        yield dict(zip(_BATCH, values, strict=True))
-
-
-def _clock(header: BatchHeader) -> str:
-    return "append" if header.timestamp_type is TimestampType.LOG_APPEND_TIME else "create"
-
-
-def _records(file: Path) -> Iterator[Row]:
-    for position, header, data in _walk(file):
-        try:
-            for record in iter_records(data, 0, header, check=False):
-                yield _record(record, header.is_control)
-        except RecordError as error:
-            raise CliError(f"{file} at {position}: {error}") from error
-
-
-def _record(record: Record, control: bool) -> Row:
-    row: dict[str, Any] = {"offset": record.offset, "timestamp": _time(record.timestamp_ms)}
-    if not control:
-        headers = [f"{name}={(value or b'').decode('utf-8', 'backslashreplace')}" for name, value in record.headers]
-        return row | {"key": record.key, "value": record.value, "headers": headers}
-    kind = control_type(record).name
-    if kind in ("COMMIT", "ABORT"):
-        return row | {"key": kind, "value": f"coordinator epoch {read_marker(record).coordinator_epoch}", "headers": []}
-    return row | {"key": kind, "value": record.value, "headers": []}
-
-
-def _index(file: Path, entry: Struct, names: tuple[str, str]) -> Iterator[Row]:
-    """The entries of an index; the zeros behind them, which a broker that was killed leaves, say nothing."""
-    base_offset = _base_offset(file)
-    data = DISK.read_file(file)
-    whole = len(data) - len(data) % entry.size
-    for number, (first, second) in enumerate(entry.iter_unpack(data[:whole])):
-        if number and not first and not second:
-            break
-        if names[0] == "offset":
-            yield {"offset": base_offset + first, "position": second}
-        else:
-            yield {"timestamp": _time(first), "offset": base_offset + second}
-    if whole != len(data):
-        raise CliError(f"{file}: {len(data)} bytes are no whole number of entries of {entry.size} bytes")
-
-
-def _base_offset(file: Path) -> int:
-    if not (file.stem.isascii() and file.stem.isdigit()):
-        raise CliError(f"{file}: the name of an index is its base offset in 20 digits; offsets are counted from it")
-    return int(file.stem)
-
-
-def _producers(file: Path) -> Iterator[Row]:
-    states = ProducerStates.decode(DISK.read_file(file), file)
-    for producer_id, producer in states.items():
-        for batch in producer.batches:
-            values = (
-                producer_id, producer.epoch, batch.first_sequence, batch.last_sequence,
-                batch.last_offset - batch.offset_delta, batch.last_offset, _time(batch.timestamp_ms),
-            )  # fmt: skip
-            yield dict(zip(_PRODUCER, values, strict=True))
-
-
-def _time(timestamp_ms: int) -> str | int:
-    """A timestamp in UTC, or the number itself where it is none (-1) or no date that a calendar has."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC) if timestamp_ms >= 0 else None
-    except (OverflowError, OSError, ValueError):
-        moment = None
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z" if moment else timestamp_ms

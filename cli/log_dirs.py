@@ -1,4 +1,4 @@
-"""`odradek log dirs`: what lies in the data directories of brokers that run, and how much room there is."""
+"""`odradek log dirs`: the data directories of running brokers, their partitions and their free space."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connect import PATIENCE_MS, bootstrap_option, run
 from .output import Rows, json_option
-from .places import places_of, places_option
+from .partition_option import partition_option, partitions_of
+from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
+    from ..client import Admin
     from ..client.admin.log_dirs import LogDir
 
 _PARTITIONS = ("broker", "log_dir", "error", "topic", "partition", "size_bytes", "offset_lag", "is_future")
 _SUMMARY = ("broker", "log_dir", "error", "partitions", "size_bytes", "total_bytes", "usable_bytes")
 
 
-@click.command(short_help="Print what lies in the data directories of brokers that run.")
-@places_option("Only these partitions; repeatable.")
+@click.command(short_help="Print the data directories of running brokers.")
+@partition_option("Only these partitions; repeatable.")
 @click.option("--broker", "brokers", metavar="ID", type=click.IntRange(min=0), multiple=True, help="Only this broker.")
-@click.option("--summary", is_flag=True, help="One line a directory, with the room on its volume.")
+@click.option("--summary", is_flag=True, help="One line a directory, with the free space of its volume.")
 @json_option
 @bootstrap_option
 def command(
     topics: tuple[str, ...], brokers: tuple[int, ...], summary: bool, as_json: bool, bootstrap_server: str
 ) -> None:
-    """Print every partition with its data directory and its size on disk, or a line a directory.
+    """Print every partition with its data directory and its size on disk, or one line a directory.
 
-    This one asks brokers that run. A directory that is empty or offline has a line of its own.
+    This command asks running brokers. A directory that is empty or offline has a line of its own.
 
     \b
     Examples:
@@ -37,27 +38,24 @@ def command(
       odradek log dirs --topic flights --topic delays:0,1
     """
 
-    async def work() -> list[LogDir]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            partitions = await places_of(admin, topics) if topics else None
-            return await admin.describe_log_dirs(*brokers, partitions=partitions)
+    async def work(admin: Admin) -> list[LogDir]:
+        partitions = await partitions_of(admin, topics) if topics else None
+        return await admin.describe_log_dirs(*brokers, partitions=partitions)
 
     with Rows(_SUMMARY if summary else _PARTITIONS, as_json) as rows:
-        for each in run(work()):
+        for each in with_admin(bootstrap_server, work):
             for row in [_summary(each)] if summary else _partitions(each):
                 rows.add(row)
 
 
 def _summary(each: LogDir) -> dict[str, Any]:
     counted = {"partitions": len(each.replicas), "size_bytes": each.size_bytes}
-    return _where(each) | counted | {"total_bytes": each.total_bytes, "usable_bytes": each.usable_bytes}
+    return _directory(each) | counted | {"total_bytes": each.total_bytes, "usable_bytes": each.usable_bytes}
 
 
 def _partitions(each: LogDir) -> list[dict[str, Any]]:
     rows = [
-        _where(each)
+        _directory(each)
         | {
             "topic": replica.partition.topic,
             "partition": replica.partition.partition,
@@ -67,8 +65,8 @@ def _partitions(each: LogDir) -> list[dict[str, Any]]:
         }
         for replica in each.replicas
     ]
-    return rows or [dict.fromkeys(_PARTITIONS) | _where(each)]
+    return rows or [dict.fromkeys(_PARTITIONS) | _directory(each)]
 
 
-def _where(each: LogDir) -> dict[str, Any]:
+def _directory(each: LogDir) -> dict[str, Any]:
     return {"broker": each.node_id, "log_dir": each.path, "error": each.error.name if each.error else None}

@@ -13,7 +13,7 @@ from ..broker.log_dirs.data_dir import StartError
 from ..broker.topics.topic_import import Importer, plan
 from ..protocol.errors import KafkaError
 from ..storage.partition_import import Imported
-from . import CliError
+from .errors import CliError
 from .output import Rows, json_option
 from .progress import Progress
 

@@ -19,7 +19,7 @@ from ..storage import checkpoints
 from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.integrity import STAYS, Finding, repair, segment_files, verify
-from . import CliError
+from .errors import CliError
 from .output import Rows, json_option
 from .progress import Progress
 

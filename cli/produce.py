@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import click
 
-from . import CliError
-from .connect import PATIENCE_MS, bootstrap_option, run
+from .errors import CliError
+from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, run
 
 _READ_BYTES = 256 * 1024
 # Reads that may wait to be sent: with what the producer buffers, the memory of a run that is faster than its broker.
@@ -62,7 +62,7 @@ async def _produce(
     shown = sys.stderr.isatty() and not sys.stdin.isatty()
     async with Producer(
         bootstrap_server,
-        client_id="odradek-cli",
+        client_id=CLIENT_ID,
         acks=acks,
         compression_type=compression,
         enable_idempotence=acks == "all",

@@ -14,8 +14,9 @@ import click
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
-from . import CliError
-from .logs import FORMATS, LEVELS, set_up_logging
+from .errors import CliError
+from .pairs import parse_pair
+from .server_log import FORMATS, LEVELS, set_up_logging
 
 log = logging.getLogger("odradek.broker")
 
@@ -66,10 +67,8 @@ def _texts(
     """Names and values from everywhere, the stronger ones last."""
     texts = _from_file(Path(config_file)) if config_file else {}
     for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
-            raise click.UsageError(f"--set needs NAME=VALUE, got {assignment!r}")
-        texts[name.strip()] = value
+        name, value = parse_pair(assignment, "--set")
+        texts[name] = value
     if listen is not None:
         if "://" in listen or "," in listen:
             raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")

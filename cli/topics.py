@@ -1,20 +1,24 @@
-"""`odradek topics`: create, list, describe, alter, delete; delete records."""
+"""`odradek topics`: create, list, describe, alter and delete topics; delete records."""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import CliError
-from .connect import PATIENCE_MS, bootstrap_option, run
+from .confirmation import confirm
 from .output import Rows, json_option
-from .places import places_of, places_option
+from .pairs import parse_pair
+from .partition_option import partition_option, partitions_of
+from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
-    from ..client import TopicPartition
+    from ..client import Admin, TopicPartition
 
 _PARTITION = ("topic", "partition", "leader", "replicas", "isr", "start_offset", "end_offset")
+_CONFIG = ("topic", "config", "value", "own")
 # DescribeConfigs' number for a value that was given to the topic itself.
-_OF_THE_TOPIC = 1
+_DYNAMIC_TOPIC_CONFIG = 1
 
 
 @click.group(short_help="Create, list, describe, alter and delete topics.")
@@ -31,15 +35,15 @@ def command() -> None:
     """
 
 
-_validate_option = click.option("--validate-only", is_flag=True, help="Only see whether it could be done.")
+_validate_option = click.option("--validate-only", is_flag=True, help="Only check whether it could be done.")
 
 
-@command.command(short_help="Make a topic.")
+@command.command(short_help="Create topics.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--partitions", type=click.IntRange(min=1), help="[the broker's num.partitions]")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="[the broker's default.replication.factor]")
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there is no error.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
 @_validate_option
 @bootstrap_option
 def create(
@@ -51,7 +55,7 @@ def create(
     validate_only: bool,
     bootstrap_server: str,
 ) -> None:
-    """Make one or more topics.
+    """Create one or more topics.
 
     \b
     Examples:
@@ -59,33 +63,25 @@ def create(
       odradek topics create audit --config flush.messages=1 --if-not-exists
       odradek topics create much --partitions 5000 --validate-only
     """
-    pairs = dict(_pair(config) for config in configs)
+    pairs = dict(parse_pair(config, "--config") for config in configs)
 
-    async def work() -> None:
-        from ..client import Admin, NewTopic
+    async def work(admin: Admin) -> None:
+        from ..client import NewTopic
         from ..client.errors import ErrorCode, KafkaError
 
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            for name in topics:
-                try:
-                    topic = NewTopic(name, partitions or -1, replication_factor or -1, pairs)
-                    await admin.create_topics([topic], validate_only=validate_only)
-                except KafkaError as error:
-                    if not (if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
-                        raise
+        for name in topics:
+            try:
+                topic = NewTopic(name, partitions or -1, replication_factor or -1, pairs)
+                await admin.create_topics([topic], validate_only=validate_only)
+            except KafkaError as error:
+                if not (if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+                    raise
 
-    run(work())
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise click.UsageError(f"--config needs NAME=VALUE, got {text!r}")
-    return name.strip(), value
+    with_admin(bootstrap_server, work)
 
 
-@command.command("list", short_help="Print the topics' names.")
-@click.option("--internal", is_flag=True, help="Also Kafka's own, as __consumer_offsets.")
+@command.command("list", short_help="Print the names of the topics.")
+@click.option("--internal", is_flag=True, help="Also internal topics, such as __consumer_offsets.")
 @json_option
 @bootstrap_option
 def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
@@ -97,21 +93,18 @@ def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
       odradek topics list --internal | cut -f 1
     """
 
-    async def work() -> list[tuple[str, int]]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            found = (await admin.describe_topics()).values()
-            return [(topic.name, len(topic.partitions)) for topic in found if internal or not topic.is_internal]
+    async def work(admin: Admin) -> list[tuple[str, int]]:
+        found = (await admin.describe_topics()).values()
+        return [(topic.name, len(topic.partitions)) for topic in found if internal or not topic.is_internal]
 
     with Rows(("topic", "partitions"), as_json) as rows:
-        for name, partitions in sorted(run(work())):
+        for name, partitions in sorted(with_admin(bootstrap_server, work)):
             rows.add({"topic": name, "partitions": partitions})
 
 
-@command.command(short_help="Print a topic's partitions, or its configs.")
+@command.command(short_help="Print the partitions of topics, or their configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--configs", is_flag=True, help="The configs instead; those of the topic's own are marked.")
+@click.option("--configs", is_flag=True, help="Print the configs; the topic's own are marked.")
 @json_option
 @bootstrap_option
 def describe(topics: tuple[str, ...], configs: bool, as_json: bool, bootstrap_server: str) -> None:
@@ -122,38 +115,33 @@ def describe(topics: tuple[str, ...], configs: bool, as_json: bool, bootstrap_se
       odradek topics describe flights
       odradek topics describe flights --configs
     """
-    if configs:
-        rows, columns = run(_configs(topics, bootstrap_server)), ("topic", "config", "value", "own")
-    else:
-        rows, columns = run(_partitions(topics, bootstrap_server)), _PARTITION
-    with Rows(columns, as_json) as out:
-        for row in rows:
-            out.add(row)
+    columns, work = (_CONFIG, _configs) if configs else (_PARTITION, _partitions)
+    with Rows(columns, as_json) as rows:
+        for row in with_admin(bootstrap_server, lambda admin: work(admin, topics)):
+            rows.add(row)
 
 
-async def _partitions(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import EARLIEST, LATEST, Admin, TopicPartition
+async def _partitions(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
+    from ..client import EARLIEST, LATEST, TopicPartition
 
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        described = await admin.describe_topics(*topics)
-        places = [TopicPartition(name, each.partition) for name in topics for each in described[name].partitions]
-        starts = await admin.list_offsets(dict.fromkeys(places, EARLIEST))
-        ends = await admin.list_offsets(dict.fromkeys(places, LATEST))
+    described = await admin.describe_topics(*topics)
+    partitions = [TopicPartition(name, each.partition) for name in topics for each in described[name].partitions]
+    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
     rows: list[dict[str, Any]] = []
-    for place in places:
-        info = described[place.topic].partitions[place.partition]
-        values = (*place, info.leader, list(info.replicas), list(info.isr), starts[place].offset, ends[place].offset)
+    for each in partitions:
+        info = described[each.topic].partitions[each.partition]
+        values = (*each, info.leader, list(info.replicas), list(info.isr), starts[each].offset, ends[each].offset)
         rows.append(dict(zip(_PARTITION, values, strict=True)))
     return rows
 
 
-async def _configs(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin, ConfigResource
+async def _configs(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
+    from ..client import ConfigResource
 
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        described = await admin.describe_configs([ConfigResource.topic(name) for name in topics])
+    described = await admin.describe_configs([ConfigResource.topic(name) for name in topics])
     return [
-        {"topic": resource.name, "config": name, "value": entry.value, "own": entry.source == _OF_THE_TOPIC}
+        {"topic": resource.name, "config": name, "value": entry.value, "own": entry.source == _DYNAMIC_TOPIC_CONFIG}
         for resource, entries in described.items()
         for name, entry in sorted(entries.items())
     ]
@@ -161,79 +149,75 @@ async def _configs(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[
 
 @command.command(short_help="Give topics more partitions, or other configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--partitions", type=click.IntRange(min=1), help="How many there are to be: more than now.")
+@click.option("--partitions", type=click.IntRange(min=1), help="The new number of partitions: more than now.")
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
-@click.option("--delete-config", "defaults", metavar="NAME", multiple=True, help="A config that is its default again.")
+@click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
 @_validate_option
 @bootstrap_option
 def alter(
     topics: tuple[str, ...],
     partitions: int | None,
     configs: tuple[str, ...],
-    defaults: tuple[str, ...],
+    deleted: tuple[str, ...],
     validate_only: bool,
     bootstrap_server: str,
 ) -> None:
-    """Give topics more partitions, or other configs; what is not named stays.
+    """Give topics more partitions, or other configs. Configs that are not named stay.
 
     \b
     Examples:
       odradek topics alter flights --partitions 12
       odradek topics alter audit --config retention.ms=3600000 --delete-config flush.messages
     """
-    pairs = dict(_pair(config) for config in configs)
-    if partitions is None and not pairs and not defaults:
+    pairs = dict(parse_pair(config, "--config") for config in configs)
+    if partitions is None and not pairs and not deleted:
         raise click.UsageError("say what: --partitions, --config or --delete-config")
 
-    async def work() -> None:
-        from ..client import Admin, ConfigChange, ConfigResource
+    async def work(admin: Admin) -> None:
+        from ..client import ConfigChange, ConfigResource
 
         changes = [ConfigChange(name, value) for name, value in pairs.items()]
-        changes += [ConfigChange(name, operation="delete") for name in defaults]
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            for name in topics:
-                if changes:
-                    await admin.alter_configs({ConfigResource.topic(name): changes}, validate_only=validate_only)
-                if partitions is not None:
-                    await admin.create_partitions({name: partitions}, validate_only=validate_only)
+        changes += [ConfigChange(name, operation="delete") for name in deleted]
+        for name in topics:
+            if changes:
+                await admin.alter_configs({ConfigResource.topic(name): changes}, validate_only=validate_only)
+            if partitions is not None:
+                await admin.create_partitions({name: partitions}, validate_only=validate_only)
 
-    run(work())
+    with_admin(bootstrap_server, work)
 
 
-@command.command("delete-records", short_help="Delete what partitions hold below an offset.")
-@places_option("The partitions; without :N all of the topic.", required=True)
-@click.option("--before", type=click.IntRange(min=0), help="The first offset that stays  [the end: nothing stays]")
+@command.command("delete-records", short_help="Delete the records of partitions below an offset.")
+@partition_option("The partitions; without :N all of the topic.", required=True)
+@click.option("--before", type=click.IntRange(min=0), help="The first offset to keep  [the end: delete all records]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @bootstrap_option
 def delete_records(
     topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
 ) -> None:
-    """Delete what partitions hold below an offset, and print where each begins now. On a terminal it asks first.
+    """Delete the records of partitions below an offset, and print the new start offsets. On a terminal it asks first.
 
     \b
     Examples:
       odradek topics delete-records --topic flights:0 --before 1000
       odradek topics delete-records --topic flights --yes
     """
-    _confirm(topics, yes, "delete records of")
+    confirm(f"delete records of {', '.join(topics)}?", yes, "nothing was deleted")
 
-    async def work() -> dict["TopicPartition", int]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            places = await places_of(admin, topics)
-            return await admin.delete_records(dict.fromkeys(places, -1 if before is None else before))
+    async def work(admin: Admin) -> dict[TopicPartition, int]:
+        partitions = await partitions_of(admin, topics)
+        return await admin.delete_records(dict.fromkeys(partitions, -1 if before is None else before))
 
     with Rows(("topic", "partition", "start_offset"), as_json) as rows:
-        for (topic, partition), start in sorted(run(work()).items()):
+        for (topic, partition), start in sorted(with_admin(bootstrap_server, work).items()):
             rows.add({"topic": topic, "partition": partition, "start_offset": start})
 
 
 @command.command(short_help="Delete topics with all their records.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
 @bootstrap_option
 def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server: str) -> None:
     """Delete topics with all their records. On a terminal it asks first.
@@ -243,25 +227,16 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server
       odradek topics delete flights
       odradek topics delete flights --yes --if-exists
     """
-    _confirm(topics, yes)
+    confirm(f"delete, with all records, {', '.join(topics)}?", yes, "nothing was deleted")
 
-    async def work() -> None:
-        from ..client import Admin
+    async def work(admin: Admin) -> None:
         from ..client.errors import UnknownTopic
 
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            for name in topics:
-                try:
-                    await admin.delete_topics(name)
-                except UnknownTopic:
-                    if not if_exists:
-                        raise
+        for name in topics:
+            try:
+                await admin.delete_topics(name)
+            except UnknownTopic:
+                if not if_exists:
+                    raise
 
-    run(work())
-
-
-def _confirm(topics: tuple[str, ...], yes: bool, what: str = "delete, with all records,") -> None:
-    import sys
-
-    if not yes and sys.stdin.isatty() and not click.confirm(f"{what} {', '.join(topics)}?", err=True):
-        raise CliError("nothing was deleted")
+    with_admin(bootstrap_server, work)

@@ -1,4 +1,4 @@
-"""`odradek transactions`: list them, describe them, end one that hangs."""
+"""`odradek transactions`: list and describe transactions, abort one that hangs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import CliError
-from .connect import PATIENCE_MS, bootstrap_option, run
+from .confirmation import confirm
+from .errors import CliError
 from .output import Rows, json_option
-from .places import places_of, places_option
+from .partition_option import partition_option, partitions_of
+from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
+    from ..client import Admin
     from ..client.descriptions import TransactionDescription
 
 _DESCRIBED = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began_ms", "partitions")
@@ -19,9 +21,9 @@ _STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, Complete
 _PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "began_at")
 
 
-@click.group(short_help="Look at transactions, end those that hang.")
+@click.group(short_help="Look at transactions, abort those that hang.")
 def command() -> None:
-    """Look at transactions, end those that hang.
+    """Look at transactions, abort those that hang.
 
     \b
     Examples:
@@ -46,30 +48,27 @@ def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bo
       odradek transactions list --state Ongoing --longer-than-ms 60000
     """
 
-    async def work() -> list[dict[str, Any]]:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            found = await admin.list_transactions(
-                states=states, longer_than_ms=-1 if longer_than_ms is None else longer_than_ms
-            )
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        found = await admin.list_transactions(
+            states=states, longer_than_ms=-1 if longer_than_ms is None else longer_than_ms
+        )
         return [
             {"transactional_id": each.transactional_id, "producer_id": each.producer_id, "state": each.state}
             for each in found
         ]
 
     with Rows(("transactional_id", "producer_id", "state"), as_json) as rows:
-        for row in run(work()):
+        for row in with_admin(bootstrap_server, work):
             rows.add(row)
 
 
-@command.command(short_help="Print how transactional ids stand, or what partitions remember of producers.")
+@command.command(short_help="Print the state of transactional ids, or the producers of partitions.")
 @click.argument("transactional_ids", metavar="[TRANSACTIONAL_ID]...", nargs=-1)
-@places_option("Instead: the producers that these partitions remember, and where their transactions begin.")
+@partition_option("Print the producers of these partitions instead, and where their transactions begin.")
 @json_option
 @bootstrap_option
 def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_json: bool, bootstrap_server: str) -> None:
-    """Print state, producer, time and partitions of transactional ids, or the producers of partitions.
+    """Print state, producer, start and partitions of transactional ids, or the producers of partitions.
 
     \b
     Examples:
@@ -79,19 +78,15 @@ def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_jso
     if bool(transactional_ids) == bool(topics):
         raise click.UsageError("name transactional ids, or partitions by --topic")
     columns = _PRODUCERS if topics else _DESCRIBED
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        if topics:
+            return await _producers(admin, topics)
+        return [_row(each) for each in (await admin.describe_transactions(*transactional_ids)).values()]
+
     with Rows(columns, as_json) as rows:
-        for row in run(
-            _producers(topics, bootstrap_server) if topics else _described(transactional_ids, bootstrap_server)
-        ):
+        for row in with_admin(bootstrap_server, work):
             rows.add(row)
-
-
-async def _described(transactional_ids: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin
-
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        found = await admin.describe_transactions(*transactional_ids)
-    return [_row(each) for each in found.values()]
 
 
 def _row(each: TransactionDescription) -> dict[str, Any]:
@@ -99,11 +94,8 @@ def _row(each: TransactionDescription) -> dict[str, Any]:
     return row | {"partitions": [f"{topic}-{number}" for topic, number in each.partitions]}
 
 
-async def _producers(topics: tuple[str, ...], bootstrap_server: str) -> list[dict[str, Any]]:
-    from ..client import Admin
-
-    async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-        found = await admin.describe_producers(*await places_of(admin, topics))
+async def _producers(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
+    found = await admin.describe_producers(*await partitions_of(admin, topics))
     return [
         {"topic": topic, "partition": number} | {name: getattr(each, name) for name in _PRODUCERS[2:]}
         for (topic, number), active in sorted(found.items())
@@ -111,36 +103,30 @@ async def _producers(topics: tuple[str, ...], bootstrap_server: str) -> list[dic
     ]
 
 
-@command.command(short_help="End a transaction that hangs in a partition, as aborted.")
-@places_option("The partition, as flights:0.", required=True)
+@command.command(short_help="Abort a transaction that hangs in a partition.")
+@partition_option("The partition, such as flights:0.", required=True)
 @click.option("--start-offset", type=click.IntRange(min=0), required=True, help="Where the transaction begins.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 def abort(topics: tuple[str, ...], start_offset: int, yes: bool, bootstrap_server: str) -> None:
-    """End a transaction that hangs: one that a partition waits for and no coordinator will ever end. The partition's
-    leader gets an abort marker for it, past the coordinator. `describe --topic` shows where transactions begin.
+    """Abort a transaction that hangs: a partition waits for it, and no coordinator will ever end it. The leader of the
+    partition gets an abort marker without the coordinator. `describe --topic` shows where transactions begin.
 
     \b
     Examples:
       odradek transactions abort --topic flights:0 --start-offset 1234
     """
-    import sys
+    confirm(f"abort it in {', '.join(topics)}?", yes, "nothing was aborted")
 
-    if not yes and sys.stdin.isatty() and not click.confirm(f"abort it in {', '.join(topics)}?", err=True):
-        raise CliError("nothing was aborted")
+    async def work(admin: Admin) -> None:
+        partitions = await partitions_of(admin, topics)
+        if len(partitions) != 1:
+            raise click.UsageError("name one partition, such as --topic flights:0")
+        (active,) = (await admin.describe_producers(*partitions)).values()
+        hanging = [each for each in active if each.began_at == start_offset]
+        if not hanging:
+            advice = f"`odradek transactions describe --topic {topics[0]}` shows where they begin"
+            raise CliError(f"no open transaction of {topics[0]} begins at {start_offset}; {advice}")
+        await admin.abort_transaction(partitions[0], hanging[0])
 
-    async def work() -> None:
-        from ..client import Admin
-
-        async with Admin(bootstrap_server, client_id="odradek-cli", default_api_timeout_ms=PATIENCE_MS) as admin:
-            places = await places_of(admin, topics)
-            if len(places) != 1:
-                raise click.UsageError("name one partition, as --topic flights:0")
-            (active,) = (await admin.describe_producers(*places)).values()
-            hanging = [each for each in active if each.began_at == start_offset]
-            if not hanging:
-                where = f"`odradek transactions describe --topic {topics[0]}` shows where they begin"
-                raise CliError(f"no open transaction of {topics[0]} begins at {start_offset}; {where}")
-            await admin.abort_transaction(places[0], hanging[0])
-
-    run(work())
+    with_admin(bootstrap_server, work)

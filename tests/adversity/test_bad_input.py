@@ -13,7 +13,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network.dispatcher import MAX_VALUES_BYTES
 from odradek.broker.network.routes import ROUTES
-from odradek.cli.logs import _Human
+from odradek.cli.server_log import _Human
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode

@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from odradek.cli.explaining import WIDTH, show
+from odradek.cli.rebalance_timeline import WIDTH, show
 from odradek.client.descriptions import GroupRebalance, RebalanceCause, RebalanceWait
 
 LONG = "flights-dashboard-consumer-8f7c2d4e-1111-2222-3333-444455556666"
