@@ -1,8 +1,8 @@
-"""Broker: starts in order, serves, stops in order.
+"""The broker: starts in order, serves requests, stops in order.
 
-Start: lock the data directory, read the metadata, open the logs (checking their tails unless the last stop was
-clean), load the groups, listen. When `start` returns a client can connect. Stop goes the other way; it is idempotent
-and never takes longer than `STOP_DEADLINE_S` for clients that do not read their answers.
+Start: lock the data directories, read the metadata journal, open the logs (recover their tails unless the last stop was
+clean), load the coordinators, listen. When `start` returns a client can connect. Stop goes the other way. A client that
+does not read its responses cannot delay it for longer than `STOP_DEADLINE_S`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from ..protocol.errors import DecodeError, KafkaError
-from ..storage.errors import StorageError
 from ..storage.files import DISK, Disk
-from .background.cleaner import Cleaner
-from .background.producer_expiry import ProducerExpiry
-from .background.retention import Housekeeping
-from .background.scrubber import Scrubber
+from .background.tasks import BackgroundTasks
 from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.definition import ConfigError
@@ -50,52 +47,38 @@ from .topics.partition import Partition
 from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
-# Answers under way get this long to be written when the broker stops.
+# How long the broker waits for clients to read their last responses when it stops.
 STOP_DEADLINE_S = 3.0
-# What is not on disk yet gets this long to get there. Both together stay under the 10 s that an operator is promised.
+# How long the broker waits for the disk when it stops. Both together stay under the 10 s that operators are promised.
 CLOSE_DEADLINE_S = 5.0
-# Where thousands of partitions were written to, one fsync after the other would take longer than that.
+# With one thread, the fsyncs of thousands of partitions would take longer than that.
 CLOSING_THREADS = 16
-# A checkpoint is some fsyncs: asked for more often than this, it would be all that the disk does.
-MIN_CHECKPOINT_INTERVAL_MS = 100
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What exists while a broker runs."""
+
+    services: Services
+    acceptor: Acceptor
 
 
 class Broker:
     """One Kafka broker.
 
-    `async with Broker(config) as broker:` or `await start()` / `await stop()`; several run in one loop.
+    `async with Broker(config) as broker:` or `await start()` / `await stop()`. Several can run in one event loop.
     """
 
     def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None, disk: Disk = DISK) -> None:
-        # Its own, as it changes while the broker runs.
+        # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
-        self.disk = disk
         self.timers = Timers(self.clock)
-        self.purgatory = Purgatory(self.timers)
-        self.conversions = Conversions()
-        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
-        self.flusher = Flusher(self.timers)
-        self.node_id = self.config.node_id
-        self.metadata: Metadata
-        self.topics: Topics
-        self.groups: GroupCoordinator
-        self.housekeeping: Housekeeping
-        self.cleaner: Cleaner
-        self.scrubber: Scrubber
-        self.producer_expiry: ProducerExpiry
-        self.services: Services
-        self.transactions: TransactionCoordinator
-        # Set while it runs: from the lock on the directory to its release.
-        self._data_dir: LogDirs | None = None
-        # Invariant: without it nothing of what the start found in the directory may be said to be whole.
-        self._loaded = False
+        self._disk = disk
+        self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
-        self._acceptor: Acceptor | None = None
-        # Work in threads that a stop waits for: checkpoints, files of deleted topics.
-        self._at_work: set[asyncio.Future[None]] = set()
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -111,218 +94,217 @@ class Broker:
 
     @property
     def addresses(self) -> list[str]:
-        """HOST:PORT of every listener, in order."""
-        return self._acceptor.addresses if self._acceptor is not None else []
+        """HOST:PORT of every listener, in order. Empty while the broker does not run."""
+        return self._running.acceptor.addresses if self._running is not None else []
+
+    @property
+    def node_id(self) -> int:
+        """The number that names this broker to clients (node.id)."""
+        return self.config.node_id
 
     @property
     def cluster_id(self) -> str:
-        return self.metadata.cluster_id
+        """The id of the cluster. The broker must run."""
+        return self.services.metadata.cluster_id
 
-    def _let_go(self, partition: Partition) -> None:
-        """One of the broker's own partitions is offline: nobody is coordinated by what it holds."""
-        if partition.topic == OFFSETS_TOPIC:
-            self.groups.unload(partition.index)
-        elif partition.topic == TRANSACTIONS_TOPIC:
-            self.transactions.shards.unload(partition.index)
+    @property
+    def topics(self) -> Topics:
+        """The topics. The broker must run."""
+        return self.services.topics
 
-    def _in_background(self, work: Callable[[], None], failed: str) -> None:
-        """Runs `work` in a thread; a failure is a line in the log that begins with `failed`."""
-        running = asyncio.get_running_loop().run_in_executor(None, work)
-        self._at_work.add(running)
+    @property
+    def services(self) -> Services:
+        """What request handlers get. The broker must run."""
+        return self._parts.services
 
-        def done(_: asyncio.Future[None]) -> None:
-            self._at_work.discard(running)
-            error = None if running.cancelled() else running.exception()
-            if error is not None:
-                _log.error("%s: %s", failed, error)
-            if isinstance(error, StorageError):
-                self.topics.disk_failures.file_failed(error)
+    @property
+    def acceptor(self) -> Acceptor:
+        """The listening sockets and their connections. The broker must run."""
+        return self._parts.acceptor
 
-        running.add_done_callback(done)
+    @property
+    def _parts(self) -> _Running:
+        assert self._running is not None, "the broker does not run"
+        return self._running
 
-    # Start.
+    # -- Start
 
     async def start(self) -> None:
-        """See the module's text. StartError says in one line why it cannot; nothing is left open then."""
-        if self._data_dir is not None:
+        """Start, as the module describes. StartError says in one line what prevents it; nothing is left open then."""
+        if self._running is not None:
             raise StartError("this broker is running already")
-        self.fetch_sessions.clear()
-        self._data_dir = LogDirs.open(self.config, self.disk)
+        log_dirs = LogDirs.open(self.config, self._disk)
         try:
-            self._load(self._data_dir)
-            self._acceptor = Acceptor(self.config, Dispatcher(self.services), self.clock, self.timers)
-            await self._acceptor.start()
+            services = self._load(log_dirs)
+        except BaseException:
+            self.timers.close()
+            log_dirs.close()
+            raise
+        acceptor = Acceptor(self.config, Dispatcher(services), self.clock, self.timers)
+        self._running = _Running(services, acceptor)
+        try:
+            await acceptor.start()
         except BaseException:
             await self.stop()
             raise
 
-    def _load(self, data_dir: LogDirs) -> None:
-        """Reads what the directory holds. StartError where it cannot be used."""
+    def _load(self, log_dirs: LogDirs) -> Services:
+        """Read what the data directories hold, and start everything but the network. StartError if that fails."""
         try:
-            self.metadata = self._open_metadata(data_dir)
-            restore(self.config, self.metadata)
-            restore_compaction(self.metadata)
-            self.topics = Topics(
-                self.config, data_dir, self.metadata, self.clock, self.purgatory, self.flusher, self.disk
-            )
-            leftovers = self.topics.open_all()
-            internal_topics = InternalTopics(self.config, self.topics)
-            offsets_log = self._coordinator_log(OFFSETS_TOPIC, internal_topics)
-            self.groups = GroupCoordinator(self.config, offsets_log, self.timers, self.clock, self.topics)
-            self.groups.start()
-            markers = MarkerWriter(self.topics, self.flusher, self.groups.end_transaction)
-            self.transactions = TransactionCoordinator(
-                self.config,
-                self._coordinator_log(TRANSACTIONS_TOPIC, internal_topics),
-                self.timers,
-                self.clock,
-                self.topics,
-                self.groups.shards.partition_of,
-                self.metadata.new_producer_id,
-                markers.write,
-            )
-            features = Features(self.metadata, self.transactions.set_version)
-            self.transactions.start()
-            self.housekeeping = Housekeeping(self, self._in_background)
-            self.housekeeping.start()
-            self.cleaner = Cleaner(self, self._in_background)
-            self.cleaner.start()
-            self.scrubber = Scrubber(self)
-            self.scrubber.start()
-            self.producer_expiry = ProducerExpiry(self)
-            self.producer_expiry.start()
-            self.services = Services(
-                config=self.config,
-                reconfiguration=Reconfiguration(self.config, self.metadata, self.topics.reconfiguration),
-                clock=self.clock,
-                disk=self.disk,
-                purgatory=self.purgatory,
-                log_dirs=data_dir,
-                metadata=self.metadata,
-                topics=self.topics,
-                internal_topics=internal_topics,
-                flusher=self.flusher,
-                conversions=self.conversions,
-                fetch_sessions=self.fetch_sessions,
-                groups=self.groups,
-                transactions=self.transactions,
-                verification=Verification(self.config, self.transactions, offsets_log),
-                markers=markers,
-                features=features,
-                housekeeping=self.housekeeping,
-                cleaner=self.cleaner,
-            )
+            metadata = _open_metadata(self.config, log_dirs, self._disk)
+            restore(self.config, metadata)
+            restore_compaction(metadata)
+            purgatory, flusher = Purgatory(self.timers), Flusher(self.timers)
+            topics = Topics(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
+            leftovers = topics.open_all()
+            services = self._services(log_dirs, metadata, topics, purgatory, flusher)
+            self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
-            raise StartError(f"data directory {data_dir.metadata.path} cannot be used: {error}") from error
-        self._loaded = True
-        loop = asyncio.get_running_loop()
-        # At a turn of its own: a coordinator may be in the middle of the append that failed.
-        self.topics.disk_failures.on_offline = partial(loop.call_soon, self._let_go)
-        self.housekeeping.remove_leftovers(leftovers)
-        _log.info("%s", at_risk(self.config, [each.record.configs for each in self.topics.all()]))
-        self._arm_checkpoint()
-        self.flusher.on_progress = self._write_checkpoint
+            raise StartError(f"data directory {log_dirs.metadata.path} cannot be used: {error}") from error
+        _log.info("%s", at_risk(self.config, [each.record.configs for each in topics.all()]))
+        return services
 
-    def _open_metadata(self, dirs: LogDirs) -> Metadata:
-        data_dir = dirs.metadata
-        metadata = Metadata(data_dir.path, self.disk)
-        if not metadata.cluster_id:
-            # A first start, or a journal of which nothing is left.
-            refuse_orphans(self.config.data_dir, self.config.data_dirs)
-            metadata.set_cluster_id(data_dir.meta.cluster_id)
-        if metadata.cluster_id != data_dir.meta.cluster_id:
-            whose = f"its metadata are of cluster {metadata.cluster_id}, meta.properties of {data_dir.meta.cluster_id}"
-            raise StartError(f"data directory {data_dir.path} cannot be used: {whose}")
-        if not dirs.is_clean and metadata.topics:
-            metadata.raise_leader_epoch()
-        return metadata
+    def _services(
+        self, log_dirs: LogDirs, metadata: Metadata, topics: Topics, purgatory: Purgatory, flusher: Flusher
+    ) -> Services:
+        config, clock, timers = self.config, self.clock, self.timers
+        internal_topics = InternalTopics(config, topics)
 
-    def _coordinator_log(self, topic: str, internal_topics: InternalTopics) -> CoordinatorLog:
-        count = internal_topics.partition_count(topic)
-        return CoordinatorLog(topic, self.topics, self.flusher, self.clock, count, internal_topics.create)
+        def log_of(topic: str) -> CoordinatorLog:
+            count = internal_topics.partition_count(topic)
+            return CoordinatorLog(topic, topics, flusher, clock, count, internal_topics.create)
 
-    # While it runs.
+        offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
+        groups = GroupCoordinator(config, offsets_log, timers, clock, topics)
+        markers = MarkerWriter(topics, flusher, groups.end_transaction)
+        transactions = TransactionCoordinator(
+            config,
+            transactions_log,
+            timers,
+            clock,
+            topics,
+            groups.shards.partition_of,
+            metadata.new_producer_id,
+            markers.write,
+        )
+        return Services(
+            config=config,
+            clock=clock,
+            disk=self._disk,
+            purgatory=purgatory,
+            log_dirs=log_dirs,
+            metadata=metadata,
+            topics=topics,
+            internal_topics=internal_topics,
+            flusher=flusher,
+            conversions=Conversions(),
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
+            groups=groups,
+            transactions=transactions,
+            verification=Verification(config, transactions, offsets_log),
+            markers=markers,
+            features=Features(metadata, transactions.set_version),
+            reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),
+            background=BackgroundTasks(config, topics, timers, clock, self._disk),
+        )
 
-    def _arm_checkpoint(self) -> None:
-        interval_ms = self.config.log_flush_offset_checkpoint_interval_ms
-        self.timers.after(max(interval_ms, MIN_CHECKPOINT_INTERVAL_MS), self._checkpoint)
+    def _start_services(self, services: Services, leftovers: list[Path]) -> None:
+        services.groups.start()
+        services.transactions.start()
+        services.background.start()
+        services.background.file_removal.remove_leftovers(leftovers)
+        services.flusher.on_progress = services.background.checkpoints.write_in_background
+        # In a turn of its own: a coordinator may be in the middle of the append that failed.
+        unload = partial(_unload_coordinators, services)
+        services.topics.disk_failures.on_offline = partial(asyncio.get_running_loop().call_soon, unload)
 
-    def _checkpoint(self) -> None:
-        self._write_checkpoint()
-        self._arm_checkpoint()
-
-    def _write_checkpoint(self) -> None:
-        self._in_background(self.topics.take_checkpoint().write, "a checkpoint could not be written")
-
-    # Stop.
+    # -- Stop
 
     async def stop(self) -> None:
-        """Stops cleanly; does nothing the second time. Who is cancelled meanwhile does not keep it from its end."""
+        """Stop cleanly, if the broker runs. Cancelling the caller does not interrupt the stop."""
         if self._stopping is None:
-            if self._data_dir is None:
+            if self._running is None:
                 return
-            self._stopping = asyncio.ensure_future(self._stop(self._data_dir))
+            self._stopping = asyncio.ensure_future(self._stop(self._running))
         await asyncio.shield(self._stopping)
 
-    async def _stop(self, data_dir: LogDirs) -> None:
+    async def _stop(self, running: _Running) -> None:
+        services = running.services
         try:
-            await self._stop_serving()
-            await self._close_data()
+            await self._stop_serving(services, running.acceptor)
+            await _close_data(services)
         finally:
-            data_dir.close()
-            self._data_dir = self._stopping = None
-            self._loaded = False
+            services.log_dirs.close()
+            self._running = self._stopping = None
 
-    async def _stop_serving(self) -> None:
-        # 1. No new connections and no new requests; what was read is answered.
-        acceptor = self._acceptor
-        if acceptor is not None:
-            acceptor.stop()
-        # 2. Those that wait are answered with what there is.
-        self.purgatory.expire_all()
-        if self._loaded:
-            self.topics.abandon_creations()
-            self.transactions.stop()
-            self.groups.stop()
-        # 3. Answers are written, by a deadline.
-        if acceptor is not None:
-            await acceptor.close(STOP_DEADLINE_S)
-        self._acceptor = None
+    async def _stop_serving(self, services: Services, acceptor: Acceptor) -> None:
+        # 1. No new connections and no new requests. Requests that were received get their responses.
+        acceptor.stop()
+        # 2. Requests that wait get a response with what there is.
+        services.purgatory.expire_all()
+        services.topics.abandon_creations()
+        services.transactions.stop()
+        services.groups.stop()
+        # 3. Responses are written, by a deadline.
+        await acceptor.close(STOP_DEADLINE_S)
         self.timers.close()
 
-    async def _close_data(self) -> None:
-        """What is on its way to disk gets there; logs and metadata are closed.
 
-        A directory's clean-stop marker is written only if all in it went well and in time.
-        """
-        if not self._loaded:
-            return
-        stopping = (self.flusher.stop(), self.cleaner.stop(), self.scrubber.stop())
-        work = [*self._at_work, *map(asyncio.ensure_future, stopping)]
-        closing = asyncio.ensure_future(self._close_logs(work))
-        done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
-        if not done:
-            _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
-            closing.cancel()
-        elif (error := closing.exception()) is not None:
-            _log.error("not all logs could be closed (%s): the next start will check their tails", error)
-        self.metadata.close()
+def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
+    data_dir = dirs.metadata
+    metadata = Metadata(data_dir.path, disk)
+    if not metadata.cluster_id:
+        # The first start, or a journal of which nothing is left.
+        refuse_orphans(config.data_dir, config.data_dirs)
+        metadata.set_cluster_id(data_dir.meta.cluster_id)
+    if metadata.cluster_id != data_dir.meta.cluster_id:
+        whose = f"its metadata are of cluster {metadata.cluster_id}, meta.properties of {data_dir.meta.cluster_id}"
+        raise StartError(f"data directory {data_dir.path} cannot be used: {whose}")
+    if not dirs.is_clean and metadata.topics:
+        metadata.raise_leader_epoch()
+    return metadata
 
-    async def _close_logs(self, at_work: list[asyncio.Future[None]]) -> None:
-        await asyncio.wait(at_work)
-        closers = [in_thread(each, "odradek-close") for each in self.topics.closers(CLOSING_THREADS)]
-        results = await asyncio.gather(*closers, return_exceptions=True)
-        self.topics.take_checkpoint().write()
-        self.topics.mark_clean()
-        for error in results:
-            if error is not None:
-                raise error
+
+def _unload_coordinators(services: Services, partition: Partition) -> None:
+    """Unload the groups or transactional ids whose partition went offline."""
+    if partition.topic == OFFSETS_TOPIC:
+        services.groups.unload(partition.index)
+    elif partition.topic == TRANSACTIONS_TOPIC:
+        services.transactions.shards.unload(partition.index)
+
+
+async def _close_data(services: Services) -> None:
+    """Complete what is on its way to disk, then close the logs and the metadata journal.
+
+    A data directory gets its clean-stop marker only if everything in it was closed well and in time.
+    """
+    work = [*services.background.stop(), asyncio.ensure_future(services.flusher.stop())]
+    closing = asyncio.ensure_future(_close_logs(services, work))
+    done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
+    if not done:
+        _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
+        closing.cancel()
+    elif (error := closing.exception()) is not None:
+        _log.error("not all logs could be closed (%s): the next start will check their tails", error)
+    services.metadata.close()
+
+
+async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> None:
+    await asyncio.wait(work)
+    topics = services.topics
+    closers = [in_thread(each, "odradek-close") for each in topics.closers(CLOSING_THREADS)]
+    results = await asyncio.gather(*closers, return_exceptions=True)
+    topics.take_checkpoint().write()
+    topics.mark_clean()
+    for error in results:
+        if error is not None:
+            raise error
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
-    """Runs a broker until SIGTERM or SIGINT.
+    """Run a broker until SIGTERM or SIGINT.
 
-    `announce` gets its HOST:PORT once a client can connect. StartError as `start`.
+    Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,12 +1,11 @@
-"""Services: the parts of a running broker that its request handlers use. Complete when it is made, unchanged after."""
+"""Services: the parts of a running broker that its request handlers use. Complete when made, never replaced."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ..storage.files import Disk
-from .background.cleaner import Cleaner
-from .background.retention import Housekeeping
+from .background.tasks import BackgroundTasks
 from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
@@ -28,13 +27,13 @@ from .topics.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One broker's services, from its start to its stop."""
+    """The services of one broker, from its start to its stop."""
 
     config: BrokerConfig
-    reconfiguration: Reconfiguration
     clock: Clock
     disk: Disk
     purgatory: Purgatory
+    # -- Topics
     log_dirs: LogDirs
     metadata: Metadata
     topics: Topics
@@ -42,16 +41,18 @@ class Services:
     flusher: Flusher
     conversions: Conversions
     fetch_sessions: FetchSessions
+    # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     verification: Verification
     markers: MarkerWriter
     features: Features
-    housekeeping: Housekeeping
-    cleaner: Cleaner
+    # -- The rest
+    reconfiguration: Reconfiguration
+    background: BackgroundTasks
 
     def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic: clients no longer see it when this returns. A thread removes its files after their delay."""
-        self.topics.delete(topic, lambda logs: self.housekeeping.remove_topic(topic, logs))
+        """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
+        self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
-        self.cleaner.forget(topic)
+        self.background.cleaner.forget(topic)

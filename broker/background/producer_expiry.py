@@ -1,49 +1,55 @@
-"""Producers that have been silent for long are forgotten, also where nobody writes any more.
+"""Producer expiry: partitions forget producers that have been silent for producer.id.expiration.ms.
 
-A partition forgets them when a segment is full and when it is opened; one that is no longer written to would keep them
-for ever. So every `producer.id.expiration.check.interval.ms` each partition is asked to, one that has producers a turn
-of the event loop: the largest number of them takes some milliseconds.
+A partition also forgets them when it rolls a segment and when it is opened. A partition that nobody writes to does
+neither, so a round looks at every partition each producer.id.expiration.check.interval.ms. It takes one partition a
+turn of the event loop: the largest number of producers takes some milliseconds.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
 
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
+from ..timers import Timers
 from ..topics.partition import Partition
-
-if TYPE_CHECKING:
-    from ..server import Broker
+from ..topics.topics import Topics
 
 
 class ProducerExpiry:
-    """The rounds of one broker. `start` once its topics are open; it ends with the broker's timers."""
+    """The rounds of one broker. `start` them once its topics are open; they end with the broker's timers."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, config: BrokerConfig, topics: Topics, timers: Timers, clock: Clock) -> None:
+        self._config = config
+        self._topics = topics
+        self._timers = timers
+        self._clock = clock
         # Partitions that this round has yet to look at. Invariant: while it is not empty a turn is scheduled.
         self._due: deque[Partition] = deque()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a round is on its way."""
+        """Whether a round is under way."""
         return bool(self._due)
 
     def start(self) -> None:
-        """Arms the first round."""
-        interval_ms = self._broker.config.producer_id_expiration_check_interval_ms
-        self._broker.timers.after(interval_ms, self._check)
+        """Schedule the next round."""
+        self._timers.after(self._config.producer_id_expiration_check_interval_ms, self._begin_round)
 
-    def _check(self) -> None:
+    def _begin_round(self) -> None:
         self.start()
         if self._due:
-            return  # the last round is not through: one is enough
-        self._due.extend(each for each in self._broker.topics.partitions() if len(each.log.producers))
+            return  # the last round is still under way
+        self._due.extend(each for each in self._topics.partitions() if len(each.log.producers))
+        self._schedule_turn()
+
+    def _schedule_turn(self) -> None:
         if self._due:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        # It may be deleted by now: then nobody asks what it knows.
+        # The partition may have been deleted since, which does no harm.
         log = self._due.popleft().log
-        log.producers.expire(self._broker.clock.now_ms(), log.config.producer_id_expiration_ms)
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._turn)
+        log.producers.expire(self._clock.now_ms(), log.config.producer_id_expiration_ms)
+        self._schedule_turn()

@@ -46,7 +46,7 @@ def handle(
 async def _written(services: Services, response: DeleteRecordsResponse) -> DeleteRecordsResponse:
     """The response once the starts are on disk: where they cannot be written, nothing is promised."""
     try:
-        await services.housekeeping.checkpoint()
+        await services.background.checkpoints.write()
     except StorageError as error:
         _log.error("where partitions begin cannot be written: %s", error.message)
         for result in (each for topic in response.topics for each in topic.partitions if not each.error_code):
@@ -76,5 +76,5 @@ def _delete_records(services: Services, name: str, index: int, offset: int) -> i
     start = end if offset == HIGH_WATERMARK else offset
     if not 0 <= start <= end:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is past the high watermark {end}")
-    services.housekeeping.delete_records(partition, start)
+    services.background.record_deletion.delete_records(partition, start)
     return partition.log.log_start_offset

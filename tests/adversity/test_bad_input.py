@@ -236,12 +236,12 @@ class TestWaiting:
         for client in clients:
             for _ in range(1 + behind):
                 self.fetch(client, "t")
-        await until(lambda: len(broker.purgatory) == 100)
+        await until(lambda: len(broker.services.purgatory) == 100)
         for client in clients:
             client.close()
-        await until(lambda: len(broker.purgatory) == 0)
+        await until(lambda: len(broker.services.purgatory) == 0)
         await until(lambda: len(connections(broker)) == 1)
-        assert broker.purgatory._by_key == {}
+        assert broker.services.purgatory._by_key == {}
         assert not requests_wait(broker)
         # Cancelled ones go when they are the majority of more than a few.
         assert len(broker.timers._heap) - timers < 2 * 64 + 2
@@ -258,7 +258,7 @@ class TestWaiting:
             for _ in range(12):
                 await raw.produce("t", batch_of(b"x" * 1_000_000))
             self.fetch(parked, "empty")
-            await until(lambda: len(broker.purgatory) == 1)
+            await until(lambda: len(broker.services.purgatory) == 1)
             raw._reader._transport.pause_reading()  # type: ignore[attr-defined]
             wanted = [FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=100 << 20)])]
             for _ in range(20):
@@ -267,7 +267,7 @@ class TestWaiting:
             clock.advance(config.connections_max_idle_ms + 1)
             broker.timers.fire_due()
             await until(lambda: len(connections(broker)) == 1)
-            assert len(broker.purgatory) == 1
+            assert len(broker.services.purgatory) == 1
             parked.close()
             raw.close()
         assert "closed, idle for 600000 ms" in caplog.text

@@ -69,7 +69,7 @@ async def hold(broker: Broker, caplog: pytest.LogCaptureFixture, make: Callable[
             assert (await neighbour.produce("neighbour", batch_of(b"%d" % turn))).base_offset == turn
         await until(lambda: len(connections(broker)) == 1)
         await until(lambda: asyncio.all_tasks() <= before)
-        assert len(broker.purgatory) == 0
+        assert len(broker.services.purgatory) == 0
         assert not requests_wait(broker)
         assert (await neighbour.fetch("neighbour", 0)).high_watermark == COUNT // AT_A_TIME
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from odradek.broker.background.retention import remove_directories
+from odradek.broker.background.file_removal import remove_directories
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.log_dirs.data_dir import DataDir
 from odradek.broker.log_dirs.log_dirs import LogDir, LogDirs

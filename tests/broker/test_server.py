@@ -230,7 +230,7 @@ class TestStop:
             raw = await Raw.connect(broker.address)
             await raw.create_topic("t")
             raw.send(ApiKey.FETCH, 11, long_fetch())
-            await until(lambda: len(broker.purgatory) == 1)
+            await until(lambda: len(broker.services.purgatory) == 1)
         assert (await raw.receive(ApiKey.FETCH, 11)).responses[0].partitions[0].error_code == 0
         assert await raw.is_closed()
         raw.close()
@@ -243,7 +243,7 @@ class TestStop:
             protocols = [JoinGroupRequestProtocol("range", b"")]
             join = JoinGroupRequest("g", 30_000, 30_000, "", None, "consumer", protocols)
             raw.send(ApiKey.JOIN_GROUP, 3, join)
-            await until(lambda: "g" in broker.groups.groups)
+            await until(lambda: "g" in broker.services.groups.groups)
         assert (await raw.receive(ApiKey.JOIN_GROUP, 3)).error_code == ErrorCode.NOT_COORDINATOR
         raw.close()
 
@@ -289,11 +289,12 @@ class TestStop:
             await raw.create_topic("t", flush_messages="1")
             await raw.produce("t", batch_of(b"x"))
             raw.send(ApiKey.FETCH, 11, long_fetch(offset=1))
-            await until(lambda: len(broker.purgatory) == 1)
+            purgatory = broker.services.purgatory
+            await until(lambda: len(purgatory) == 1)
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == before
         assert broker.timers._heap == [] and broker.timers._wakeup is None
-        assert len(broker.purgatory) == 0
+        assert len(purgatory) == 0
 
 
 class TestRestart:

@@ -8,7 +8,7 @@ from odradek.broker.network.connection import Connection
 
 
 def acceptor(broker: Broker) -> Acceptor:
-    found = broker._acceptor
+    found = broker.acceptor
     assert found is not None
     return found
 

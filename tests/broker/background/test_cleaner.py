@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.background.cleaner import CHECKPOINT, rules_of
+from odradek.broker.background.cleaner import cleaning_rules
+from odradek.broker.background.cleaner_checkpoint import FILE_NAME
 from odradek.broker.configs.topic_config import TopicConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch
@@ -66,7 +67,7 @@ async def round_of(broker: Broker, clock: FakeClock) -> None:
     """One round of the cleaner, to its end."""
     clock.advance(BACKOFF_MS)
     broker.timers.fire_due()
-    await until(lambda: not broker.cleaner.is_busy)
+    await until(lambda: not broker.services.background.cleaner.is_busy)
 
 
 def cleaned_files(config: BrokerConfig) -> list[Path]:
@@ -90,7 +91,7 @@ async def test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not(
     assert (values(log), log.log_end_offset) == (expected, end)
     assert log.size_bytes < size / 2
     assert log_of(broker, "plain").size_bytes == plain
-    offsets = read_offsets(broker.config.data_dir / CHECKPOINT)
+    offsets = read_offsets(broker.config.data_dir / FILE_NAME)
     assert offsets == {("t", 0): log.segments[-1].base_offset}
 
 
@@ -116,7 +117,7 @@ def test_the_brokers_configs_reach_a_topics_rules() -> None:
     )
     config = TopicConfig.resolve(broker)
     assert (config.is_compacted, config.log_config(0).segment_ms) == (True, 3)
-    assert rules_of(config) == CleaningRules(0.1, 2, 3, 4)
+    assert cleaning_rules(config) == CleaningRules(0.1, 2, 3, 4)
 
 
 async def test_a_restart_knows_what_is_clean(config: BrokerConfig, clock: FakeClock) -> None:
@@ -129,7 +130,7 @@ async def test_a_restart_knows_what_is_clean(config: BrokerConfig, clock: FakeCl
     async with Broker(config, clock=clock) as broker:
         assert values(log_of(broker)) == expected
         await round_of(broker, clock)
-        assert not broker.cleaner.is_busy
+        assert not broker.services.background.cleaner.is_busy
 
 
 async def test_a_record_without_a_key_is_refused(broker: Broker, raw: Raw) -> None:
@@ -155,7 +156,7 @@ async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
     assert [each.message for each in caplog.records if "t-0 is not cleaned any more" in each.message] != []
     assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == 1
     assert len(values(log_of(broker, "sound"))) == 5
-    assert ("sound", 0) in read_offsets(broker.config.data_dir / CHECKPOINT)
+    assert ("sound", 0) in read_offsets(broker.config.data_dir / FILE_NAME)
     assert not list(path.parent.glob("*.cleaned"))
 
 
@@ -168,7 +169,7 @@ async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(config: BrokerCo
         expected = values(log_of(broker))
         clock.advance(BACKOFF_MS)
         broker.timers.fire_due()
-        assert broker.cleaner.is_busy
+        assert broker.services.background.cleaner.is_busy
     assert cleaned_files(slow) == []
     async with Broker(config, clock=clock) as broker:
         assert values(log_of(broker)) == expected
@@ -182,7 +183,7 @@ async def test_a_topic_deleted_while_it_is_cleaned_is_gone(broker: Broker, raw: 
     topic = broker.topics.get("t")
     assert topic is not None
     broker.services.delete_topic(topic)
-    await until(lambda: not broker.cleaner.is_busy)
+    await until(lambda: not broker.services.background.cleaner.is_busy)
     await raw.create_topic("t", **COMPACTED)
     await fill(raw)
     await round_of(broker, clock)

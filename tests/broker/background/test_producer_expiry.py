@@ -20,7 +20,7 @@ def producers_of(broker: Broker, name: str) -> ProducerStates:
 async def pass_ms(broker: Broker, clock: FakeClock, time_ms: int) -> None:
     clock.advance(time_ms)
     broker.timers.fire_due()
-    while broker.producer_expiry.is_busy:
+    while broker.services.background.producer_expiry.is_busy:
         await asyncio.sleep(0)
 
 
@@ -63,7 +63,7 @@ async def test_a_partition_that_goes_while_a_round_is_on_its_way_is_no_harm(conf
         assert topic is not None
         clock.advance(MINUTE_MS)
         broker.timers.fire_due()
-        assert broker.producer_expiry.is_busy
+        assert broker.services.background.producer_expiry.is_busy
         broker.services.delete_topic(topic)
-        while broker.producer_expiry.is_busy:
+        while broker.services.background.producer_expiry.is_busy:
             await asyncio.sleep(0)

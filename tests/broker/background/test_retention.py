@@ -44,7 +44,7 @@ async def settled(broker: Broker) -> None:
     """Lets a check that is due happen, to its end."""
     broker.timers.fire_due()
     async with asyncio.timeout(WAIT_S):
-        while broker.housekeeping.is_busy:
+        while broker.services.background.retention.is_busy:
             await asyncio.sleep(0)
 
 
@@ -161,7 +161,7 @@ async def test_many_segments_go_a_few_a_turn(broker: Broker, raw: Raw, clock: Fa
     clock.advance(CHECK_MS)
     broker.timers.fire_due()
     starts = {0}
-    while broker.housekeeping.is_busy and turns < 1000:
+    while broker.services.background.retention.is_busy and turns < 1000:
         starts.add(start_of(broker))
         await asyncio.sleep(0)
         turns += 1
@@ -222,7 +222,7 @@ async def test_the_brokers_time_is_its_topics_time(
         await fill(raw, 1)
         for passed_ms, start in ((kept_ms - 1000, 0), (1, 1 if kept_ms > 0 else 0)):
             clock.advance(max(passed_ms, 0))
-            broker.housekeeping.check()
+            broker.services.background.retention.check()
             await settled(broker)
             assert start_of(broker) == start
 
@@ -231,7 +231,7 @@ async def test_the_brokers_bytes_are_its_topics_bytes(config: BrokerConfig, cloc
     config = replace(config, log_retention_bytes=100)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         await fill(raw)
-        broker.housekeeping.check()
+        broker.services.background.retention.check()
         await settled(broker)
         assert start_of(broker) == 8
 

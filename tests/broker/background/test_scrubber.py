@@ -56,7 +56,7 @@ class Room:
 
     async def round(self) -> None:
         self.begin()
-        await self.broker.scrubber.rests()
+        await self.broker.services.background.scrubber.wait_idle()
 
     async def fetch(self, offset: int) -> Any:
         return await self.raw.fetch("t", offset, partition_max_bytes=1)
@@ -115,7 +115,7 @@ async def test_a_stop_waits_for_no_more_than_what_is_being_read(room: Room) -> N
     room.disk.gate.clear()
     room.begin()
     await asyncio.to_thread(room.disk.reading.wait, 20)
-    stopping = asyncio.ensure_future(room.broker.scrubber.stop())
+    stopping = asyncio.ensure_future(room.broker.services.background.scrubber.stop())
     await asyncio.sleep(0)
     room.disk.reading.clear()
     room.disk.gate.set()
@@ -151,7 +151,7 @@ async def test_a_segment_that_goes_meanwhile_is_nobodys_business(room: Room, cap
         each.unlink()
     room.disk.gate.set()
     with caplog.at_level(logging.ERROR):
-        await room.broker.scrubber.rests()
+        await room.broker.services.background.scrubber.wait_idle()
     assert [each.getMessage() for each in caplog.records] == []
 
 

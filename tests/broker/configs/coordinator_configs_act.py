@@ -31,7 +31,7 @@ async def _(world: World) -> None:
     world.raw.send(ApiKey.JOIN_GROUP, 3, JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", protocols))
     async with await Raw.connect(world.broker.address) as other:
         await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
-    actor = world.broker.groups.groups["g"]
+    actor = world.broker.services.groups.groups["g"]
     world.pass_ms(699)
     assert actor.state.generation == 0
     world.pass_ms(1)

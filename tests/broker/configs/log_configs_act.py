@@ -28,7 +28,7 @@ async def _(world: World) -> None:
     flip(first.path(".log"), 300_000)
     for passed_ms, found in ((HOUR_MS - 1, 0), (1, 1)):
         world.pass_ms(passed_ms)
-        await world.broker.scrubber.rests()
+        await world.broker.services.background.scrubber.wait_idle()
         assert len(first.damages) == found
 
 
@@ -118,7 +118,7 @@ async def _(world: World) -> None:
     await world.create()
     await world.raw.produce("t", batch_of(b"x"))
     world.pass_ms(1000)
-    await world.broker.flusher.stop()
+    await world.broker.services.flusher.stop()
     assert world.log().recovery_point == 1
 
 

@@ -111,7 +111,7 @@ async def test_others_have_their_turns_and_a_second_growth_waits_for_nothing(bro
     await raw.create_topic("t", 1)
     async with await Raw.connect(broker.address) as other:
         raw.send(ApiKey.CREATE_PARTITIONS, 3, CreatePartitionsRequest([more(200)], 1000))
-        while broker.metadata.topics["t"].partitions == 1:
+        while broker.services.metadata.topics["t"].partitions == 1:
             await partitions(other)
         assert await grow(other, more(300)) == [("t", ErrorCode.REASSIGNMENT_IN_PROGRESS)]
         assert (await other.produce("t", batch_of(b"meanwhile"))).error_code == 0
@@ -126,7 +126,7 @@ async def test_a_topic_deleted_while_it_grows_is_gone_with_its_new_partitions(
     await raw.create_topic("t", 1)
     async with await Raw.connect(broker.address) as other:
         raw.send(ApiKey.CREATE_PARTITIONS, 3, CreatePartitionsRequest([more(300)], 1000))
-        while broker.metadata.topics["t"].partitions == 1:
+        while broker.services.metadata.topics["t"].partitions == 1:
             await partitions(other)
         await other.delete_topic("t")
         code = (await raw.receive(ApiKey.CREATE_PARTITIONS, 3)).results[0].error_code

@@ -50,5 +50,5 @@ async def test_operations_are_told_where_they_are_asked_for(raw: Raw) -> None:
 
 
 async def test_a_group_that_lives_elsewhere(broker: Broker, raw: Raw) -> None:
-    broker.groups.stop()
+    broker.services.groups.stop()
     assert (await describe(raw)).error_code == ErrorCode.NOT_COORDINATOR

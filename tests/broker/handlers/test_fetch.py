@@ -86,18 +86,18 @@ async def test_at_the_end_there_is_nothing_and_no_error(raw: Raw) -> None:
 async def test_waits_for_data_and_gets_it_as_soon_as_it_comes(broker: Broker, raw: Raw) -> None:
     async with await Raw.connect(broker.address) as producer:
         waiting = asyncio.ensure_future(raw.fetch("t", 0, max_wait_ms=60_000))
-        while not len(broker.purgatory):
+        while not len(broker.services.purgatory):
             await asyncio.sleep(0)
         await producer.produce("t", batch_of(b"news"))
         assert values((await waiting).records) == [b"news"]
-    assert len(broker.purgatory) == 0
+    assert len(broker.services.purgatory) == 0
 
 
 async def test_waits_for_min_bytes_or_the_time(broker: Broker, raw: Raw) -> None:
     await raw.produce("t", batch_of(b"little"))
     answer = await raw.fetch("t", 0, max_wait_ms=50, min_bytes=100_000)
     assert values(answer.records) == [b"little"]
-    assert len(broker.purgatory) == 0
+    assert len(broker.services.purgatory) == 0
 
 
 async def test_an_unknown_partition_does_not_end_the_wait_of_others(broker: Broker, raw: Raw) -> None:
@@ -209,7 +209,7 @@ async def test_a_session_by_id_is_told_that_its_topic_is_gone_or_another(
 
 async def test_a_deleted_topic_ends_the_wait_of_its_readers_with_an_error(broker: Broker, raw: Raw) -> None:
     waiting = asyncio.ensure_future(raw.fetch("t", 0, max_wait_ms=300))
-    while not len(broker.purgatory):
+    while not len(broker.services.purgatory):
         await asyncio.sleep(0)
     topic = broker.topics.get("t")
     assert topic is not None
@@ -303,7 +303,7 @@ async def test_a_session_takes_changes_and_forgets(raw: Raw, session: Session) -
 async def test_a_session_that_forgets_all_it_has_is_over(broker: Broker, session: Session) -> None:
     assert await session.fetch({}, forget=(0, 1, 2)) == {}
     assert (session.error_code, session.id) == (0, 0)
-    assert len(broker.fetch_sessions) == 0
+    assert len(broker.services.fetch_sessions) == 0
 
 
 async def test_a_wrong_epoch_or_id_is_refused(session: Session) -> None:
@@ -316,14 +316,14 @@ async def test_a_wrong_epoch_or_id_is_refused(session: Session) -> None:
 async def test_epoch_minus_one_ends_a_session_and_answers_in_full(broker: Broker, session: Session) -> None:
     assert set(await session.fetch({0: 0, 1: 0}, session_epoch=-1)) == {0, 1}
     assert session.id == 0
-    assert len(broker.fetch_sessions) == 0
+    assert len(broker.services.fetch_sessions) == 0
 
 
 async def test_epoch_zero_replaces_a_session(broker: Broker, session: Session) -> None:
     first = session.id
     await session.fetch({0: 0}, session_epoch=0)
     assert session.id not in (0, first)
-    assert len(broker.fetch_sessions) == 1
+    assert len(broker.services.fetch_sessions) == 1
 
 
 async def test_partitions_that_got_data_go_to_the_end_of_the_queue(raw: Raw, session: Session) -> None:
@@ -338,7 +338,7 @@ async def test_partitions_that_got_data_go_to_the_end_of_the_queue(raw: Raw, ses
 async def test_a_session_waits_as_any_other_fetch(broker: Broker, raw: Raw, session: Session) -> None:
     async with await Raw.connect(broker.address) as producer:
         waiting = asyncio.ensure_future(session.fetch({}, min_bytes=1, max_wait_ms=60_000))
-        while not len(broker.purgatory):
+        while not len(broker.services.purgatory):
             await asyncio.sleep(0)
         await producer.produce("t", batch_of(b"late"), partition=2)
         assert set(await waiting) == {2}

@@ -89,7 +89,7 @@ async def test_what_was_appended_before_is_forced_to_disk_by_a_change_of_flush_m
     assert topic is not None
     assert topic.partitions[0].log.recovery_point == 0
     assert await change(raw, ("flush.messages", SET, "1")) == 0
-    await broker.flusher.flush(topic.partitions[0])
+    await broker.services.flusher.flush(topic.partitions[0])
     assert topic.partitions[0].log.recovery_point == 1
 
 
@@ -247,7 +247,7 @@ async def test_what_a_broker_refuses(
     good = ("log.index.interval.bytes", SET, "99")
     assert await change(raw, good, (key, SET, text), kind=BROKER, name=name) == code
     assert broker.config.log_index_interval_bytes == 4096
-    assert broker.metadata.broker_configs == {}
+    assert broker.services.metadata.broker_configs == {}
     assert await change(raw, ("num.partitions", DELETE, None), kind=BROKER, name=name) == 0
 
 

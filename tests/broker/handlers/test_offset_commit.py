@@ -73,7 +73,7 @@ async def test_metadata_is_bounded_in_java_characters(raw: Raw) -> None:
 
 async def test_a_retention_time_goes_into_the_record(broker: Broker, raw: Raw) -> None:
     assert await commit(raw, {0: 1}, 4, retention_time_ms=60_000) == [0]
-    value = broker.groups.groups["g"].state.offsets.get("t", 0)
+    value = broker.services.groups.groups["g"].state.offsets.get("t", 0)
     assert value is not None
     assert value.expire_timestamp - value.commit_timestamp == 60_000
 
@@ -82,7 +82,7 @@ async def test_version_1_dates_its_commits(broker: Broker, raw: Raw) -> None:
     partition = OffsetCommitRequestPartition(0, 5, commit_timestamp=1_700_000_000_000, committed_metadata="")
     request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[partition])])
     assert (await raw.ask(ApiKey.OFFSET_COMMIT, 1, request)).topics[0].partitions[0].error_code == 0
-    value = broker.groups.groups["g"].state.offsets.get("t", 0)
+    value = broker.services.groups.groups["g"].state.offsets.get("t", 0)
     assert value is not None
     assert (value.offset, value.commit_timestamp) == (5, 1_700_000_000_000)
 

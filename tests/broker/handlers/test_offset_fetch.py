@@ -68,7 +68,7 @@ async def test_a_group_that_nobody_knows_has_no_offsets_and_no_error(raw: Raw, t
 async def test_a_group_that_lives_elsewhere_is_said_in_each_shape(
     broker: Broker, raw: Raw, topic: bytes, version: int
 ) -> None:
-    broker.groups.stop()
+    broker.services.groups.stop()
     response = await fetch(raw, version, topic if version >= 10 else "t")
     if version == 1:
         codes = [p.error_code for p in response.topics[0].partitions]

@@ -193,7 +193,7 @@ async def test_a_batch_is_verified_if_its_partition_was_added_or_is_added_with_i
     await raw.create_topic("t", 2)
     who = await init(raw)
     await add(raw, who, 0)
-    verify = broker.transactions.verify
+    verify = broker.services.transactions.verify
     assert verify("x", who.producer_id, 0, "t", 0, implicit=False) is ErrorCode.NONE
     assert verify("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.TRANSACTION_ABORTABLE
     assert verify("x", who.producer_id, 0, "t", 1, implicit=True) is ErrorCode.NONE

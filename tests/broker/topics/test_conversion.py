@@ -130,7 +130,7 @@ class TestProduce:
             await gate.wait()
             return work()
 
-        broker.conversions.run = held  # type: ignore[method-assign]
+        broker.services.conversions.run = held  # type: ignore[method-assign]
         data = TopicProduceData("t", partition_data=[PartitionProduceData(0, set_of(NOISE))])
         raw.send(ApiKey.PRODUCE, 2, ProduceRequest(acks=1, topic_data=[data]))
         async with await Raw.connect(broker.address) as other:
@@ -195,7 +195,7 @@ class TestFetch:
     async def test_it_waits_for_data_as_any_fetch(self, broker: Broker, raw: Raw) -> None:
         waiting = asyncio.ensure_future(raw.fetch("t", 0, version=2, max_wait_ms=20_000))
         async with await Raw.connect(broker.address) as other:
-            while len(broker.purgatory) == 0:
+            while len(broker.services.purgatory) == 0:
                 await asyncio.sleep(0)
             await other.produce("t", set_of(b"a"), version=1)
         assert found(await waiting) == [(0, START_MS, b"a")]

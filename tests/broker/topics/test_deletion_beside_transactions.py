@@ -188,7 +188,7 @@ async def settled(broker: Broker, clock: FakeClock) -> int:
     clock.advance(CHECK_MS)
     broker.timers.fire_due()
     async with asyncio.timeout(WAIT_S):
-        while broker.housekeeping.is_busy:
+        while broker.services.background.retention.is_busy:
             await asyncio.sleep(0)
     topic = broker.topics.get("t")
     assert topic is not None

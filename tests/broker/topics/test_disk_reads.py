@@ -103,9 +103,9 @@ async def test_a_cold_fetch_waits_for_more_bytes_where_there_are_too_few(room: R
     room.one.send(ApiKey.FETCH, 11, fetch(BATCHES - 2, max_wait_ms=60_000, min_bytes=250_000))
     await room.asked_of_the_disk()
     room.disk.open_up()
-    while len(room.broker.purgatory) == 0:
+    while len(room.broker.services.purgatory) == 0:
         await asyncio.sleep(0)
-    room.broker.purgatory.expire_all()
+    room.broker.services.purgatory.expire_all()
     assert (await room.one.receive(ApiKey.FETCH, 11)).responses[0].partitions[0].error_code == 0
 
 
@@ -193,13 +193,13 @@ async def test_retention_asks_the_disk_beside_the_loop_how_old_segments_are(conf
     async with Broker(config, disk=disk) as broker:
         (partition,) = broker.topics.partitions()
         disk.chill()
-        broker.housekeeping.check()
+        broker.services.background.retention.check()
         while not disk.waiting:
             await asyncio.sleep(0)
         assert partition.log.log_start_offset == 0
         disk.open_up()
         async with asyncio.timeout(20):
-            while broker.housekeeping.is_busy:
+            while broker.services.background.retention.is_busy:
                 await asyncio.sleep(0)
         assert partition.log.log_start_offset == BATCHES
         disk.thaw()

@@ -223,7 +223,7 @@ async def test_clients_that_leave_while_the_disk_works_leave_nothing(broker: Bro
     await until(lambda: len(connections(broker)) == 1)
     disk.broken.add("t-0")
     disk.gate.set()
-    await until(lambda: not broker.flusher._running)
+    await until(lambda: not broker.services.flusher._running)
     assert not requests_wait(broker)
 
 
@@ -235,7 +235,7 @@ async def test_a_topic_that_is_deleted_before_its_fsync_is_no_failure(
     await raw.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=[DeleteTopicState("t")]))
     clock.advance(1000)
     broker.timers.fire_due()
-    await until(lambda: not broker.flusher._running and not broker._at_work)
+    await until(lambda: not broker.services.flusher._running and not broker.services.background.threads.running)
     assert errors(caplog) == []
 
 
@@ -299,7 +299,7 @@ async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_com
         disk.full = False
         clock.advance(1000)
         broker.timers.fire_due()
-        await until(lambda: not broker._at_work)
+        await until(lambda: not broker.services.background.threads.running)
         assert "t 0 2" in (config.data_dir / "recovery-point-offset-checkpoint").read_text()
     assert len(errors(caplog)) == 1
 

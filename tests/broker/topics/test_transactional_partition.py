@@ -102,7 +102,7 @@ async def test_a_parked_read_committed_fetch_is_woken_by_the_marker(
     await producer.send("t", b"a")
     async with await Raw.connect(broker.address) as reader:
         waiting = asyncio.ensure_future(reader.fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=600_000))
-        while not len(broker.purgatory):
+        while not len(broker.services.purgatory):
             await asyncio.sleep(0)
         await raw.produce("t", batch_of(b"plain"))
         assert not waiting.done()

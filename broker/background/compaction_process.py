@@ -1,0 +1,70 @@
+"""The process that compacts segments: storage/compaction/worker.py, which reads jobs and reports in JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ...storage.compaction import worker
+from ...storage.compaction.compaction import Job
+
+# The longest line of a report: a group of segments is four numbers, an error names a file.
+MAX_LINE_BYTES = 1 << 20
+
+
+class CompactionFailed(Exception):
+    """The process could not do a job; the text says why."""
+
+
+class CompactionProcess:
+    """The process starts with its first job."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._killed = False
+        # True from the start of a job to its last report.
+        self.is_working = False
+
+    async def run(self, job: Job, bytes_per_second: float) -> AsyncIterator[dict[str, Any]]:
+        """Yield the reports on a job, up to its last one. Raises CompactionFailed, OSError."""
+        process = self._process or await self._start()
+        assert process.stdin is not None and process.stdout is not None
+        self.is_working = True
+        process.stdin.write(worker.job_to_json(job, bytes_per_second).encode() + b"\n")
+        await process.stdin.drain()
+        while self.is_working:
+            line = await process.stdout.readline()
+            if not line:
+                raise CompactionFailed("the process that cleans has ended")
+            report: dict[str, Any] = json.loads(line)
+            self.is_working = "group" in report
+            if "error" in report:
+                raise CompactionFailed(report["error"])
+            yield report
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", worker.__name__, limit=MAX_LINE_BYTES,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        if self._killed:
+            self.kill()
+        return self._process
+
+    def kill(self) -> None:
+        """End the process at once; nothing that it holds is needed."""
+        self._killed = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def wait_ended(self) -> None:
+        """Return when the process has ended. The next job gets a new one."""
+        if self._process is not None:
+            await self._process.wait()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        self._process = None
+        self._killed = self.is_working = False

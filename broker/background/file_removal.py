@@ -1,0 +1,71 @@
+"""File removal: deletes the files of deleted segments and topics, in a thread, after file.delete.delay.ms.
+
+A client that reads such a segment at that moment reads on. If the broker stops first, the next start removes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ...storage.deleted_directory import remove_directory
+from ...storage.errors import StorageError
+from ...storage.files import Disk
+from ...storage.log import Log
+from ...storage.segments.segment import Segment
+from ..threads import ThreadRunner
+from ..timers import Timers
+from ..topics.partition import Partition
+from ..topics.topic import Topic
+
+
+class FileRemoval:
+    """Schedules the removal of files."""
+
+    def __init__(self, timers: Timers, threads: ThreadRunner, disk: Disk) -> None:
+        self._timers = timers
+        self._threads = threads
+        self._disk = disk
+
+    def remove_segments(self, partition: Partition) -> None:
+        """Remove the files of the segments that have retired from a partition's log."""
+        log = partition.log
+        retired = log.take_retired()
+        if retired:
+            failed = f"files of deleted segments of {partition.topic}-{partition.index} stay in place"
+            self._remove_later(log.config.file_delete_delay_ms, partial(_unlink, retired), failed)
+
+    def remove_topic(self, topic: Topic, logs: list[Log]) -> None:
+        """Remove the directories of a deleted topic's logs. They have their new names (`-delete`) already."""
+        failed = f"files of deleted topic {topic.name} stay in place"
+        for parent in {log.directory.parent for log in logs}:
+            self._threads.run(partial(self._disk.fsync_dir, parent), failed)
+        remove = partial(remove_directories, [log.directory for log in logs], self._disk)
+        self._remove_later(topic.config.file_delete_delay_ms, remove, failed)
+
+    def remove_leftovers(self, directories: list[Path]) -> None:
+        """Remove the directories that deletions before the last stop had not removed yet."""
+        if directories:
+            remove = partial(remove_directories, directories, self._disk)
+            self._threads.run(remove, "files of deleted topics stay in place")
+
+    def _remove_later(self, delay_ms: int, remove: Callable[[], None], failed: str) -> None:
+        self._timers.after(delay_ms, lambda: self._threads.run(remove, failed))
+
+
+def remove_directories(directories: list[Path], disk: Disk) -> None:
+    """Remove the directories of deleted partitions. Raises the first failure after it has tried all of them."""
+    failure: StorageError | None = None
+    for each in directories:
+        try:
+            remove_directory(each, disk)
+        except StorageError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def _unlink(segments: list[Segment]) -> None:
+    for segment in segments:
+        segment.unlink()

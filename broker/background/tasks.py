@@ -1,0 +1,47 @@
+"""The background tasks of a broker, and what they share: the removal of files and the writing of checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from ...storage.files import Disk
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
+from ..log_dirs.checkpoint_writer import CheckpointWriter
+from ..threads import ThreadRunner
+from ..timers import Timers
+from ..topics.topics import Topics
+from .cleaner import Cleaner
+from .file_removal import FileRemoval
+from .producer_expiry import ProducerExpiry
+from .record_deletion import RecordDeletion
+from .retention import Retention
+from .scrubber import Scrubber
+
+
+class BackgroundTasks:
+    """`start` them once the topics are open, `stop` them before the logs are closed."""
+
+    def __init__(self, config: BrokerConfig, topics: Topics, timers: Timers, clock: Clock, disk: Disk) -> None:
+        self.threads = ThreadRunner(topics.disk_failures.file_failed)
+        self.checkpoints = CheckpointWriter(config, timers, self.threads, topics.take_checkpoint)
+        self.file_removal = FileRemoval(timers, self.threads, disk)
+        self.record_deletion = RecordDeletion(self.file_removal)
+        self.retention = Retention(config, topics, timers, clock, self.threads, self.record_deletion, self.file_removal)
+        self.cleaner = Cleaner(config, topics, timers, clock, disk, self.threads, self.file_removal)
+        self.scrubber = Scrubber(config, topics, timers, disk)
+        self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
+
+    def start(self) -> None:
+        """Schedule the first round of each task."""
+        self.retention.start()
+        self.cleaner.start()
+        self.scrubber.start()
+        self.producer_expiry.start()
+        self.checkpoints.start()
+
+    def stop(self) -> list[asyncio.Future[None]]:
+        """Stop the tasks; return what is still under way, for the caller to wait for."""
+        stopping: tuple[Awaitable[None], ...] = (self.cleaner.stop(), self.scrubber.stop())
+        return [*self.threads.running, *map(asyncio.ensure_future, stopping)]

@@ -1,0 +1,62 @@
+"""When checkpoints are written: at an interval, after much was flushed, and when DeleteRecords needs one on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ..configs.broker_config import BrokerConfig
+from ..threads import ThreadRunner
+from ..timers import Timers
+from .log_dirs import Checkpoint
+
+# A checkpoint takes some fsyncs. More often than this, the disk would do nothing else.
+MIN_INTERVAL_MS = 100
+
+
+class CheckpointWriter:
+    """Writes checkpoints in threads. `take` notes the offsets of every partition as they are now."""
+
+    def __init__(
+        self, config: BrokerConfig, timers: Timers, threads: ThreadRunner, take: Callable[[], Checkpoint]
+    ) -> None:
+        self._config = config
+        self._timers = timers
+        self._threads = threads
+        self._take = take
+        # The checkpoint that `write` callers wait for, and the one that those share who came too late for it.
+        self._current: asyncio.Future[None] | None = None
+        self._next: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Schedule the next checkpoint at log.flush.offset.checkpoint.interval.ms."""
+        interval_ms = self._config.log_flush_offset_checkpoint_interval_ms
+        self._timers.after(max(interval_ms, MIN_INTERVAL_MS), self._interval_is_over)
+
+    def _interval_is_over(self) -> None:
+        self.write_in_background()
+        self.start()
+
+    def write_in_background(self) -> None:
+        """Write a checkpoint that nobody waits for."""
+        self._threads.run(self._take().write, "a checkpoint could not be written")
+
+    async def write(self) -> None:
+        """Return when the present log start offsets are on disk. StorageError if they cannot be written.
+
+        Callers that come while a checkpoint is written share the next one.
+        """
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._write_next())
+        await asyncio.shield(self._next)
+
+    async def _write_next(self) -> None:
+        while self._current is not None:
+            await asyncio.wait([self._current])
+        self._next = None
+        loop = asyncio.get_running_loop()
+        self._current = loop.run_in_executor(None, self._take().write)
+        try:
+            await self._current
+        finally:
+            self._current = None
