@@ -1,22 +1,23 @@
 """Fetch, API key 1: batches from partitions, as the files hold them.
 
-Versions 0 and 1 answer with messages of magic 0, 2 and 3 of magic 1, made of the batches that are stored
-(conversion.py); 3 brought a limit over all partitions, 4 isolation levels and record batches (v2), 5 the log start
-offset, 7 sessions, 9 leader epochs, 12 the last fetched epoch, 13 topic ids, 15 moved the replica's id into a tag.
+Versions 0 and 1 answer with messages of magic 0, 2 and 3 of magic 1, converted from the stored batches (conversion.py).
+3 brought a limit over all partitions, 4 isolation levels and record batches (v2), 5 the log start offset, 7 sessions,
+9 leader epochs, 12 the last fetched epoch, 13 topic ids, 15 moved the replica's id into a tag.
 
-The answer comes at once if there are `min_bytes`, or an error that ends the wait; otherwise the request is parked under
-its partitions until there are, or `max_wait_ms` have passed. The first batch of the first partition that has any is
-sent even where it is larger than every limit (KIP-74), and before version 3 that of every partition. No bytes of
-batches are copied here: what is sent are ranges of files.
+One walk reads every partition of the request. The response goes out at once if the walk finds `min_bytes`, or an error
+that ends the wait. Otherwise the request waits in the purgatory under its partitions, at most `max_wait_ms`, and each
+wake walks again. The first batch of the first partition that has any is sent even where it exceeds every limit
+(KIP-74), before version 3 that of every partition. The response holds ranges of files: no batch is copied here.
 
-Where the disk must be asked what lies where, a thread asks it, and the request waits for that whatever `max_wait_ms`
-is. One that was parked already is answered at once with what there is: the client's next one is looked up.
+Where a partition's data are not in memory a thread finds them, and the request waits for that whatever `max_wait_ms`
+is. A request from the purgatory does not: it is answered with what is in memory, and the client's next one is read
+from disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -32,49 +33,50 @@ from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
 from ...storage.log_view import Location, LogView
 from ..network.request import RequestContext
-from ..topics.disk_reads import look_up
-from ..topics.fetch_sessions import FetchSession, Key, Wanted
+from ..topics.disk_reads import read_from_disk
+from ..topics.fetch_sessions import FetchedPartition, FetchSession, Key
 from ..topics.partition import READ_COMMITTED, Partition
 
 if TYPE_CHECKING:
     from ...storage.segments.transaction_index import AbortedTransaction as Aborted
     from ..services import Services
 
+# The first version with a limit over all partitions, with record batches, with sessions, with topic ids.
 FIRST_WITH_MAX_BYTES = 3
-FIRST_WITH_BATCHES = 4
+FIRST_WITH_RECORD_BATCHES = 4
+FIRST_WITH_SESSIONS = 7
 FIRST_WITH_IDS = 13
 _NO_RECORDS = b""
 _NO_EPOCH = EpochEndOffset()
-# These do not end the wait: the partition may appear, and the client asks for new metadata anyway.
+# These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | asyncio.Future[FetchResponse]:
-    """Answers at once, or parks the request."""
+    """Respond at once, or park the request."""
     version = context.api_version
-    wanted, forgotten = _read(services, context, request)
+    partitions, forgotten = _partitions(services, context, request)
     session: FetchSession | None = None
-    if context.api_version >= 7:
-        session = services.fetch_sessions.resolve(request, wanted, forgotten, context.api_version >= 13)
-    if session is None and len(wanted) > 1:
-        # A partition that comes twice is read once, as asked for last (a session sees to that itself).
-        wanted = list({each.key: each for each in wanted}.values())
-    fetch = _Fetch(services, request, session, wanted, _replica_id(request, version) >= 0, version)
-    response = fetch.answer()
-    if version < FIRST_WITH_BATCHES:
-        return asyncio.ensure_future(fetch.message_sets(response, version))
+    if version >= FIRST_WITH_SESSIONS:
+        session = services.fetch_sessions.resolve(request, partitions, forgotten, version >= FIRST_WITH_IDS)
+    if session is not None:
+        partitions = list(session.partitions.values())
+    elif len(partitions) > 1:
+        # A partition that comes twice is read once, as it is named last (a session sees to that itself).
+        partitions = list({each.key: each for each in partitions}.values())
+    fetch = _Fetch(services, request, session, partitions, version)
+    response = fetch.respond()
+    if version < FIRST_WITH_RECORD_BATCHES:
+        return asyncio.ensure_future(fetch.convert(response))
     return response
 
 
-def _replica_id(request: FetchRequest, version: int) -> int:
-    """Negative for a consumer."""
-    return request.replica_state.replica_id if version >= 15 else request.replica_id
-
-
-def _read(services: Services, context: RequestContext, request: FetchRequest) -> tuple[list[Wanted], list[Key]]:
-    """The request's partitions under both names: a topic that goes by id gets the name that it has here, if any."""
+def _partitions(
+    services: Services, context: RequestContext, request: FetchRequest
+) -> tuple[list[FetchedPartition], list[Key]]:
+    """Return the partitions that a request fetches and forgets. A topic that goes by id gets the name it has here."""
     by_id = context.api_version >= FIRST_WITH_IDS
 
     def name(topic_name: str, topic_id: bytes) -> str:
@@ -83,8 +85,8 @@ def _read(services: Services, context: RequestContext, request: FetchRequest) ->
         topic = services.topics.by_id(topic_id)
         return topic.name if topic is not None else ""
 
-    wanted = [
-        Wanted(
+    fetched = [
+        FetchedPartition(
             name(topic.topic, topic.topic_id),
             topic.topic_id,
             each.partition,
@@ -101,151 +103,163 @@ def _read(services: Services, context: RequestContext, request: FetchRequest) ->
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    return wanted, forgotten
+    return fetched, forgotten
 
 
-class _LookedUp(NamedTuple):
-    """Where a partition's answer begins, if there is one, and the aborted transactions that reach into it."""
+# A partition of the request, where it was found, and its part of the response.
+_Result = tuple[FetchedPartition, Partition | ErrorCode, PartitionData]
+
+
+class _DiskRead(NamedTuple):
+    """Where a partition's data begin, if there are any, and the aborted transactions that reach into them."""
 
     location: Location | None
     aborted: list[Aborted]
 
 
 class _Fetch:
-    """One fetch request while it is being answered; asked again each time one of its partitions has news."""
+    """One fetch request until it is answered."""
 
     def __init__(
         self,
         services: Services,
         request: FetchRequest,
         session: FetchSession | None,
-        wanted: list[Wanted],
-        is_follower: bool,
+        partitions: list[FetchedPartition],
         version: int,
     ) -> None:
         self._services = services
         self._request = request
+        self._version = version
         self._session = session
-        self._is_follower = is_follower
         self._incremental = session is not None and request.session_epoch > 0
-        self.wanted = list(session.wanted.values()) if session is not None else wanted
-        self._by_id = version >= FIRST_WITH_IDS
+        self._partitions = partitions
+        # Negative for a consumer.
+        replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+        self._is_follower = replica_id >= 0
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        # What threads have looked up, and what they have yet to.
-        self._looked_up: dict[Partition, _LookedUp | KafkaError] = {}
-        self._cold: dict[Partition, Wanted] = {}
-        # Clients that cannot say how much they take together ask in the same order for ever: none may starve.
+        # Clients that cannot limit the total fetch their partitions in the same order for ever: none may starve.
         self._one_each = version < FIRST_WITH_MAX_BYTES
+        # What the last walk found, in the order of the response.
+        self._results: list[_Result] = []
+        # Partitions whose data the last walk did not find in memory.
+        self._cold: dict[Partition, FetchedPartition] = {}
+        # What threads have read from disk since the request came, or why they could not.
+        self._disk_reads: dict[Partition, _DiskRead | KafkaError] = {}
 
-    def message_sets(
-        self, response: FetchResponse | asyncio.Future[FetchResponse], version: int
-    ) -> Coroutine[None, None, FetchResponse]:
-        """The response in the format of clients before Kafka 0.11."""
-        return self._services.conversions.message_sets(response, version, self.wanted, self._find, self._max_bytes)
+    # -- When to respond -------------------------------------------------------------------------------
 
-    def answer(self) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """The response, now or later."""
-        expired = not self.wanted or self._request.max_wait_ms <= 0
-        response = self._try(expired)
+    def respond(self) -> FetchResponse | asyncio.Future[FetchResponse]:
+        """Return the response, now or later."""
+        expired = not self._partitions or self._request.max_wait_ms <= 0
+        is_complete = self._walk()
         if self._cold:
-            return asyncio.ensure_future(self._look_up(expired))
-        return response or self._park(self._request.max_wait_ms)
+            return asyncio.ensure_future(self._respond_from_disk(expired))
+        return self._response() if is_complete or expired else self._park(self._request.max_wait_ms)
 
-    async def _look_up(self, expired: bool) -> FetchResponse:
+    async def convert(self, response: FetchResponse | asyncio.Future[FetchResponse]) -> FetchResponse:
+        """Return the response in the format of clients before Kafka 0.11."""
+        if isinstance(response, asyncio.Future):
+            response = await response
+        results = [(each, found, data) for each, found, data in self._results if isinstance(found, Partition)]
+        await self._services.conversions.convert_fetched(results, self._version, self._max_bytes)
+        return response
+
+    def _park(self, time_ms: int) -> asyncio.Future[FetchResponse]:
+        # When it is woken there may be more.
+        self._disk_reads.clear()
+        keys = [found for _, found, _ in self._results if isinstance(found, Partition)]
+        return self._services.purgatory.park(keys, time_ms, self._attempt)
+
+    def _attempt(self, expired: bool) -> FetchResponse | None:
+        """Return the response, or None while it is worth waiting."""
+        return self._response() if self._walk() or expired or self._cold else None
+
+    async def _respond_from_disk(self, expired: bool) -> FetchResponse:
         clock = self._services.clock
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
-        # Each round looks up what no other has: as many as there are partitions at the most.
+        # Each round reads partitions that no other has read: there are at most as many rounds as partitions.
         while self._cold:
             cold = list(self._cold.items())
-            found = await asyncio.gather(*(self._look_up_one(*each) for each in cold))
-            self._looked_up.update((partition, one) for (partition, _), one in zip(cold, found, strict=True))
-            response = self._try(expired or clock.monotonic_ms() >= deadline_ms)
-            if response is not None:
-                return response
+            found = await asyncio.gather(*(self._read_from_disk(*each) for each in cold))
+            self._disk_reads.update((partition, one) for (partition, _), one in zip(cold, found, strict=True))
+            is_complete = self._walk()
+            if not self._cold and (is_complete or expired or clock.monotonic_ms() >= deadline_ms):
+                return self._response()
         return await self._park(deadline_ms - clock.monotonic_ms())
 
-    async def _look_up_one(self, partition: Partition, each: Wanted) -> _LookedUp | KafkaError:
+    async def _read_from_disk(self, partition: Partition, each: FetchedPartition) -> _DiskRead | KafkaError:
         offset, isolation_level = each.fetch_offset, self._request.isolation_level
         up_to = partition.end_for(isolation_level)
 
-        def look(view: LogView) -> _LookedUp:
+        def read(view: LogView) -> _DiskRead:
             location = view.locate(offset, up_to)
             if location is None or isolation_level != READ_COMMITTED:
-                return _LookedUp(location, [])
+                return _DiskRead(location, [])
             records = location.range(each.max_bytes, minimum_one=True, disk=self._services.disk)
-            return _LookedUp(location, view.aborted_transactions(offset, records, up_to))
+            return _DiskRead(location, view.aborted_transactions(offset, records, up_to))
 
         try:
-            return await look_up(partition, look)
+            return await read_from_disk(partition, read)
         except KafkaError as error:
             return error
 
-    def _park(self, time_ms: int) -> asyncio.Future[FetchResponse]:
-        # By the time that it is asked again there may be more.
-        self._looked_up.clear()
-        return self._services.purgatory.park(self.partitions(), time_ms, self.attempt)
+    # -- The walk over the partitions ------------------------------------------------------------------
 
-    def partitions(self) -> list[Partition]:
-        """Those that exist: under these the request waits."""
-        found = (self._find(each) for each in self.wanted)
-        return [each for each in found if isinstance(each, Partition)]
-
-    def attempt(self, expired: bool) -> FetchResponse | None:
-        """The response, or None while it is worth waiting. Asked with `expired` it always answers."""
-        response = self._try(expired)
-        return self._try(expired=True, with_cold=False) if self._cold else response
-
-    def _try(self, expired: bool, with_cold: bool = True) -> FetchResponse | None:
-        """As `attempt`; None, too, where something is cold that must be looked up first (`with_cold`)."""
+    def _walk(self) -> bool:
+        """Read every partition; return whether there is nothing more to wait for."""
         self._cold.clear()
-        answers: list[tuple[Wanted, PartitionData]] = []
-        got_bytes, answered, exists = 0, expired, False
-        for each in self.wanted:
+        results: list[_Result] = []
+        self._results = results
+        got_bytes, is_complete, any_exists = 0, False, False
+        for each in self._partitions:
+            found = self._find(each)
             room = self._max_bytes - got_bytes
-            answer = self._read(each, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
-            answers.append((each, answer))
-            if answer.error_code == 0:
-                exists = True
-                got_bytes += len(answer.records or b"")
-                answered = answered or answer.diverging_epoch.epoch >= 0
-            elif answer.error_code not in _PATIENT:
-                answered = True
+            data = self._read(each, found, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
+            results.append((each, found, data))
+            if data.error_code == 0:
+                any_exists = True
+                got_bytes += len(data.records or b"")
+                is_complete = is_complete or data.diverging_epoch.epoch >= 0
+            elif data.error_code not in _PATIENT:
+                is_complete = True
         # Where no partition exists nothing can come of waiting.
-        if (self._cold and with_cold) or (exists and not answered and got_bytes < self._min_bytes):
-            return None
-        return self._respond(answers)
+        return is_complete or not any_exists or got_bytes >= self._min_bytes
 
-    def _find(self, each: Wanted) -> Partition | ErrorCode:
+    def _find(self, each: FetchedPartition) -> Partition | ErrorCode:
         topics = self._services.topics
         if each.topic_id == ZERO_UUID:
             topic = topics.get(each.topic)
         elif (topic := topics.by_id(each.topic_id)) is None:
-            return self._gone(each)
-        if topic is None and self._by_id:
+            return self._error_of_unknown_id(each)
+        if topic is None and self._version >= FIRST_WITH_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID
         found = topic.partition(each.partition) if topic is not None else None
         return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _gone(self, each: Wanted) -> ErrorCode:
-        """What a client is told who fetches by an id that nobody has (any more): whoever began while its topic was
-        there hears what became of the name. A topic made anew has another id, and its records are not for the old one.
+    def _error_of_unknown_id(self, each: FetchedPartition) -> ErrorCode:
+        """Return the error for a topic id that no topic has.
+
+        A session that began while the topic existed knows its name, and learns what became of it. A topic that was
+        created again has another id; its records are not for a reader of the old one.
         """
         if not each.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
         topic = self._services.topics.get(each.topic)
-        made_anew = topic is not None and topic.partition(each.partition) is not None
-        return ErrorCode.INCONSISTENT_TOPIC_ID if made_anew else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        exists_again = topic is not None and topic.partition(each.partition) is not None
+        return ErrorCode.INCONSISTENT_TOPIC_ID if exists_again else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _read(self, each: Wanted, room: int, minimum_one: bool) -> PartitionData:
-        partition = self._find(each)
+    def _read(
+        self, each: FetchedPartition, partition: Partition | ErrorCode, room: int, minimum_one: bool
+    ) -> PartitionData:
         if isinstance(partition, ErrorCode):
-            # As Kafka: an empty list of aborted transactions here, null where the partition itself refuses.
-            return _failed(each, partition, aborted_transactions=[] if partition in _PATIENT else None)
+            # As in Kafka: an empty list of aborted transactions here, null where the partition itself has the error.
+            return _error_data(each, partition, aborted_transactions=[] if partition in _PATIENT else None)
         if self._is_follower:
             # No other broker has a replica of ours.
-            return _failed(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return _error_data(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         isolation_level = self._request.isolation_level
         records: FileRange | None = None
         aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None
@@ -261,7 +275,7 @@ class _Fetch:
         except NotCached:
             self._cold[partition] = each
         except KafkaError as error:
-            return _failed(each, error.code)
+            return _error_data(each, error.code)
         return PartitionData(
             partition_index=each.partition,
             high_watermark=partition.high_watermark,
@@ -273,11 +287,11 @@ class _Fetch:
         )
 
     def _records(
-        self, partition: Partition, each: Wanted, limit: int, minimum_one: bool
+        self, partition: Partition, each: FetchedPartition, limit: int, minimum_one: bool
     ) -> tuple[FileRange | None, Sequence[Aborted]]:
-        """The bytes that a partition has for the request, and which transactions in them were aborted."""
+        """Return the bytes of a partition for the request, and the aborted transactions in them. Raises NotCached."""
         offset, isolation_level = each.fetch_offset, self._request.isolation_level
-        known = self._looked_up.get(partition)
+        known = self._disk_reads.get(partition)
         if isinstance(known, KafkaError):
             raise known
         if known is not None and known.location is None:
@@ -289,26 +303,29 @@ class _Fetch:
         found = known.aborted if known is not None else partition.aborted_transactions(offset, records, cached=True)
         return records, found
 
-    def _respond(self, answers: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
+    # -- The response ----------------------------------------------------------------------------------
+
+    def _response(self) -> FetchResponse:
+        """Return the response with what the last walk found; in a session only with what is new to the client."""
         session = self._session
         response = FetchResponse(session_id=session.id if session is not None else 0)
         last: FetchableTopicResponse | None = None
-        for each, answer in answers:
+        for each, _, data in self._results:
             if session is not None:
-                news = each.note(answer)
-                if self._incremental and not news:
+                is_news = each.note(data)
+                if self._incremental and not is_news:
                     continue
-                if answer.records:
-                    session.served(each.key)
+                if data.records:
+                    session.move_to_end(each.key)
             if last is None or last.topic != each.topic or last.topic_id != each.topic_id:
                 last = FetchableTopicResponse(each.topic, each.topic_id, [])
                 response.responses.append(last)
-            last.partitions.append(answer)
+            last.partitions.append(data)
         return response
 
 
-def _failed(
-    each: Wanted, code: ErrorCode, aborted_transactions: list[AbortedTransaction] | None = None
+def _error_data(
+    each: FetchedPartition, code: ErrorCode, aborted_transactions: list[AbortedTransaction] | None = None
 ) -> PartitionData:
     return PartitionData(
         partition_index=each.partition,

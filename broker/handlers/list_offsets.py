@@ -26,7 +26,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
-from ..topics.disk_reads import look_up
+from ..topics.disk_reads import read_from_disk
 from ..topics.partition import Partition
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def handle(
         return _response(services, context, request, {})
 
     async def search() -> ListOffsetsResponse:
-        found = await asyncio.gather(*(look_up(*each) for each in searches.values()), return_exceptions=True)
+        found = await asyncio.gather(*(read_from_disk(*each) for each in searches.values()), return_exceptions=True)
         return _response(services, context, request, dict(zip(searches, found, strict=True)))
 
     return asyncio.ensure_future(search())

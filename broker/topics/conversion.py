@@ -1,12 +1,12 @@
-"""Old formats at the door: batches are rewritten, and message sets made of batches, beside the event loop.
+"""Conversion for clients before Kafka 0.11, and the threads in which large batches are rewritten.
 
-What a Produce or Fetch request of an ordinary client carries never comes here. What does is worked on in a thread where
-it is large (validation.is_large), and only a few pieces at a time: each may be decompressed while it is worked on, so
-their number is what bounds the memory that old clients can ask for.
+The Produce and Fetch requests of today's clients on ordinary topics never come here. A thread works on what is large
+(validation.is_large), and only on a few pieces at a time: each may be decompressed meanwhile, so their number bounds
+the memory that old clients can cost.
 
-A fetch of version 0 to 3 is answered as any other first, with ranges of files; then each range is read and becomes a
-message set of magic 0 (versions 0, 1) or 1. A range that holds nothing for such a client (transaction markers) would
-keep it where it is for ever, so the next one is looked at until there is something or the end is reached.
+A fetch of version 0 to 3 is answered as any other first, with ranges of files. Then each range is read and becomes a
+message set of magic 0 (versions 0, 1) or 1. A range that holds nothing for such a client, such as transaction markers,
+would keep it at the same offset for ever. So the following ranges are read until there is something, or the log ends.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
 from ...protocol.records.conversion import Converted, down_converted
 from ...protocol.records.errors import RecordError
 from .disk_reads import read
+from .partition import READ_UNCOMMITTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ...protocol.messages.fetch import FetchResponse, PartitionData
+    from ...protocol.messages.fetch import PartitionData
     from ...storage.files import FileRange
-    from .fetch_sessions import Wanted
+    from .fetch_sessions import FetchedPartition
     from .partition import Partition
 
-# Pieces that are worked on at once. One batch may be 128 MiB decompressed (MAX_DECOMPRESSED_BYTES) and as much again in
-# its new form; more at once would not be faster, since all but the codecs holds the interpreter.
+# Batches that are rewritten at the same time. One may have 128 MiB decompressed (MAX_DECOMPRESSED_BYTES) and as much
+# again in its new form. More would not be faster, because everything but the codecs holds Python's lock.
 AT_ONCE = 2
-# What is read of a file at a time for an old client: it becomes no more than its limit, whatever it asks for.
+# Read from a file at a time for an old client.
 READ_BYTES = 1024 * 1024
 
 Result = TypeVar("Result")
@@ -40,58 +41,47 @@ _log = logging.getLogger(__name__)
 
 
 class Conversions:
-    """Runs what takes long in threads, `AT_ONCE` at a time."""
+    """Runs long work in threads, `AT_ONCE` at a time."""
 
     def __init__(self) -> None:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, which must not touch what the loop changes."""
+        """Return the result of `work`, which must not touch what the event loop changes."""
         async with self._gate:
             return await asyncio.get_running_loop().run_in_executor(None, work)
 
-    async def message_sets(
-        self,
-        response: FetchResponse | asyncio.Future[FetchResponse],
-        version: int,
-        wanted: list[Wanted],
-        find: Callable[[Wanted], Partition | ErrorCode],
-        max_bytes: int,
-    ) -> FetchResponse:
-        """A response to Fetch 0 to 3, its ranges of files made message sets of `max_bytes` together."""
-        if isinstance(response, asyncio.Future):
-            response = await response
-        by_name = {(each.topic, each.partition): each for each in wanted}
-        for topic in response.responses:
-            for answer in topic.partitions:
-                if answer.records:
-                    each = by_name[topic.topic, answer.partition_index]
-                    limit = min(each.max_bytes, max_bytes)
-                    await self._convert(answer, each, find(each), 0 if version < 2 else 1, limit)
-                    max_bytes = max(max_bytes - len(answer.records), 0)
-        return response
+    async def convert_fetched(
+        self, results: Sequence[tuple[FetchedPartition, Partition, PartitionData]], version: int, max_bytes: int
+    ) -> None:
+        """Replace the ranges of files in the response to a Fetch 0 to 3 by message sets of `max_bytes` together."""
+        magic = 0 if version < 2 else 1
+        for fetched, partition, data in results:
+            if data.records:
+                await self._convert(fetched, partition, data, magic, min(fetched.max_bytes, max_bytes))
+                max_bytes = max(max_bytes - len(data.records), 0)
 
     async def _convert(
-        self, answer: PartitionData, each: Wanted, partition: Partition | ErrorCode, magic: int, limit: int
+        self, fetched: FetchedPartition, partition: Partition, data: PartitionData, magic: int, limit: int
     ) -> None:
-        source = cast("FileRange | None", answer.records)
-        offset = each.fetch_offset
-        answer.records = b""
+        source = cast("FileRange | None", data.records)
+        offset = fetched.fetch_offset
+        data.records = b""
         try:
             while source:
-                found = await self.run(partial(_read, source, magic, offset, limit))
-                answer.records = found.data
-                if found.data or found.next_offset <= offset or isinstance(partition, ErrorCode):
+                found = await self.run(partial(_convert_range, source, magic, offset, limit))
+                data.records = found.data
+                if found.data or found.next_offset <= offset:
                     return
                 offset = found.next_offset
-                source = await read(partition, offset, READ_BYTES, 0)
+                source = await read(partition, offset, READ_BYTES, READ_UNCOMMITTED)
         except RecordError as error:
-            answer.error_code = int(error.code)
-            _log.error("%s-%d: no message set from offset %d on: %s", each.topic, each.partition, offset, error)
+            data.error_code = int(error.code)
+            _log.error("%s-%d: no message set from offset %d on: %s", fetched.topic, fetched.partition, offset, error)
         except KafkaError as error:
-            answer.error_code = int(error.code)
-            _log.error("%s-%d: %s", each.topic, each.partition, error)
+            data.error_code = int(error.code)
+            _log.error("%s-%d: %s", fetched.topic, fetched.partition, error)
 
 
-def _read(source: FileRange, magic: int, offset: int, max_bytes: int) -> Converted:
+def _convert_range(source: FileRange, magic: int, offset: int, max_bytes: int) -> Converted:
     return down_converted(source.read(), magic, offset, max_bytes)

@@ -40,6 +40,7 @@ from .validation import (
     reject_timestamps,
 )
 
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 # A client that does not say which leader it knows.
 NO_LEADER_EPOCH = -1

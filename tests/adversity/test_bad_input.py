@@ -162,7 +162,7 @@ class TestBatches:
         answer = await raw.produce("t", bytes(batch))
         assert (answer.error_code, answer.base_offset) == (code, -1)
         (line,) = warnings(caplog)
-        assert line.startswith("127.0.0.1:") and f"t-0 refused: {code.name}" in line
+        assert line.startswith("127.0.0.1:") and f"t-0 rejected: {code.name}" in line
         assert (await raw.produce("t", batch_of(b"value"))).base_offset == 0
 
     @pytest.mark.parametrize("records", [None, b"", b"x", batch_of(b"a") + batch_of(b"b"), bytes(61)])

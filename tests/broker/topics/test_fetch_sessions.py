@@ -2,7 +2,7 @@
 
 import pytest
 from odradek.broker.topics import fetch_sessions
-from odradek.broker.topics.fetch_sessions import MIN_EVICTION_MS, FetchSession, FetchSessions, Key, Wanted
+from odradek.broker.topics.fetch_sessions import MIN_EVICTION_MS, FetchedPartition, FetchSession, FetchSessions, Key
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.fetch import FetchRequest, PartitionData
 from odradek.tests.support.clock import FakeClock
@@ -20,15 +20,15 @@ def sessions(clock: FakeClock) -> FetchSessions:
     return FetchSessions(2, clock)
 
 
-def wanted(*partitions: int, topic: str = "t", offset: int = 0) -> list[Wanted]:
-    return [Wanted(topic, ID, partition, offset, 1000, -1, -1) for partition in partitions]
+def wanted(*partitions: int, topic: str = "t", offset: int = 0) -> list[FetchedPartition]:
+    return [FetchedPartition(topic, ID, partition, offset, 1000, -1, -1) for partition in partitions]
 
 
 def ask(
     sessions: FetchSessions,
     session_id: int,
     epoch: int,
-    changed: list[Wanted],
+    changed: list[FetchedPartition],
     forgotten: list[Key] | None = None,
     by_id: bool = True,
 ) -> FetchSession | None:
@@ -89,7 +89,7 @@ def test_a_fetch_of_nothing_makes_no_session(sessions: FetchSessions) -> None:
 def test_a_session_that_forgets_all_its_partitions_is_over(sessions: FetchSessions) -> None:
     session = new(sessions, 0, 1)
     assert ask(sessions, session.id, 1, [], [("t", ID, 0), ("t", ID, 7)]) is session
-    assert [key[2] for key in session.wanted] == [1]
+    assert [key[2] for key in session.partitions] == [1]
     ask(sessions, session.id, 2, [], [("t", ID, 1)])
     assert len(sessions) == 0
 
@@ -111,9 +111,9 @@ def test_without_slots_there_are_no_sessions(clock: FakeClock) -> None:
 
 def test_who_got_data_comes_last(sessions: FetchSessions) -> None:
     session = new(sessions, 0, 1, 2)
-    session.served(("t", ID, 0))
-    session.served(("t", ID, 9))
-    assert [key[2] for key in session.wanted] == [1, 2, 0]
+    session.move_to_end(("t", ID, 0))
+    session.move_to_end(("t", ID, 9))
+    assert [key[2] for key in session.partitions] == [1, 2, 0]
 
 
 def test_what_a_client_was_told_is_no_news() -> None:
