@@ -17,7 +17,7 @@ from odradek.tests.support.clients import create_topic, jars
 from odradek.tests.support.process import BrokerProcess, KafkaProcess, java
 
 ROOT = Path(__file__).parents[2]
-TRANSCRIPTS = "tests/broker/groups/test_on_the_wire.py"
+TRANSCRIPTS = "tests/broker/coordination/groups/test_on_the_wire.py"
 TRANSCRIPTS_WITHIN_S = 300
 COMMAND_WITHIN_S = 60
 CONSUMED_WITHIN_S = 30.0

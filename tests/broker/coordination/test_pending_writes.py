@@ -1,4 +1,6 @@
-"""What is pending in transactions, against a model that keeps the whole log and looks at all of it each time."""
+"""Pending writes of transactions, compared with a model that keeps the whole log and reads all of it each time."""
+
+from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ LOG = st.lists(
 
 
 def model(log: list[Written | Ended]) -> tuple[dict[bytes, bytes | None], set[tuple[int, bytes]]]:
-    """The value of each key, and which keys each undecided producer has written: by the offsets of records alone."""
+    """Return the value of each key, and the keys that each open transaction has written, from record offsets alone."""
     counted: dict[bytes, tuple[int, bytes | None]] = {}
     pending: dict[int, dict[bytes, tuple[int, bytes | None]]] = {}
     for offset, entry in enumerate(log):
@@ -39,7 +41,7 @@ def model(log: list[Written | Ended]) -> tuple[dict[bytes, bytes | None], set[tu
 
 
 def live(log: list[Written | Ended]) -> tuple[dict[bytes, bytes], PendingWrites[bytes, bytes]]:
-    """As a group's offsets take the same records."""
+    """Take the same records as the offsets of a group do."""
     values: dict[bytes, bytes] = {}
     pending: PendingWrites[bytes, bytes] = PendingWrites()
     for entry in log:
@@ -57,7 +59,7 @@ def live(log: list[Written | Ended]) -> tuple[dict[bytes, bytes], PendingWrites[
 
 
 @given(LOG)
-def test_values_and_what_is_undecided_are_those_of_the_model(log: list[Written | Ended]) -> None:
+def test_values_and_pending_writes_are_those_of_the_model(log: list[Written | Ended]) -> None:
     values, pending = live(log)
     counted, undecided = model(log)
     assert values == {key: value for key, value in counted.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What a group remembers of its rebalances, and how it is told: causes, phases, whom it waited for."""
+"""The history of a group's rebalances: causes, phases, and the members that it waited for."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def waited(rebalance: HistoricRebalance) -> list[tuple[str, int, str]]:
     return [(each.member_id, each.waited_ms, each.fate) for each in rebalance.waited]
 
 
-def reading(*topics: str) -> bytes:
+def subscribing(*topics: str) -> bytes:
     return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
 
 
-async def test_only_who_asks_is_told_and_a_group_that_is_not_there_has_none(world: World) -> None:
+async def test_the_history_is_sent_on_request_and_an_unknown_group_has_none(world: World) -> None:
     world.stable_pair()
     asked = DescribeGroupsRequest(["g", "nobody"], include_history=True)
     assert [each.history is None for each in world.groups.describe(Asker(6), asked).groups] == [False, True]
     assert world.groups.describe(Asker(6), DescribeGroupsRequest(["g"])).groups[0].history is None
 
 
-async def test_a_member_that_joins_and_how_long_the_others_took(world: World) -> None:
+async def test_a_join_is_a_cause_and_the_waits_for_the_others_are_listed(world: World) -> None:
     leader, follower = world.stable_pair()
     world.join(version=3, reason="scaled out")
     world.wait(300)
@@ -59,7 +59,7 @@ async def test_a_member_that_joins_and_how_long_the_others_took(world: World) ->
     assert (last.protocol, last.leader) == ("range", leader)
 
 
-async def test_a_member_that_falls_silent_is_told_with_how_long_ago_it_was_heard_of(world: World) -> None:
+async def test_an_expired_session_says_how_long_the_member_was_silent(world: World) -> None:
     leader, follower = world.stable_pair()
     world.wait(4000)
     world.heartbeat(leader, 2)
@@ -69,7 +69,7 @@ async def test_a_member_that_falls_silent_is_told_with_how_long_ago_it_was_heard
     assert cause.text == f"{follower} expired, last heard of 10000 ms ago (session.timeout.ms 10000)"
 
 
-async def test_after_a_restart_the_history_begins_anew_and_nobody_was_heard_of_yet(world: World) -> None:
+async def test_a_restart_clears_the_history_and_the_times_of_last_requests(world: World) -> None:
     leader, follower = world.stable_pair()
     world = world.restarted()
     assert history(world) == []
@@ -81,7 +81,7 @@ async def test_after_a_restart_the_history_begins_anew_and_nobody_was_heard_of_y
     assert "not heard of since this broker started" in cause.text
 
 
-async def test_a_rebalance_that_runs_says_who_is_missing_right_now(world: World) -> None:
+async def test_a_running_rebalance_lists_the_missing_members(world: World) -> None:
     leader, follower = world.stable_pair()
     world.join(version=3)
     world.wait(100)
@@ -95,7 +95,7 @@ async def test_a_rebalance_that_runs_says_who_is_missing_right_now(world: World)
     assert waited(history(world)[-1]) == [(leader, 200, "came"), (follower, 100, "came"), (leader, 70, "missing")]
 
 
-async def test_whoever_did_not_come_was_waited_for_in_vain(world: World) -> None:
+async def test_a_member_that_did_not_join_is_listed_as_dropped(world: World) -> None:
     leader, follower = world.stable_pair()
     world.join(version=3)
     world.join(follower)
@@ -109,7 +109,7 @@ async def test_whoever_did_not_come_was_waited_for_in_vain(world: World) -> None
     assert last.leader == follower
 
 
-async def test_several_that_leave_at_once_are_several_causes_and_an_empty_group(world: World) -> None:
+async def test_members_that_leave_together_are_one_cause_each(world: World) -> None:
     leader, follower = world.stable_pair()
     world.leave(leader, follower)
     last = history(world)[-1]
@@ -117,21 +117,21 @@ async def test_several_that_leave_at_once_are_several_causes_and_an_empty_group(
     assert (last.ending, last.generation, last.members) == ("empty", 3, 0)
 
 
-async def test_a_changed_subscription_says_which_topics(world: World) -> None:
-    leader = world.join(version=3, metadata=reading("a", "b")).member_id
+async def test_a_changed_subscription_names_the_topics(world: World) -> None:
+    leader = world.join(version=3, metadata=subscribing("a", "b")).member_id
     world.sync(leader, 1)
-    world.join(leader, metadata=reading("b", "c"))
+    world.join(leader, metadata=subscribing("b", "c"))
     (cause,) = history(world)[-1].causes
     assert (cause.kind, cause.detail) == ("changed-subscription", "+c -a")
     world.sync(leader, 2)
-    world.join(leader, metadata=reading("b", "c", *(f"t{number}" for number in range(7))))
+    world.join(leader, metadata=subscribing("b", "c", *(f"t{number}" for number in range(7))))
     assert history(world)[-1].causes[0].detail == "+t0 +t1 +t2 +t3 +t4 2 more"
     world.sync(leader, 3)
     world.join(leader, metadata=b"unreadable", reason="why not")
     assert [(c.kind, c.detail) for c in history(world)[-1].causes] == [("changed-metadata", "why not")]
 
 
-async def test_what_is_overtaken_ends_too_and_causes_gather_while_members_join(world: World) -> None:
+async def test_an_overtaken_rebalance_ends_and_later_causes_are_added_to_the_next(world: World) -> None:
     leader, follower = world.stable_pair()
     world.join(leader, metadata=b"new")
     world.join(follower)
@@ -143,7 +143,7 @@ async def test_what_is_overtaken_ends_too_and_causes_gather_while_members_join(w
     assert [cause.kind for cause in last.causes] == ["joined", "left"]
 
 
-async def test_the_first_round_says_so() -> None:
+async def test_the_first_round_is_marked() -> None:
     world = World(Config(group_initial_rebalance_delay_ms=3000))
     world.groups.start()
     world.join(version=3)
@@ -155,7 +155,7 @@ async def test_the_first_round_says_so() -> None:
     assert waited(only) == [("client-2", 1000, "came"), ("client-1", 0, "missing")]
 
 
-def test_what_is_kept_of_one_rebalance_is_bounded() -> None:
+def test_causes_and_waits_of_one_rebalance_are_bounded() -> None:
     rebalance = Rebalance(0, 1)
     rebalance.add(Cause(CauseKind.LEFT, f"m{number}") for number in range(MAX_CAUSES + 3))
     for number in range(100):
@@ -167,7 +167,7 @@ def test_what_is_kept_of_one_rebalance_is_bounded() -> None:
     assert rebalance.text.endswith(f"m{MAX_CAUSES - 1} left; 3 more")
 
 
-def test_a_clock_that_is_set_back_makes_nothing_negative() -> None:
+def test_a_clock_that_is_set_back_makes_no_phase_negative() -> None:
     rebalance = Rebalance(1000, 1)
     rebalance.arrived("m", 900)
     rebalance.joins_answered({}, 800)

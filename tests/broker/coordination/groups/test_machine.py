@@ -1,4 +1,4 @@
-"""The group machine under random events: what must hold whatever happens, in whatever order."""
+"""The group machine under random events: its invariants hold after every event, in any order."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from odradek.tests.broker.coordination.groups.stage import GROUP_ID, Stage
 LIMITS = st.builds(GroupLimits, st.sampled_from([0, 1000]), st.sampled_from([2, 3, 100]))
 RANGE = [("range", b"x")]
 PROTOCOLS = st.sampled_from([RANGE, RANGE, RANGE, [("range", b"y")], [("sticky", b"s"), *RANGE], [("other", b"")], []])
+# Picks a member. The last two pick a pending id and an unknown one.
 SEATS = st.integers(0, 5)
-"""Picks a member; the last two pick someone who was only given an id, and someone whom nobody knows."""
+# The difference between the generation in a request and the current one.
 GENERATION = st.sampled_from([0, 0, 0, 0, -1, 1])
-"""How far the one in a request is from the current one."""
 INSTANCE = st.sampled_from([None, None, None, "ia", "ib"])
 
 NEWCOMER = st.just(("join", None, None, RANGE, 3))
@@ -89,14 +89,14 @@ BEGINNINGS = st.sampled_from([[], FORMED, GROWN, [*GROWN, ("leader syncs",)], [*
 
 
 class Observed(Stage):
-    """A stage that watches what no event may break."""
+    """A stage that checks the invariants after every event."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tokens = 0
         self.unanswered: set[Any] = set()
         self.fail_next = False
-        # Set where the log could not be told, until it is told something newer.
+        # Set when the record of an empty group could not be written, until a newer record is.
         self.log_is_behind = False
         self.commits_of: dict[Any, tuple[str, int]] = {}
 
@@ -150,7 +150,7 @@ class Observed(Stage):
     def do_op(self, verb: str, *arguments: Any) -> None:
         getattr(self, "op_" + verb.replace(" ", "_"))(*arguments)
 
-    # What can happen.
+    # -- Operations
 
     def op_join(self, seat: int | None, instance: str | None, protocols: list[tuple[str, bytes]], version: int) -> None:
         self.join(self.seat(seat), instance, protocols, version)
@@ -229,7 +229,7 @@ class Observed(Stage):
         self.step(DeleteOffsets(self.token(), {"t": [0]}))
 
     def anew_if_dead(self) -> None:
-        """What a coordinator does when the next one joins."""
+        """Make a new group if the group is dead, as a coordinator does for the next member."""
         if self.group.state is GroupState.DEAD:
             self.group = Group(GROUP_ID, self.limits)
             self.timers.clear()
@@ -246,7 +246,7 @@ class Observed(Stage):
 
 
 def reachable(state: GroupState) -> set[GroupState]:
-    """Where one event may lead: it can begin a rebalance and end it."""
+    """Return the states that one event may lead to: it can begin a rebalance and end it."""
     found, edge = {state}, {state}
     for _ in range(3):
         edge = {target for source in edge for target in LEGAL[source]}
@@ -257,18 +257,18 @@ def reachable(state: GroupState) -> set[GroupState]:
 
 
 def check(stage: Observed) -> None:
-    """What holds between any two events."""
+    """Check what holds between any two events."""
     group, roster = stage.group, stage.group.roster
     members = roster.members
     rebalancing = group.state is GroupState.PREPARING_REBALANCE
-    # The roster's own invariants.
+    # The invariants of the roster.
     assert roster.static == {m.instance_id: name for name, m in members.items() if m.instance_id is not None}
     assert not roster.pending.keys() & members.keys()
     assert roster.joins.keys() <= members.keys()
     assert roster.syncs.keys() <= members.keys()
     assert roster.not_synced <= members.keys()
     assert roster.supporters == Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
-    # Who waits, waits for something that comes.
+    # A parked request waits for something that will come.
     assert not roster.joins or rebalancing
     assert not roster.syncs or group.state is GroupState.COMPLETING_REBALANCE
     assert stage.unanswered == {*roster.joins.values(), *roster.syncs.values()}
@@ -288,7 +288,7 @@ def check(stage: Observed) -> None:
 def check_timers(stage: Observed) -> None:
     group, roster = stage.group, stage.group.roster
     sessions = {event.member_id for event in stage.timers if isinstance(event, SessionExpired)}
-    assert sessions <= roster.members.keys() | roster.pending.keys(), "a timer for someone who is gone"
+    assert sessions <= roster.members.keys() | roster.pending.keys(), "a timer of a member that is gone"
     sheltered = roster.joins.keys() | roster.syncs.keys()
     assert sessions >= (roster.members.keys() - sheltered) | roster.pending.keys(), "a member without a session"
     others: set[type[TimerEvent]] = {type(event) for event in stage.timers} - {SessionExpired}
@@ -301,7 +301,7 @@ def check_timers(stage: Observed) -> None:
 
 
 def written(group: Group) -> tuple[object, ...]:
-    """What of a group the log knows."""
+    """Return the part of a group that the log keeps."""
     members = [
         (m.member_id, m.instance_id, m.session_timeout_ms, m.rebalance_timeout_ms, m.metadata(group.protocol))
         for m in group.roster.members.values()
@@ -315,7 +315,7 @@ def written(group: Group) -> tuple[object, ...]:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LIMITS, BEGINNINGS, st.lists(OPS, min_size=20, max_size=50))
-def test_holds_its_promises_whatever_happens(
+def test_invariants_hold_after_random_events(
     limits: GroupLimits, beginning: list[tuple[Any, ...]], ops: list[tuple[Any, ...]]
 ) -> None:
     stage = Observed()

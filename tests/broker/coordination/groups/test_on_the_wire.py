@@ -1,7 +1,7 @@
-"""The transcripts of the machine once more, over the wire: the same commands as requests, and the same answers.
+"""The transcripts of the group machine over the wire: their commands become requests, and the responses are compared.
 
-Only what a client can play is played: sections in which no time passes, no log fails and nothing restarts, up to where
-it would. `ODRADEK_TEST_GROUPS_AT=HOST:PORT` plays them against another broker, which is to have
+A client can only play the sections in which no time passes, no log fails and nothing restarts, and each only up to
+there. `ODRADEK_TEST_GROUPS_AT=HOST:PORT` plays them against another broker, which needs
 `group.initial.rebalance.delay.ms=0`.
 """
 
@@ -51,12 +51,12 @@ NOT_YET = {
 A_MOMENT_S = 0.05
 PLAYABLE = {"join", "sync", "heartbeat", "leave", "commit", "delete", "uncommit", "show"}
 
+# Commands, each with the lines of its answers.
 Scene = list[tuple[str, list[str]]]
-"""Commands, each with the lines that name its answers."""
 
 
 def scenes() -> Iterator[Any]:
-    """The sections of all transcripts that a client can play."""
+    """Yield the sections of all transcripts that a client can play."""
     for path in transcripts("groups"):
         if OTHER_BROKER and path.stem == "unlike_kafka":
             continue
@@ -83,13 +83,13 @@ def scenes_of(path: Path) -> Iterator[Scene]:
 
 
 class Player:
-    """Plays one scene in a group of its own. Each request has its own connection, as a parked one would block it."""
+    """Plays one scene in a group of its own. Each request has its own connection, because a parked one would block it."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.group_id = f"group-{uuid.uuid4()}"
+        # The transcript's names m1, m2, ... and the broker's member ids.
         self.ids: dict[str, str] = {}
-        """m1, m2, ... as the transcript calls them, and what the broker does."""
         self.joins = 0
         self.protocol_type = self.protocol = ""
         self.opened: list[Raw] = []
@@ -106,10 +106,10 @@ class Player:
             for command, expected in scene:
                 await self.learn_ids(command, raw)
                 await self.send(command)
-                # Whatever was sent before this is handled before its answer is seen.
+                # The broker handles this heartbeat after the command, so the command is handled when it returns.
                 await raw.ask(ApiKey.HEARTBEAT, 4, HeartbeatRequest("nobody", 0, "nobody"))
                 if OTHER_BROKER and not expected:
-                    # Another process may read its connections in any order, and a parked request shows nowhere.
+                    # Another process may read its connections in any order, and nothing shows that a request is parked.
                     await asyncio.sleep(A_MOMENT_S)
                 answers = [await self.answer(line.partition(": ")[0]) for line in expected]
                 said = [f"{label}: {self.show(key, version, each)}" for label, key, version, each in answers]
@@ -127,9 +127,9 @@ class Player:
         self.waiting.append((names[0], raw, key, version, new_id))
 
     async def make_group(self, raw: Raw) -> None:
-        """The transcripts begin with a group that exists: someone asks for an id, and goes.
+        """Make the group that the transcripts begin with: a client gets an id, and leaves.
 
-        A Kafka that has just started finds its groups' home first.
+        A Kafka that has just started must create `__consumer_offsets` first.
         """
         _, version, request, _ = self.join({})
         while (joined := await raw.ask(ApiKey.JOIN_GROUP, version, request)).error_code in NOT_YET:
@@ -139,7 +139,7 @@ class Player:
         self.joins = 0
 
     async def answer(self, label: str) -> tuple[str, ApiKey, int, Any]:
-        """The answer to the oldest request of that label that was not answered yet."""
+        """Return the answer to the oldest waiting request of a label."""
         place = next(at for at, waiting in enumerate(self.waiting) if waiting[0] == label)
         _, raw, key, version, new_id = self.waiting.pop(place)
         response = await raw.receive(key, version)
@@ -148,7 +148,7 @@ class Player:
         return label, key, version, response
 
     def show(self, key: ApiKey, version: int, response: Any) -> str:
-        """A response as the transcripts write it."""
+        """Return a response in the form of the transcripts."""
         match key:
             case ApiKey.JOIN_GROUP:
                 return show_answer(self.joined(response, version))
@@ -186,7 +186,7 @@ class Player:
         )
 
     async def learn_ids(self, command: str, raw: Raw) -> None:
-        """A command may name a member whose join is parked, so that its client does not know its id yet."""
+        """Look up ids of members whose join is parked: the command may name one that its client does not know yet."""
         named = {f"m{number}" for number in range(1, self.joins + 1) if f"m{number}" in command.replace(",", " ")}
         if not named - self.ids.keys():
             return
@@ -198,7 +198,7 @@ class Player:
     def real(self, name: str) -> str:
         return self.ids.get(name, name)
 
-    # Commands as requests.
+    # -- Commands as requests
 
     def join(self, options: dict[str, str]) -> tuple[ApiKey, int, Any, str]:
         new_id = ""
@@ -263,7 +263,7 @@ class Player:
 
 
 def in_order(line: str) -> str:
-    """The members that a leader is told of are in no order that counts."""
+    """Sort the members in the leader's list: their order does not matter."""
     head, bracket, members = line.partition("[")
     return head + bracket + " ".join(sorted(members.rstrip("]").split()))
 

@@ -4,6 +4,8 @@ golden/kafka-4.3.1-one-member.log is the segment of `__consumer_offsets` after a
 "golden", committed an offset and left.
 """
 
+from __future__ import annotations
+
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +27,7 @@ PAIRS = [
 ]
 
 
-def test_what_kafka_wrote_is_read_and_written_back_byte_by_byte() -> None:
+def test_records_of_kafka_are_read_and_written_back_byte_by_byte() -> None:
     assert len(PAIRS) == 4
     for key, value in PAIRS:
         record = records.decode_record(key, value)
@@ -33,7 +35,7 @@ def test_what_kafka_wrote_is_read_and_written_back_byte_by_byte() -> None:
         assert records.encode(record) == (key, value)
 
 
-def test_kafkas_log_makes_the_group_that_kafka_had() -> None:
+def test_the_log_of_kafka_makes_the_group_that_kafka_had() -> None:
     group = Group("golden", GroupLimits())
     states = []
     for key, value in PAIRS:
@@ -53,7 +55,7 @@ def test_kafkas_log_makes_the_group_that_kafka_had() -> None:
     assert committed.topic_id.hex() == "d014ce7de6d34905ac0aa6a072da33c8"
 
 
-def test_a_retention_time_of_its_own_needs_the_version_that_can_tell_it() -> None:
+def test_a_commit_with_a_retention_time_is_written_in_version_1() -> None:
     kept = OffsetCommitValue(offset=1, commit_timestamp=10, expire_timestamp=99, leader_epoch=4)
     key, value = records.encode(OffsetRecord("g", "t", 0, kept))
     assert value is not None and value[:2] == b"\x00\x01"
@@ -77,23 +79,23 @@ def test_older_values_are_read(version: int) -> None:
     assert record is not None
     group.apply(record)
     found = group.roster.members["m"]
-    # Version 0 has no rebalance timeout: it is the session's.
+    # Version 0 has no rebalance timeout: the session timeout takes its place.
     assert (found.session_timeout_ms, found.rebalance_timeout_ms) == (6000, 6000)
     assert found.metadata("range") == b"s"
 
 
-def test_an_offset_key_of_old_is_read_like_a_new_one() -> None:
+def test_a_legacy_offset_key_is_read_like_a_new_one() -> None:
     value = encode_versioned(OffsetCommitValue(offset=9), 1)
     record = records.decode_record(b"\0\0\0\1g\0\1t\0\0\0\7", value)
     assert isinstance(record, OffsetRecord)
     assert (record.group_id, record.topic, record.partition) == ("g", "t", 7)
 
 
-def test_records_of_other_kinds_of_groups_are_known_to_be_none_of_ours() -> None:
+def test_records_of_other_kinds_of_groups_are_recognized() -> None:
     assert records.decode_record(b"\0\3\0\1g", b"\0\0") is None
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\2", b"\0\2\0\5g", b"\0\1\0\1g\0\1t\0\0", b"\0\2\0\1g!"])
-def test_a_key_that_cannot_be_read_is_a_decode_error_or_no_record_of_ours(key: bytes) -> None:
+def test_an_unreadable_key_is_a_decode_error_or_another_kind_of_record(key: bytes) -> None:
     with suppress(DecodeError):
         assert records.decode_record(key, None) is None

@@ -1,4 +1,6 @@
-"""The group machine by transcript: stage.py explains the commands, tests/support/transcript.py the form."""
+"""The transcripts of the group machine. stage.py explains the commands, tests/support/transcript.py the form."""
+
+from __future__ import annotations
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Requests of groups in one line each, for the tests of their handlers: any version, over the wire."""
+"""The requests of groups as functions, in any version and over the wire, for the tests of handlers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from odradek.tests.support.raw import Raw
 
 
 def join_request(member_id: str = "", version: int = 9, **options: Any) -> JoinGroupRequest:
-    """A member of group g, by default a consumer that speaks range."""
+    """Return the JoinGroup of a member of group g, by default a consumer that supports range."""
     fields = {"session_timeout_ms": 10_000, "protocol_type": "consumer", **options}
     if version >= 1:
         fields.setdefault("rebalance_timeout_ms", 20_000)
@@ -42,18 +42,18 @@ def join_request(member_id: str = "", version: int = 9, **options: Any) -> JoinG
 
 
 async def join(raw: Raw, member_id: str = "", version: int = 9, **options: Any) -> Any:
-    """JoinGroup, answered."""
+    """Send a JoinGroup, and return its response."""
     return await raw.ask(ApiKey.JOIN_GROUP, version, join_request(member_id, version, **options))
 
 
 async def enter(raw: Raw, version: int = 9, **options: Any) -> Any:
-    """JoinGroup until it is let in: with the id that it is given, where that is asked for."""
+    """Join the group. If the response is MEMBER_ID_REQUIRED, join again with the id that it gives."""
     first = await join(raw, version=version, **options)
     return await join(raw, first.member_id, version, **options) if first.error_code == 79 else first
 
 
 async def sync(raw: Raw, member_id: str, generation: int, version: int = 5, **options: Any) -> Any:
-    """SyncGroup; `assign` maps member ids to assignments."""
+    """Send a SyncGroup. `assign` maps member ids to assignments."""
     given = [SyncGroupRequestAssignment(name, data) for name, data in options.pop("assign", {}).items()]
     if version >= 5:
         options = {"protocol_type": "consumer", "protocol_name": "range", **options}
@@ -62,7 +62,7 @@ async def sync(raw: Raw, member_id: str, generation: int, version: int = 5, **op
 
 
 async def lead(raw: Raw, **options: Any) -> str:
-    """The id of a lone member whose group is stable in generation 1."""
+    """Make a stable group of one member in generation 1. Return the id of the member."""
     member_id = (await enter(raw, **options)).member_id
     group = {"group_id": options["group_id"]} if "group_id" in options else {}
     assert (await sync(raw, member_id, 1, assign={member_id: b"all"}, **group)).error_code == 0
@@ -70,13 +70,13 @@ async def lead(raw: Raw, **options: Any) -> str:
 
 
 async def heartbeat(raw: Raw, member_id: str, generation: int, version: int = 4, group: str = "g") -> int:
-    """The error code of a Heartbeat."""
+    """Return the error code of a Heartbeat."""
     request = HeartbeatRequest(group, generation, member_id)
     return (await raw.ask(ApiKey.HEARTBEAT, version, request)).error_code
 
 
 async def leave(raw: Raw, *member_ids: str, version: int = 5, group: str = "g") -> Any:
-    """LeaveGroup of dynamic members."""
+    """Send a LeaveGroup of dynamic members."""
     request = LeaveGroupRequest(group)
     if version < 3:
         (request.member_id,) = member_ids
@@ -88,7 +88,7 @@ async def leave(raw: Raw, *member_ids: str, version: int = 5, group: str = "g") 
 async def commit(
     raw: Raw, at: dict[int, int], version: int = 9, topic: str | bytes = "t", metadata: str | None = "", **rest: Any
 ) -> list[int]:
-    """The error codes of an OffsetCommit, partition by partition; `topic` is an id from version 10 on."""
+    """Return the error codes of an OffsetCommit, one for each partition. Since version 10 `topic` is an id."""
     partitions = [OffsetCommitRequestPartition(index, offset) for index, offset in at.items()]
     for partition in partitions:
         partition.committed_metadata = metadata
@@ -103,7 +103,7 @@ async def commit(
 async def fetch(
     raw: Raw, version: int = 9, topic: str | bytes | None = "t", indexes: tuple[int, ...] = (0, 1), group: str = "g"
 ) -> Any:
-    """OffsetFetch of one topic, by its id from version 10 on; None asks for all that there is."""
+    """Send an OffsetFetch of one topic. Since version 10 `topic` is an id; None fetches all offsets."""
     topics = None
     if version < 8:
         if topic is not None:
@@ -123,14 +123,14 @@ async def describe(raw: Raw, group: str = "g", version: int = 6, operations: boo
 
 
 async def delete_groups(raw: Raw, *groups: str, version: int = 2) -> dict[str, int]:
-    """DeleteGroups: the error code of each."""
+    """Return the error code of each group of a DeleteGroups."""
     results = (await raw.ask(ApiKey.DELETE_GROUPS, version, DeleteGroupsRequest(list(groups)))).results
     assert len(results) == len(set(groups))
     return {each.group_id: each.error_code for each in results}
 
 
 async def delete_offsets(raw: Raw, group: str = "g", **partitions: list[int]) -> tuple[int, dict[str, dict[int, int]]]:
-    """OffsetDelete: the error for all, and that of each partition by topic."""
+    """Return the error of an OffsetDelete, and that of each partition by topic."""
     topics = [
         OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index) for index in indexes])
         for name, indexes in partitions.items()
@@ -144,7 +144,7 @@ async def delete_offsets(raw: Raw, group: str = "g", **partitions: list[int]) ->
 async def list_groups(
     raw: Raw, version: int = 5, states: tuple[str, ...] = (), types: tuple[str, ...] = ()
 ) -> list[tuple[str, str, str, str]]:
-    """(id, protocol type, state, type) of each group."""
+    """Return (id, protocol type, state, type) of each group."""
     response = await raw.ask(ApiKey.LIST_GROUPS, version, ListGroupsRequest(list(states), list(types)))
     assert response.error_code == 0
     return [(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]

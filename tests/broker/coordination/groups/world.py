@@ -1,4 +1,4 @@
-"""Fakes at the seams of the group coordinator: a log that may keep its answer back, timers and a clock that wait."""
+"""A group coordinator among fakes: a log that can delay its commits, timers and a clock that a test moves."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Config:
 
 @dataclass
 class Asker:
-    """Who sends a request."""
+    """The client that sends a request."""
 
     api_version: int
     client_id: str = "client"
@@ -60,7 +60,7 @@ class Asker:
 
 
 class FakeLog:
-    """Partitions as lists. `hold` keeps commits back until `answer`."""
+    """Partitions as lists. While `hold` is set, an append is committed by `answer` alone."""
 
     def __init__(self) -> None:
         self.partitions: dict[int, list[Pair | Written | Ended]] = {}
@@ -90,7 +90,7 @@ class FakeLog:
             self.answer()
 
     def answer(self, error: KafkaError | None = None) -> None:
-        """Commits the oldest append that waits, or fails it."""
+        """Commit the oldest append that waits, or fail it."""
         partition, records, on_committed = self.held.pop(0)
         producer_id = self.producers.pop(0)
         if error is None:
@@ -116,7 +116,7 @@ class FakeTimer:
 
 
 class FakeTimers:
-    """Timers that fire when `World.wait` moves the clock past them."""
+    """Timers that go off when `World.wait` moves the clock past them."""
 
     def __init__(self) -> None:
         self.made: list[FakeTimer] = []
@@ -153,7 +153,7 @@ class FakeTopics:
 
 
 class World:
-    """A coordinator among fakes, and short ways to ask it."""
+    """A coordinator among fakes, and short methods to send it requests."""
 
     def __init__(self, config: Config | None = None, log: FakeLog | None = None) -> None:
         self.config = config or Config()
@@ -173,14 +173,14 @@ class World:
         )
 
     def restarted(self) -> World:
-        """Another coordinator on the same log."""
+        """Return another coordinator on the same log."""
         self.groups.stop()
         world = World(self.config, self.log)
         world.groups.start()
         return world
 
     def wait(self, for_ms: int) -> None:
-        """Time passes, and timers fire in order."""
+        """Let time pass. Timers go off in order."""
         end_ms = self.clock.time_ms + for_ms
         while (live := self.timers.live()) and live[0].deadline_ms <= end_ms:
             self.clock.time_ms = max(self.clock.time_ms, live[0].deadline_ms)
@@ -188,7 +188,7 @@ class World:
             live[0].callback()
         self.clock.time_ms = end_ms
 
-    # Requests.
+    # -- Requests
 
     def join(self, member_id: str = "", group: str = "g", version: int = 9, **rest: Any) -> Any:
         protocols = [JoinGroupRequestProtocol("range", rest.pop("metadata", b"x"))]
@@ -229,7 +229,7 @@ class World:
         return self.groups.delete_offsets(Asker(0), OffsetDeleteRequest("g", [asked]))
 
     def committed(self, group: str = "g", partition: int = 0) -> int:
-        """The offset that a fetch tells, -1 for none."""
+        """Return the offset that a fetch gives, -1 for none."""
         topic = OffsetFetchRequestTopics("t", partition_indexes=[partition])
         asked = OffsetFetchRequestGroup(group, topics=[topic])
         response = self.groups.fetch_offsets(Asker(9), OffsetFetchRequest(groups=[asked]))
@@ -238,7 +238,7 @@ class World:
         return found.topics[0].partitions[0].committed_offset
 
     def stable_pair(self) -> tuple[str, str]:
-        """A stable group of two in generation 2: the leader and a follower."""
+        """Make a stable group of two in generation 2. Return the leader and the follower."""
         leader = self.join(version=3).member_id
         self.sync(leader, 1, **{leader.replace("-", "_"): b"all"})
         waiting = self.join(version=3)
@@ -251,10 +251,10 @@ class World:
 
 
 def code_of(commit: Any) -> int:
-    """The error of a commit's one partition."""
+    """Return the error of a commit with one partition."""
     return commit.topics[0].partitions[0].error_code
 
 
 def is_waiting(answer: Any) -> bool:
-    """Whether a request was parked and still is."""
+    """Return whether a request is parked."""
     return isinstance(answer, asyncio.Future) and not answer.done()
