@@ -2,9 +2,9 @@
 
     python tools/state_pictures.py
 
-The moves are those of the tables LEGAL in `states.py` in broker/coordination/transactions and groups; only places and
-words are from here. A move without words here, or words without a move there, is an error, so that no picture tells
-what the machine does not do. A test fails where a file is not what this draws.
+The moves come from the tables LEGAL in `states.py` of broker/coordination/transactions and groups. This file adds
+places and words. A move without an arrow is an error, and so is an arrow without a move: the picture shows what the
+machine does. A test compares the files with what this draws.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Arrow:
-    """One move, or one for each of `sources`, which then leaves from the frame around them."""
+    """One move. With several `sources` it is one move of each, drawn from the frame around them."""
 
     sources: tuple[Enum, ...]
     target: Enum
     words: str
+    # The distance of its middle from the straight line, to the left, in pixels.
     bend: float = 0
-    """How far its middle lies to the left of the straight way, in pixels."""
+    # The place of the words, from the middle.
     shift: Point = (0, -6)
-    """Where the words stand, from the middle."""
+    # Two moves, there and back, that only a replay makes.
     both_ways_in_replay: bool = False
-    """Two moves, there and back, that only a replay makes."""
+    # The point where it leaves a frame.
     start: Point | None = None
-    """Where it leaves a frame."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ GROUPS = Picture(
 
 
 def check(picture: Picture) -> None:
-    """Every move of the table has an arrow, and no arrow is without a move."""
+    """Check that each move of the table has an arrow, and each arrow a move."""
     drawn = {(source, arrow.target) for arrow in picture.arrows for source in arrow.sources}
     drawn |= {(arrow.target, arrow.sources[0]) for arrow in picture.arrows if arrow.both_ways_in_replay}
     legal = {(source, target) for source, targets in picture.legal.items() for target in targets}
@@ -153,7 +153,7 @@ def svg(picture: Picture) -> str:
 
 
 def frame(picture: Picture) -> Iterator[str]:
-    """Around states that may go to the same states."""
+    """Draw a frame around states that have the same moves."""
     if picture.frame:
         places = [picture.places[state] for state in picture.frame]
         left, top = min(x for x, _ in places) - BOX_WIDTH / 2, min(y for _, y in places) - BOX_HEIGHT / 2
@@ -201,7 +201,7 @@ def _loop(arrow: Arrow, place: Point) -> Iterator[str]:
 
 
 def _edge(place: Point, towards: Point) -> Point:
-    """Where a line from the middle of a box leaves it."""
+    """Return the point where a line from the middle of a box leaves it."""
     x, y = towards[0] - place[0], towards[1] - place[1]
     part = min(BOX_WIDTH / 2 / abs(x) if x else 1e9, BOX_HEIGHT / 2 / abs(y) if y else 1e9)
     return place[0] + x * part, place[1] + y * part

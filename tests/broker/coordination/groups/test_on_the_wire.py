@@ -83,7 +83,7 @@ def scenes_of(path: Path) -> Iterator[Scene]:
 
 
 class Player:
-    """Plays one scene in a group of its own. Each request has its own connection, because a parked one would block it."""
+    """Plays one scene in a group of its own. Each request has a connection: a parked one would block the next."""
 
     def __init__(self, address: str) -> None:
         self.address = address
