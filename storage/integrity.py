@@ -22,11 +22,11 @@ from .files import DISK, Disk
 from .leader_epochs import LeaderEpochs
 from .log import Log
 from .producers import SNAPSHOT_SUFFIX, ProducerStates
-from .recovery import RecoveryReport
+from .recovery_report import RecoveryReport
 from .segments import walk
 from .segments.damage import next_sound
+from .segments.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, base_offset_of
 from .segments.offset_index import OffsetIndex
-from .segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from .segments.time_index import TimeIndex
 
 CUT = "cut"
@@ -51,9 +51,9 @@ class Finding:
 def segment_files(directory: Path, disk: Disk = DISK) -> list[tuple[int, Path, int]]:
     """Return (base offset, path, size) of the segments in a partition's folder, in order."""
     found = [
-        (int(name[:20]), directory / name, size)
+        (base_offset, directory / name, size)
         for name, size in disk.sizes(directory).items()
-        if name.endswith(LOG_SUFFIX) and len(name) == 20 + len(LOG_SUFFIX) and name[:20].isdecimal()
+        if (base_offset := base_offset_of(name, LOG_SUFFIX)) is not None
     ]
     return sorted(found)
 

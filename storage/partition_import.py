@@ -21,11 +21,10 @@ from .files import DISK, Disk, FileRange
 from .integrity import CUT, Finding, segment_files, verify
 from .log import Log
 from .producers import SNAPSHOT_SUFFIX
-from .recovery import Cut
-from .segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from .segments.transaction_index import ABORTED_SUFFIX
+from .recovery_report import Cut
+from .segments.names import LOG_SUFFIX, SEGMENT_SUFFIXES
 
-_COPIED = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX, SNAPSHOT_SUFFIX)
+_COPIED = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)
 # One write at a time; fits the CPU's cache.
 _CHUNK_BYTES = 1024 * 1024
 

@@ -186,7 +186,7 @@ class Cleaner:
             return False
         now_ms = self._clock.now_ms()
         try:
-            swap.install(log, old, group.base_offset, group.size, group.aborted_bytes, now_ms, disk)
+            log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, now_ms)
         finally:
             self._file_removal.remove_segments(partition)
         await asyncio.to_thread(disk.fsync_dir, log.directory)

@@ -31,7 +31,8 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
-from ...storage.log_view import Location, LogView
+from ...storage.log_view import LogView
+from ...storage.segments.location import Location
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FetchedPartition, FetchSession, Key

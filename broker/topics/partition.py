@@ -21,7 +21,7 @@ from ...protocol.records.record import Record
 from ...storage.errors import CorruptBatch, StorageError
 from ...storage.files import FileRange
 from ...storage.log import Log
-from ...storage.log_view import Location
+from ...storage.segments.location import Location
 from ...storage.segments.transaction_index import AbortedTransaction
 from ..clock import Clock
 from ..configs.definition import LONG_MAX

@@ -29,16 +29,17 @@ from ...protocol.records.filter import Part, body_of, emptied, iter_parts, with_
 from ..errors import CorruptBatch
 from ..files import DISK, Disk, File
 from ..segments import walk
-from ..segments.segment import (
+from ..segments.names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    MAX_INT32,
     TIME_INDEX_SUFFIX,
-    Segment,
+    TRANSACTION_INDEX_SUFFIX,
     segment_name,
+    segment_path,
 )
-from ..segments.transaction_index import ABORTED_SUFFIX, AbortedTransaction, TransactionIndex
+from ..segments.segment import MAX_INT32, Segment
+from ..segments.transaction_index import AbortedTransaction, TransactionIndex
 from .cleaned_transactions import CleanedTransactions
 from .offset_map import OffsetMap
 
@@ -250,7 +251,7 @@ class Compaction:
     # -- reading -----------------------------------------------------------------------------------
 
     def _batches(self, source: Source) -> Iterator[tuple[File, int, BatchHeader, memoryview]]:
-        path = self._job.directory / (segment_name(source.base_offset) + LOG_SUFFIX)
+        path = segment_path(self._job.directory, source.base_offset, LOG_SUFFIX)
         file = self._disk.open(path, writable=False)
         for position, header, batch in walk.batches(self._disk, file, 0, source.size):
             self.stats.bytes_read += len(batch)
@@ -299,6 +300,6 @@ def _aborted(job: Job, disk: Disk) -> list[AbortedTransaction]:
         entry
         for base_offset, size in job.aborted_bytes
         for entry in TransactionIndex(
-            job.directory / (segment_name(base_offset) + ABORTED_SUFFIX), size, disk
+            segment_path(job.directory, base_offset, TRANSACTION_INDEX_SUFFIX), size, disk
         ).entries()
     ]

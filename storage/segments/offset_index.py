@@ -38,6 +38,20 @@ class OffsetIndex(SparseIndex):
         relative, position = self._entry(slot, cached=cached)
         return self.base_offset + relative, position
 
+    def first_offset_at(self, position: int, *, cached: bool = False) -> int | None:
+        """Return the offset of the first entry at or behind `position`, None if there is none.
+
+        `cached`: raise NotCached rather than wait for the disk.
+        """
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) >> 1
+            if self.entry(middle, cached=cached)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low, cached=cached)[0] if low < len(self) else None
+
     def last_entry(self) -> tuple[int, int]:
         """Return (offset, position) of the last entry, or the segment's start."""
         last = self._last_entry()

@@ -15,7 +15,9 @@ from ..errors import CorruptBatch
 from ..files import Disk, File
 from . import walk
 from .damage import MISPLACED, Damage, next_sound
-from .segment import LOG_SUFFIX, MAX_DAMAGES, Segment
+from .names import LOG_SUFFIX
+from .segment import Segment
+from .segment_file import MAX_DAMAGES
 
 # What is looked at to tell whether the cache has a part of the file: one page.
 _PROBE_BYTES = 4096
@@ -37,7 +39,7 @@ def scrub(
     reads, order = _FromDisk(disk, is_stopping), _Order(segment.base_offset, up_to)
     position = 0
     while position < segment.size:
-        damage = next((each for each in segment.damages if each.end > position), None)
+        damage = segment.next_damage(position)
         if damage is not None and damage.position <= position:
             position = damage.end
             continue

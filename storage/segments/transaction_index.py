@@ -23,8 +23,6 @@ from ...protocol.records.errors import RecordError
 from ..errors import DamagedFile, StorageError
 from ..files import DISK, Disk, File
 
-ABORTED_SUFFIX = ".txnindex"
-
 _ENTRY = Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 _VERSION = 0

@@ -37,6 +37,6 @@ def clean(
         at = segments[group.base_offset]
         swap.prepare(log.directory, group.base_offset, disk)
         old = found.segments[at : at + group.sources]
-        swap.install(log, old, group.base_offset, group.size, group.aborted_bytes, now_ms, disk)
+        log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, now_ms)
         disk.fsync_dir(log.directory)
     return run.end_offset

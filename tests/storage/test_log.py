@@ -144,7 +144,7 @@ def test_a_range_that_was_handed_out_outlives_its_segment_and_its_log(directory:
 
 def test_a_corrupt_batch_is_named_to_who_asks_for_it_and_passed_over_by_the_others(directory: Path) -> None:
     log = filled(directory, 3)
-    log._active._last = None  # as if it had been opened so
+    log.segments[-1]._last = None  # as if it had been opened so
     first, second = (read_header(log.read(offset, 1, NEVER).read()) for offset in (0, 2))
     with (log.directory / f"{0:020d}.log").open("r+b") as file:
         file.seek(first.size_bytes + 8)
@@ -188,18 +188,18 @@ def test_a_segment_rolls_by_the_age_of_its_first_batchs_timestamp(directory: Pat
     log = opened(directory, segment_ms=500)
     append(log, batch(0, timestamp_ms=1000), now_ms=1000)
     append(log, batch(1, timestamp_ms=1500), now_ms=9000)
-    assert len(log._segments) == 1
+    assert len(log.segments) == 1
     append(log, batch(2, timestamp_ms=1501), now_ms=9000)
-    assert len(log._segments) == 2
+    assert len(log.segments) == 2
 
 
 def test_a_segment_whose_records_have_no_timestamp_rolls_by_the_clock(directory: Path) -> None:
     log = opened(directory, segment_ms=500, now_ms=1000)
     append(log, batch(0, timestamp_ms=-1), now_ms=1000)
     append(log, batch(1, timestamp_ms=-1), now_ms=1500)
-    assert len(log._segments) == 1
+    assert len(log.segments) == 1
     append(log, batch(2, timestamp_ms=-1), now_ms=1501)
-    assert len(log._segments) == 2
+    assert len(log.segments) == 2
 
 
 def test_a_segment_rolls_when_an_index_is_full(directory: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_segment_rolls_when_an_index_is_full(directory: Path) -> None:
     for offset in range(10):
         append(log, batch(offset, timestamp_ms=1000 + offset))
     # 48 bytes are 4 entries of the time index, one of them kept for the roll; the first batch has none.
-    assert [segment.base_offset for segment in log._segments] == [0, 4, 8]
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
     assert all(path.stat().st_size <= 48 for path in directory.glob("*index"))
 
 
@@ -217,7 +217,7 @@ def test_a_segment_rolls_when_an_offset_would_not_fit_its_index(directory: Path)
     append(log, batch(2**31 - 1))
     append(log, batch(2**31 + 5))
     append(log, batch(2**40))
-    assert [segment.base_offset for segment in log._segments] == [0, 2**31, 2**40]
+    assert [segment.base_offset for segment in log.segments] == [0, 2**31, 2**40]
     assert [header.base_offset for header in headers_of(log)] == [0, 2**31 - 1, 2**31 + 5, 2**40]
 
 
@@ -244,20 +244,20 @@ def test_a_config_that_is_replaced_counts_from_the_next_append(directory: Path) 
     log = filled(directory, 3)
     log.config = LogConfig(segment_bytes=200)
     append(log, batch(6))
-    assert len(log._segments) == 2
+    assert len(log.segments) == 2
 
 
 def test_rolling_an_empty_segment_does_nothing(directory: Path) -> None:
     log = opened(directory)
     roll(log, 1000)
-    assert len(log._segments) == 1
+    assert len(log.segments) == 1
 
 
 def test_many_old_segments_keep_few_files_open(directory: Path) -> None:
     log = filled(directory, 60, segment_bytes=100)
     log.flush()
     read_all(log)
-    assert sum(segment._file is not None for segment in log._segments) == 8 + 1
+    assert sum(segment._file is not None for segment in log.segments) == 8 + 1
 
 
 # -- time -------------------------------------------------------------------------------------------
@@ -477,7 +477,7 @@ def test_advancing_the_start_removes_whole_segments_below_it(directory: Path) ->
     log = filled(directory, 10, segment_bytes=200)
     log.advance_log_start(9)
     assert log.log_start_offset == 9
-    assert log._segments[0].base_offset == 8
+    assert log.segments[0].base_offset == 8
     log.advance_log_start(5)
     assert log.log_start_offset == 9
     with pytest.raises(OffsetOutOfRange):

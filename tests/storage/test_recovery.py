@@ -9,7 +9,7 @@ from odradek.protocol.records.batch import read_header
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.segments.segment import segment_name
+from odradek.storage.segments.names import segment_name
 from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all, roll
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
@@ -301,7 +301,7 @@ def test_what_is_appended_and_rolled_while_a_flush_waits_takes_no_promise_back(
         disk.during_fsync = None
         point = log.recovery_point
         assert point == 2
-        below = [segment for segment in log._segments if segment.is_sealed and segment.base_offset < point]
+        below = [segment for segment in log.segments if segment.is_sealed and segment.base_offset < point]
         assert not any(segment.is_dirty for segment in below)
         end = log.log_end_offset
         disk.lose(seed)

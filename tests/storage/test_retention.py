@@ -208,7 +208,7 @@ def test_segments_below_the_start_retire_and_are_removed_by_whom_they_are_handed
         segment.unlink()
     assert names(directory, ".deleted") == []
     assert names(directory, ".timeindex") == [8, 12, 16]
-    assert log._segments[0].base_offset == 8
+    assert log.segments[0].base_offset == 8
 
 
 def test_a_start_can_advance_a_few_segments_at_a_time(directory: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_start_can_advance_a_few_segments_at_a_time(directory: Path) -> None:
 
 def test_who_holds_a_segment_reads_on_when_it_has_retired(directory: Path) -> None:
     log = filled(directory)
-    held, cold = log.read(0, 1000, NEVER), log._segments[1]
+    held, cold = log.read(0, 1000, NEVER), log.segments[1]
     expected = held.read()
     batches = log.iter_batches(0)
     seen = [next(batches)[0].base_offset]
@@ -287,7 +287,7 @@ def test_a_segment_that_cannot_be_renamed_is_below_the_start_all_the_same(
 
 def test_a_flush_does_not_touch_what_has_retired_meanwhile(directory: Path) -> None:
     log = filled(directory)
-    old = log._segments[0]
+    old = log.segments[0]
     log.advance_log_start(9)
     for segment in log.take_retired():
         segment.unlink()

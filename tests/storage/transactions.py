@@ -97,7 +97,7 @@ def stable_offset(log: Log) -> int:
 
 def aborted_entries(log: Log) -> list[AbortedTransaction]:
     """What the indexes of all segments hold."""
-    return [entry for segment in log._segments for entry in segment.aborted.entries()]
+    return [entry for segment in log.segments for entry in segment.aborted.entries()]
 
 
 def read_committed(log: Log, max_bytes: int) -> Iterable[int]:

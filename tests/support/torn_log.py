@@ -16,7 +16,7 @@ from odradek.protocol.records.batch import BatchHeader, iter_headers, read_heade
 from odradek.storage.errors import CorruptBatch, DiskError, LogClosed
 from odradek.storage.integrity import verify
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.segments.segment import LOG_SUFFIX
+from odradek.storage.segments.names import LOG_SUFFIX
 from odradek.tests.storage.batches import batch, read_all, roll
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 

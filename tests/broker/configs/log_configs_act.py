@@ -90,7 +90,7 @@ async def _(world: World) -> None:
     for _ in range(20):
         await world.raw.produce("t", batch_of(b"x" * 100))
     world.log().flush()
-    world.log()._active.seal()
+    world.log().segments[-1].seal()
     # By default one entry a 4096 bytes, and all of these are less.
     assert (world.directory / "t-0" / f"{0:020d}.index").stat().st_size >= 8 * 8
 

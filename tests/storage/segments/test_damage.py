@@ -15,7 +15,8 @@ from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.damage import next_sound
-from odradek.storage.segments.segment import MAX_DAMAGES, segment_name
+from odradek.storage.segments.names import segment_name
+from odradek.storage.segments.segment_file import MAX_DAMAGES
 from odradek.tests.storage.batches import append, batch, find_time
 
 NEVER = 2**63 - 1
@@ -194,7 +195,7 @@ def test_what_is_marked_from_outside_is_refused_and_the_rest_served(tmp_path: Pa
     batches = written(tmp_path)
     log = opened(tmp_path, clean=True)
     size = len(batches[0])
-    log._segments[0].mark(2 * size, "the CRC does not match", 3 * size)
+    log.segments[0].mark(2 * size, "the CRC does not match", 3 * size)
     assert served(log, batches) == set(range(COUNT)) - {2}
 
 
@@ -202,7 +203,7 @@ def test_a_segment_that_is_damaged_all_over_costs_a_bounded_list(tmp_path: Path)
     config = LogConfig(segment_bytes=1 << 20)
     batches = written(tmp_path, config=config)
     log = opened(tmp_path, clean=True, config=config)
-    segment, size = log._segments[0], len(batches[0])
+    segment, size = log.segments[0], len(batches[0])
     for n in range(MAX_DAMAGES):
         segment.mark(n, "bad", n + 1)
     segment.mark(20 * size, "bad", 20 * size + 1)

@@ -9,7 +9,8 @@ from odradek.storage.files import DISK, Buffer, Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.damage import Damage
 from odradek.storage.segments.scrub import Stopped, scrub
-from odradek.storage.segments.segment import MAX_DAMAGES, Segment
+from odradek.storage.segments.segment import Segment
+from odradek.storage.segments.segment_file import MAX_DAMAGES
 from odradek.tests.storage.batches import append, batch, roll
 
 CONFIG = LogConfig(segment_bytes=1000)

@@ -1,0 +1,138 @@
+"""The batches of a segment below the recovery point, as a start after a crash reads them: by their headers.
+
+An fsync has covered these batches, so their CRCs are not checked one by one. A header that does not fit is damage: it
+stays, and the batches behind it are searched for. A batch counts once the next header agrees with it, because its own
+last offset may be what is wrong. The last batch decides where the tail begins, so its CRC is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..protocol.records.batch import BatchHeader
+from .errors import CorruptBatch
+from .segments.damage import MISPLACED, WRONG_CRC, Damage
+from .segments.segment import Segment
+
+# The position of a batch, and its header.
+Batch = tuple[int, BatchHeader]
+# Takes a segment, the position of a batch and its header.
+TakeBatch = Callable[[Segment, int, BatchHeader], object]
+
+
+class Tail(NamedTuple):
+    """The part of a segment that follows the recovery point."""
+
+    position: int
+    # Whether damage reaches past the recovery point: batches before the tail may be missing.
+    is_behind_damage: bool
+
+
+class FlushedBatches:
+    """Walks one segment; call `find_tail` once.
+
+    `take` gets each batch in order. `on_damage` is told of each damage below the recovery point.
+    """
+
+    def __init__(
+        self, segment: Segment, recovery_point: int, take: TakeBatch, on_damage: Callable[[Damage], None]
+    ) -> None:
+        self._segment = segment
+        self._recovery_point = recovery_point
+        self._take = take
+        self._on_damage = on_damage
+        self._headers = segment.sound_headers(0, on_damage)
+        # Where the last accepted batch ends.
+        self._end = 0
+        # The lowest offset that the next batch may have.
+        self._due_offset = segment.next_offset
+        # The last accepted batch, which `take` gets once the next one agrees with it.
+        self._last: Batch | None = None
+
+    def find_tail(self) -> Tail:
+        """Take the batches below the recovery point, and return where the others begin.
+
+        No header is read behind the first of the others, because what follows may be torn.
+        """
+        segment = self._segment
+        while self._end < segment.size:
+            if self._due_offset >= self._recovery_point:
+                if self._last is None or not segment.has_wrong_crc(*self._last):
+                    break
+                self._pass_over(self._last)
+                continue
+            batch = next(self._headers, None)
+            if self._last is not None and segment.is_damaged(self._last[0]):
+                self._drop_last()
+            if batch is None:
+                self._end = segment.size
+                break
+            # The usual case comes first: there may be a million batches.
+            if self._due_offset <= batch[1].base_offset and batch[1].next_offset <= self._recovery_point:
+                self._accept(batch)
+            elif (wrong := self._find_wrong_crc(batch)) is not None:
+                if wrong is batch:
+                    self._take_last()
+                self._pass_over(wrong)
+            elif self._is_misplaced(batch):
+                self._pass_over_misplaced(batch)
+            else:
+                self._take_last()
+                position, header = batch
+                return Tail(position, header.base_offset > self._recovery_point and position > self._end)
+        self._take_last()
+        return Tail(self._end, is_behind_damage=False)
+
+    def _accept(self, batch: Batch) -> None:
+        self._take_last()
+        position, header = batch
+        self._due_offset, self._last, self._end = header.next_offset, batch, position + header.size_bytes
+
+    def _take_last(self) -> None:
+        if self._last is not None:
+            self._take(self._segment, *self._last)
+
+    def _drop_last(self) -> None:
+        """Go back to the batches that were taken: the last accepted one is damaged."""
+        self._due_offset, self._last = self._segment.next_offset, None
+
+    def _pass_over(self, batch: Batch) -> None:
+        """Note that the CRC of a batch is wrong, and go on behind the damage."""
+        damage = self._segment.mark(batch[0], WRONG_CRC)
+        self._on_damage(damage)
+        self._headers = self._segment.sound_headers(damage.end, self._on_damage)
+        self._drop_last()
+
+    def _pass_over_misplaced(self, batch: Batch) -> None:
+        """Note that the offset of a batch cannot be right, and go on with the next batch."""
+        position, header = batch
+        self._end = position + header.size_bytes
+        self._on_damage(self._segment.mark(position, MISPLACED, self._end))
+
+    def _find_wrong_crc(self, batch: Batch) -> Batch | None:
+        """Return the batch whose last offset cannot be right and whose CRC is wrong, None if there is none.
+
+        A batch ends at the recovery point, too: none may reach across it.
+        """
+        header = batch[1]
+        if self._last is not None and header.base_offset < self._due_offset:
+            suspect = self._last
+        elif header.base_offset < self._recovery_point < header.next_offset:
+            suspect = batch
+        else:
+            return None
+        return suspect if self._segment.has_wrong_crc(*suspect) else None
+
+    def _is_misplaced(self, batch: Batch) -> bool:
+        """Return whether the offset of a batch cannot be right. No CRC covers it, so the next header decides."""
+        position, header = batch
+        if header.base_offset < self._due_offset:
+            return True
+        if header.next_offset <= self._recovery_point:
+            return False
+        try:
+            following = next(self._segment.headers(position + header.size_bytes), None)
+        except CorruptBatch:
+            return False
+        return following is not None and self._due_offset <= following[1].base_offset < self._recovery_point

@@ -1,0 +1,124 @@
+"""What can be read from a log: ranges of its files by offset, aborted transactions, and batches for a replay.
+
+A read gives a range of one file, from the batch that holds the offset. It never passes the end of a segment: the reader
+asks again from where the range ends, so no gap can open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..protocol.records.batch import BatchHeader
+from .errors import OffsetOutOfRange
+from .files import Disk, FileRange
+from .log_view import LogView
+from .segments.aborted_lookup import AbortedLookup
+from .segments.damage import Damage
+from .segments.location import Location, locate, slot_of
+from .segments.segment import Segment
+from .segments.segment_file import OnDamage
+from .segments.segment_list import SegmentList
+from .segments.time_lookup import latest_starts
+from .segments.transaction_index import AbortedTransaction
+
+
+class ReadableLog:
+    """The segments of one partition, and the reads of them."""
+
+    def __init__(self, directory: Path, segments: Iterable[Segment], names_dirty: bool, disk: Disk) -> None:
+        self.directory = directory
+        # Invariant: <= log_end_offset.
+        self.log_start_offset = 0
+        self._segments = SegmentList(segments, names_dirty)
+        self.log_end_offset = self._segments.active.next_offset
+        self._aborted = AbortedLookup()
+        self._disk = disk
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The present segments, oldest first. The tuple is replaced, never changed."""
+        return self._segments.all
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all log files together."""
+        return self._segments.size_bytes
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        up_to: int,
+        minimum_one: bool = True,
+        *,
+        cached: bool = False,
+        located: Location | None = None,
+    ) -> FileRange:
+        """Return at most `max_bytes` of the batches from the one that holds `offset`, all of one segment.
+
+        No batch of the range reaches `up_to`. `minimum_one`: the first batch comes whole even where it is larger than
+        `max_bytes` (KIP-74). The range may end inside a later batch, as Kafka's does. Where no batch holds `offset`
+        (compaction, a gap), the range begins with the next one. `cached`: raise NotCached rather than wait for the
+        disk; then look up with a view() in a thread, learn() from it, and read again with what it has `located`.
+        Raises OffsetOutOfRange, CorruptBatch, DiskError.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        segments, active = self._segments.all, self._segments.active
+        if located is None:
+            located = locate(segments, self.log_end_offset, offset, up_to, cached=cached)
+        if located is None:
+            return FileRange(active.file, active.size, 0, self._disk)
+        if located.base_offset != active.base_offset:
+            self._segments.keep_warm(segments[slot_of(segments, located.base_offset)])
+        return located.range(max_bytes, minimum_one, self._disk)
+
+    def aborted_transactions(
+        self, offset: int, fetched: FileRange, up_to: int, *, cached: bool = False
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions in the range that `read(offset, ..., up_to)` gave, by first offset.
+
+        `cached`: as in read().
+        """
+        return self._aborted.reaching_into(
+            self._segments.all, self.log_end_offset, offset, fetched, up_to, cached=cached
+        )
+
+    def view(self) -> LogView:
+        """Return the log as it is now, for look-ups in another thread."""
+        return LogView(self._segments.all, self.log_start_offset, self.log_end_offset, self._disk)
+
+    def learn(self, view: LogView) -> None:
+        """Take over what look-ups with a view have found out. The view must not be used after that."""
+        for segment, twin in zip(view.originals, view.segments, strict=True):
+            if segment.learn(twin) and segment is not self._segments.active:
+                self._segments.keep_warm(segment)
+
+    def load_indexes(self) -> None:
+        """Open the indexes of every segment, so that damaged ones are built again now and not at the first read."""
+        for segment in self._segments.all:
+            segment.load_indexes()
+            segment.release()
+
+    def latest_starts(self, count: int) -> list[int]:
+        """Return the first offsets of the segments, newest first, at most `count`."""
+        return latest_starts(self._segments.all, self.log_start_offset, count)
+
+    def iter_batches(self, from_offset: int, on_damage: OnDamage | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield (header, bytes) of every batch from the one that holds `from_offset` to the present end: a replay.
+
+        `on_damage` is told of damage, and the walk goes on behind it. Without it damage raises CorruptBatch.
+        """
+        segments, up_to = self._segments.all, self.log_end_offset
+        on_damage = on_damage if on_damage is not None else _raise_damage
+        for segment in segments[slot_of(segments, from_offset) :]:
+            for _, header, batch in segment.sound_batches(segment.offsets.lookup(from_offset)[1], on_damage):
+                if header.base_offset >= up_to:
+                    return
+                if header.last_offset >= from_offset:
+                    yield header, bytes(batch)
+
+
+def _raise_damage(damage: Damage) -> None:
+    raise damage.error()

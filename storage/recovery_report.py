@@ -1,0 +1,48 @@
+"""What the opening of a log found and did, for the broker's log and for `odradek log verify --repair`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .segments.damage import Damage
+
+
+@dataclass(slots=True)
+class Cut:
+    """What was cut off the log: `size` bytes of `path` from `position` on."""
+
+    path: Path
+    position: int
+    size: int
+    why: str
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """See the module's text."""
+
+    clean: bool
+    checked_segments: int = 0
+    checked_bytes: int = 0
+    cuts: list[Cut] = field(default_factory=list[Cut])
+    # Below the recovery point. They stay.
+    damages: list[Damage] = field(default_factory=list[Damage])
+    # From this offset up to the recovery point nothing is there, and nothing shows what was.
+    missing_from: int | None = None
+    # Log files whose indexes were built again, and checkpoints that were.
+    rebuilt: list[Path] = field(default_factory=list[Path])
+    # Leftovers, empty segments, segments behind a cut.
+    removed: list[Path] = field(default_factory=list[Path])
+
+    def lines(self) -> list[str]:
+        """Return what an operator should know: nothing after a clean start, or after one that found all whole."""
+        lines = [f"{cut.path.name} cut at {cut.position}, {cut.size} bytes lost: {cut.why}" for cut in self.cuts]
+        lines += [
+            f"{each.path} is damaged at {each.position}, {each.size} bytes cannot be read, what lies around them can: "
+            f"{each.why}"
+            for each in self.damages
+        ]
+        if self.missing_from is not None:
+            lines.append(f"ends at offset {self.missing_from}, though more had been forced to disk")
+        return lines

@@ -1,0 +1,184 @@
+"""The log file of a segment: whole v2 batches end to end, and the damage that is known in it.
+
+Walks pass over damage: `sound_headers` and `sound_batches` go on behind it, and note any damage that they find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from pathlib import Path
+from threading import RLock
+from typing import TypeVar
+
+from ...protocol.records.batch import BatchHeader, check_crc
+from ...protocol.records.errors import RecordError
+from ..errors import CorruptBatch
+from ..files import DISK, Disk, File
+from . import walk
+from .damage import WRONG_CRC, Damage, next_sound
+from .names import DELETED_FILE_SUFFIX, LOG_SUFFIX, segment_path
+
+# Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
+NAMES_LOCK = RLock()
+# The value of `_synced` after the file was cut: until the next fsync, a power cut may undo the cut.
+UNSYNCED = -1
+# Each damage makes every look-up a little slower. Behind the last of so many, the rest of the segment counts as
+# damaged.
+MAX_DAMAGES = 1000
+
+Step = TypeVar("Step", tuple[int, BatchHeader], tuple[int, BatchHeader, memoryview])
+OnDamage = Callable[[Damage], object]
+
+_POSITION = attrgetter("position")
+
+
+class SegmentFile:
+    """The log file of one segment. Positions and sizes in bytes."""
+
+    __slots__ = ("_disk", "_extension", "_file", "_synced", "base_offset", "damages", "directory", "size")
+
+    def __init__(self, directory: Path, base_offset: int, size: int, disk: Disk = DISK, extension: str = "") -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        # Invariant: where the last whole batch ends.
+        self.size = size
+        # In order of position, none inside another. Replaced as a whole.
+        self.damages: tuple[Damage, ...] = ()
+        self._disk = disk
+        # Behind each file's name: .cleaned before the segment is part of the log, .deleted after.
+        self._extension = extension
+        # None: not open; it is opened when it is needed.
+        self._file: File | None = None
+        # Up to here an fsync has covered the file. An existing file is taken to be covered; recovery corrects that.
+        self._synced = size
+
+    def path(self, suffix: str) -> Path:
+        """Return the path of one of the segment's files."""
+        return segment_path(self.directory, self.base_offset, suffix + self._extension)
+
+    @property
+    def file(self) -> File:
+        """The log file, opened at the first use."""
+        file = self._file
+        if file is None:
+            with NAMES_LOCK:
+                file = self._file = self._disk.open(self.path(LOG_SUFFIX))
+        return file
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether the segment has left the log."""
+        return self._extension == DELETED_FILE_SUFFIX
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """How much of the log file no fsync has covered."""
+        return self.size - max(self._synced, 0)
+
+    def mark_unsynced(self, position: int) -> None:
+        """Note after a crash that nothing past `position` is known to be on disk."""
+        self._synced = min(self._synced, position)
+
+    def truncate(self, position: int) -> None:
+        """Cut the file at `position`, where a batch begins. The indexes must hold nothing from there on."""
+        self._disk.truncate(self.file, position)
+        self.size = position
+        self._synced = UNSYNCED
+        self.damages = tuple(each for each in self.damages if each.position < position)
+
+    # -- Reading -----------------------------------------------------------------------------------
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """Return the bytes of the batch at `position`; fewer where the file ends before the batch does."""
+        return self._disk.read(self.file, header.size_bytes, position)
+
+    def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the headers from `start`, the position of a batch. Raises CorruptBatch."""
+        return walk.headers(self._disk, self.file, start, self.size)
+
+    def batches(self, start: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Walk whole batches from `start`, the position of a batch. The bytes are valid until the next step.
+
+        Raises CorruptBatch.
+        """
+        return walk.batches(self._disk, self.file, start, self.size)
+
+    def sound_headers(self, start: int = 0, on_damage: OnDamage | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the headers from `start`, pass over damage, and tell `on_damage` of each damage that is passed."""
+        return self._sound(start, walk.headers, on_damage)
+
+    def sound_batches(
+        self, start: int, on_damage: OnDamage | None = None
+    ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Walk whole batches as `sound_headers` does. The bytes are valid until the next step."""
+        return self._sound(start, walk.batches, on_damage)
+
+    def _sound(
+        self, start: int, walker: Callable[[Disk, File, int, int], Iterator[Step]], on_damage: OnDamage | None
+    ) -> Iterator[Step]:
+        position = start
+        while position < self.size:
+            damage = self.next_damage(position)
+            if damage is not None and damage.position <= position:
+                if on_damage is not None:
+                    on_damage(damage)
+                position = damage.end
+                continue
+            last: Step | None = None
+            try:
+                end = damage.position if damage is not None else self.size
+                for step in walker(self._disk, self.file, position, end):
+                    last = step
+                    yield step
+                    position = step[0] + step[1].size_bytes
+            except CorruptBatch as error:
+                if last is not None and self.has_wrong_crc(last[0], last[1]):
+                    # The length of that batch may be wrong, so the next batch may begin elsewhere and be sound.
+                    position = self.mark(last[0], WRONG_CRC).position
+                else:
+                    self.mark(error.position, error.why)
+
+    # -- Damage ------------------------------------------------------------------------------------
+
+    def has_wrong_crc(self, position: int, header: BatchHeader) -> bool:
+        """Return whether the CRC of the batch at `position` is wrong."""
+        try:
+            check_crc(self.read_batch(position, header), 0, header)
+        except RecordError:
+            return True
+        return False
+
+    def mark(self, position: int, why: str, end: int | None = None) -> Damage:
+        """Note that no batch can be read from `position` up to `end`, by default the next sound batch."""
+        known = self._damage_at(position)
+        if known is not None:
+            return known
+        if len(self.damages) >= MAX_DAMAGES:
+            end = self.size
+        elif end is None:
+            end = next_sound(self._disk, self.file, position + 1, self.size, self.base_offset)
+        damage = Damage(self.path(LOG_SUFFIX), position, end, why)
+        others = (each for each in self.damages if not position <= each.position < end)
+        self.damages = tuple(sorted((*others, damage), key=_POSITION))
+        return damage
+
+    def is_damaged(self, position: int) -> bool:
+        """Return whether `position` lies in known damage."""
+        return self._damage_at(position) is not None
+
+    @property
+    def is_damaged_at_end(self) -> bool:
+        """Whether known damage reaches the end of the segment."""
+        return bool(self.damages) and self.damages[-1].end >= self.size
+
+    def sound_end(self, position: int) -> int:
+        """Return where the first known damage behind `position` begins, or the segment's end."""
+        return next((each.position for each in self.damages if each.position >= position), self.size)
+
+    def next_damage(self, position: int) -> Damage | None:
+        """Return the first known damage that ends behind `position`."""
+        return next((each for each in self.damages if each.end > position), None)
+
+    def _damage_at(self, position: int) -> Damage | None:
+        return next((each for each in self.damages if each.position <= position < each.end), None)

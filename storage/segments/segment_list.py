@@ -1,0 +1,136 @@
+"""The segments of one log, oldest first, and what happens to them: they are added, retired, replaced, truncated.
+
+The tuple of segments is replaced, never changed: a reader that holds one keeps it. Old segments are opened when they
+are read, and only a few of them stay open.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from .segment import Segment
+
+# Older segments that keep their files open after a read: enough for some consumers that lag, with few descriptors a
+# partition.
+OPEN_OLD_SEGMENTS = 8
+
+
+class SegmentList:
+    """See the module's text. The last segment is the active one, which is appended to."""
+
+    __slots__ = ("_retired", "_warm", "active", "all", "names_dirty")
+
+    def __init__(self, segments: Iterable[Segment], names_dirty: bool) -> None:
+        # Invariant: never empty, base offsets ascend.
+        self.all: tuple[Segment, ...] = tuple(segments)
+        # Invariant: the last of `all`.
+        self.active = self.all[-1]
+        # Whether files were made, renamed or removed since the last fsync of the directory.
+        self.names_dirty = names_dirty
+        # Segments that have left the log, for `take_retired`.
+        self._retired: list[Segment] = []
+        # Old segments with open files, the least recently read first.
+        self._warm: deque[Segment] = deque()
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all log files together."""
+        return sum(segment.size for segment in self.all)
+
+    def add(self, segment: Segment) -> None:
+        """Make a new segment the active one. It takes the place of an active segment that is empty."""
+        old, self.active = self.active, segment
+        self.names_dirty = True
+        if old.size == 0:
+            old.unlink()
+            self.all = (*self.all[:-1], segment)
+        else:
+            self.all = (*self.all, segment)
+
+    def dirty_below(self, offset: int) -> list[Segment]:
+        """Return the segments up to `offset` that need an fsync, also because they were cut, newest first."""
+        segments = self.all
+        dirty: list[Segment] = []
+        for segment in reversed(segments):
+            if segment.is_dirty and segment.base_offset <= offset:
+                dirty.append(segment)
+            elif segment is not segments[-1]:
+                # Those before it were synced when it was.
+                break
+        return dirty
+
+    # -- Open files --------------------------------------------------------------------------------
+
+    def keep_warm(self, segment: Segment) -> None:
+        """Note that an old segment is read, and close the least recently read ones where too many are open."""
+        warm = self._warm
+        if warm and warm[-1] is segment:
+            return
+        if segment in warm:
+            warm.remove(segment)
+        warm.append(segment)
+        # A segment that waits for its fsync keeps its descriptor: a new one may not be told of a failed write.
+        synced = [each for each in warm if not each.is_dirty] if len(warm) > OPEN_OLD_SEGMENTS else []
+        for oldest in synced[: len(warm) - OPEN_OLD_SEGMENTS]:
+            warm.remove(oldest)
+            oldest.release()
+
+    def release(self) -> None:
+        """Close all files; the next use opens them again."""
+        for segment in self.all:
+            segment.release()
+        self._warm.clear()
+
+    # -- Removal -----------------------------------------------------------------------------------
+
+    def retire_below(self, offset: int, max_segments: int) -> None:
+        """Retire the segments wholly below `offset`, at most `max_segments`, but never the active one."""
+        segments, gone = self.all, 0
+        while gone < min(len(segments) - 1, max_segments) and segments[gone + 1].base_offset <= offset:
+            gone += 1
+        # Published first: a segment that keeps its name on a failing disk is below the start all the same.
+        self.all = segments[gone:]
+        for segment in segments[:gone]:
+            self._retire(segment)
+
+    def replace(self, old: tuple[Segment, ...], new: Segment, rename: Callable[[], None]) -> None:
+        """Put `new` in the place of `old`, which retire. `rename` then gives the files of `new` their names.
+
+        `old` must lie side by side before the active segment. Raises DiskError; the next start completes the swap.
+        """
+        at = self.all.index(old[0])
+        assert self.all[at : at + len(old)] == old, "the log no longer has these segments"
+        assert self.active not in old, "the active segment stays"
+        for segment in old:
+            self._retire(segment)
+        rename()
+        self.all = (*self.all[:at], new, *self.all[at + len(old) :])
+
+    def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
+        """Remove every batch that holds `offset` or later ones."""
+        segments = list(self.all)
+        while len(segments) > 1 and segments[-1].base_offset >= offset:
+            self._drop(segments.pop())
+        active = segments[-1]
+        active.truncate_to(offset, index_interval_bytes)
+        self.all, self.active = tuple(segments), active
+
+    def take_retired(self) -> list[Segment]:
+        """Return the segments that have retired since the last call."""
+        retired, self._retired = self._retired, []
+        return retired
+
+    def _retire(self, segment: Segment) -> None:
+        if segment in self._warm:
+            self._warm.remove(segment)
+            segment.release()
+        segment.retire()
+        self._retired.append(segment)
+        self.names_dirty = True
+
+    def _drop(self, segment: Segment) -> None:
+        if segment in self._warm:
+            self._warm.remove(segment)
+        segment.unlink()
+        self.names_dirty = True
