@@ -14,7 +14,7 @@ from .decoding import compile_decoder
 from .encoding import Piece, compile_encoder
 from .errors import EncodeError, TrailingBytes, TruncatedMessage
 from .primitives import Buffer
-from .schema import Message, versions
+from .schema import Message
 
 __all__ = [
     "Buffer",
@@ -25,7 +25,6 @@ __all__ = [
     "encode",
     "encode_versioned",
     "encoder",
-    "versions",
 ]
 
 M = TypeVar("M", bound=Message)

@@ -1,11 +1,12 @@
-"""Frames: what stands around a message on a connection.
+"""Frames: the length and the header around a message on a connection.
 
     request:   size int32 | key int16 | version int16 | correlation id int32 | client id | [tagged fields] | body
     response:  size int32 | correlation id int32 | [tagged fields] | body
 
-The size counts what follows it. The client id is a nullable string with an int16 length in every header version. The
-tagged fields stand in flexible versions only, and never in the response of ApiVersions (apis.py says why). A connection
-takes the size off before it hands a frame in; the encoders here put it in front.
+The size counts what follows it. The client id is a nullable string with an int16 length in every header version. Only
+flexible versions have the tagged fields: request header version 2 instead of 1, response header version 1 instead of 0.
+The response of ApiVersions never has them, because a client that does not know the broker yet must be able to read it.
+A connection takes the size off before it decodes a frame; the encoders here put it in front.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, TypeVar, cast
 
-from .apis import APIS, ApiKey
+from .apis import ApiKey, request_class
 from .codec import Piece, decoder, encoder
 from .decoding import skip_tagged_fields
 from .errors import EncodeError, InvalidField, TrailingBytes, TruncatedMessage
@@ -31,7 +32,22 @@ _flexible_head = struct.Struct(">ix")
 _sized_head = struct.Struct(">ii")
 _sized_flexible_head = struct.Struct(">iix")
 
-_flexible_requests: dict[int, range] = {int(key): api.flexible for key, api in APIS.items()}
+
+class _FlexibleVersions(dict[int, frozenset[int]]):
+    """API key -> the versions whose request header ends in tagged fields, filled when a key is first seen.
+
+    Bounded by the keys of ApiKey: a number that is none of them is not kept.
+    """
+
+    def __missing__(self, key: int) -> frozenset[int]:
+        cls = request_class(key)
+        if cls is None:
+            return frozenset()
+        self[key] = flexible = frozenset(each for each in cls.VERSIONS if each in cls.FLEXIBLE)
+        return flexible
+
+
+_flexible_versions = _FlexibleVersions()
 
 
 class RequestHeader(NamedTuple):
@@ -68,7 +84,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
         client_id = None
     else:
         raise InvalidField(f"the client id has the length {length}")
-    if version in _flexible_requests.get(key, ()):
+    if version in _flexible_versions[key]:
         position = _skip_tags(buffer, position)
     return RequestHeader(key, version, correlation_id, client_id), position
 

@@ -6,6 +6,11 @@
         member_id: str = string("0+")
         group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
+    class HeartbeatResponse(Message, request=HeartbeatRequest):
+        throttle_time_ms: int = int32("1+", ignorable=True)
+        error_code: int = int16("0+")
+
+An API's key and versions stand on its request alone: its response has the same, and other code reads them from here.
 The annotation is Python's type, for readers and type checkers; the call behind it says what stands on the wire and
 since when. Structs are named by the annotation alone, so that a module can show the message first and its parts below.
 Version ranges are written as Apache writes them: "3+", "2-4", "7".
@@ -212,6 +217,7 @@ class StructType(type):
         key: int | None = None,
         versions: str = "none",
         flexible: str = "none",
+        request: StructType | None = None,
     ) -> StructType:
         fields = [(field, value) for field, value in namespace.items() if value.__class__ is Field]
         annotations = namespace.get("__annotations__", {})
@@ -222,9 +228,9 @@ class StructType(type):
             del namespace[field]
         namespace.setdefault("__slots__", tuple(field for field, _ in fields))
         namespace["FIELDS"] = tuple(value for _, value in fields)
-        namespace["KEY"] = key
-        namespace["VERSIONS"] = span(versions)
-        namespace["FLEXIBLE"] = span(flexible)
+        namespace["KEY"] = key if request is None else request.KEY
+        namespace["VERSIONS"] = span(versions) if request is None else request.VERSIONS
+        namespace["FLEXIBLE"] = span(flexible) if request is None else request.FLEXIBLE
         return super().__new__(mcls, name, bases, namespace)
 
     def __init__(
@@ -235,6 +241,7 @@ class StructType(type):
         key: int | None = None,
         versions: str = "none",
         flexible: str = "none",
+        request: StructType | None = None,
     ) -> None:
         super().__init__(name, bases, namespace)  # the options are spent: `type` would refuse them
 
@@ -267,11 +274,6 @@ class Message(Struct):
     """A whole message: a request, a response or a versioned value, with its versions and which of them are flexible."""
 
     __slots__ = ()
-
-
-def versions(cls: type[Message]) -> range:
-    """Every version of cls that can be encoded and decoded."""
-    return cls.VERSIONS
 
 
 @cache

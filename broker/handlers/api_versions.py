@@ -32,7 +32,7 @@ _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """The table of routes, as it stands."""
-    offered = [ApiVersion(int(route.key), route.advertised_min, route.max_version) for route in ROUTES]
+    offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in ROUTES]
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
     if not own.min_version <= context.api_version <= own.max_version:
         return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[own])

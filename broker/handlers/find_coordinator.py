@@ -1,7 +1,5 @@
 """FindCoordinator, API key 10: which node coordinates a group or a transactional id.
 
-Versions 0-6 (1 key types and error texts, 4 several keys at once).
-
 Share groups have no coordinator here. They are refused for good (INVALID_REQUEST, with a text),
 because a client that hears COORDINATOR_NOT_AVAILABLE asks again until its own time is up.
 """

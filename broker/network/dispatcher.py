@@ -8,47 +8,41 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ...protocol import frame
 from ...protocol.apis import ApiKey, message
-from ...protocol.codec import decoder
-from ...protocol.decoding import Buffer
+from ...protocol.codec import Buffer, decoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
 from ...protocol.schema import Message
 from .connection import CloseConnection, Connection
 from .request import RequestContext
-from .routes import ROUTES, Route
+from .routes import ROUTES, Handler, Response
 from .send_queue import EncodedResponse
 
 if TYPE_CHECKING:
     from ..services import Services
 
-Response = Message | None
+# All requests but Produce carry values, which are decoded one by one: some 10 MB a second, and no other request is
+# handled meanwhile. The largest that clients send are assignments and commits of very large groups, a few MB.
+MAX_VALUES_BYTES = 8 * 1024 * 1024
+
 Decoder = Callable[[Buffer, int], tuple[Message, int]]
-Handler = Callable[["Services", "RequestContext", Any], "Response | asyncio.Future[Any]"]
 
 _log = logging.getLogger(__name__)
 
 
-# All but Produce carries values, read one by one: some 10 MB a second, and nobody else has a turn meanwhile. The
-# largest that clients send are the assignments and commits of very large groups, a few MB.
-MAX_VALUES_BYTES = 8 * 1024 * 1024
-
-
 class Dispatcher:
-    """Turns a frame into an answer, or into a future of one where the request waits."""
+    """The way from a frame to an encoded response, or to a future of one where the request waits."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._routes = {int(route.key): route for route in ROUTES}
-        self._handlers: dict[int, Handler] = {}
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
         self._ready: dict[tuple[int, int], tuple[Decoder, Handler]] = {}
 
     def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
-        """Raises CloseConnection where the protocol has no answer."""
+        """Handle one frame. Raises CloseConnection where the protocol has no response."""
         try:
             header, offset = frame.decode_request_header(data)
         except DecodeError as error:
@@ -60,93 +54,87 @@ class Dispatcher:
         try:
             request, end = decode(data, offset)
             if end != len(data):
-                # Kafka does not look at what follows a body, and librdkafka 2.16 sends three bytes behind Metadata.
-                _log.debug("%s: %d bytes behind a %s request", connection.name, len(data) - end, _name(header))
+                # Kafka ignores bytes after a body, and librdkafka 2.16 sends three of them after Metadata.
+                _log.debug("%s: %d bytes after a %s request", connection.name, len(data) - end, _name(header))
         except DecodeError as error:
             raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
-        context = RequestContext(header, connection)
         try:
-            response = handle(self._services, context, request)
+            response = handle(RequestContext(header, connection), request)
         except CloseConnection:
             raise
-        except Exception as error:  # noqa: BLE001 - turned into a response or a closed connection, and logged
-            response = _refusal(header, request, error)
+        except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
+            response = _error_response(header, error)
         if isinstance(response, asyncio.Future):
-            return _later(header, request, cast("asyncio.Future[Response]", response))
+            return _encode_later(header, cast("asyncio.Future[Response]", response))
         return _encode(header, response)
 
     def _prepare(self, header: frame.RequestHeader) -> tuple[Decoder, Handler]:
+        """Find decoder and handler of a (key, version) that no client has sent yet, and keep them."""
         key, version = header.api_key, header.api_version
         route = self._routes.get(key)
         if route is None:
             raise CloseConnection(
                 f"API key {key} version {version} is not served here (client id {header.client_id!r})"
             )
-        if not route.min_version <= version <= route.max_version:
-            if route.key is ApiKey.API_VERSIONS:
-                return _skip_body, self._handler(route)
-            served = f"{route.min_version} to {route.max_version} are"
-            raise CloseConnection(f"{_name(header)} is not served, versions {served} (client id {header.client_id!r})")
-        ready = decoder(message(route.key, "request"), version), self._handler(route)
-        self._ready[key, version] = ready
-        return ready
-
-    def _handler(self, route: Route) -> Handler:
-        handler = self._handlers.get(route.key)
-        if handler is None:
-            module = import_module(f"..handlers.{route.key.name.lower()}", __package__)
-            handler = self._handlers[route.key] = cast(Handler, module.handle)
-        return handler
+        served = route.versions
+        if version in served:
+            ready = decoder(message(route.key, "request"), version), route.handler(self._services)
+            self._ready[key, version] = ready
+            return ready
+        if route.key is ApiKey.API_VERSIONS:
+            return _skip_body, route.handler(self._services)
+        which = f"versions {served[0]} to {served[-1]} are"
+        raise CloseConnection(f"{_name(header)} is not served, {which} (client id {header.client_id!r})")
 
 
 def _skip_body(data: Buffer, offset: int) -> tuple[Message, int]:
-    """An ApiVersions request of a version that we do not know: its body does not matter, only that it is answered."""
+    """Ignore the body of an ApiVersions request whose version is unknown: it gets a response all the same."""
     return message(ApiKey.API_VERSIONS, "request")(), len(data)
 
 
 def _encode(header: frame.RequestHeader, response: Response) -> EncodedResponse:
+    """Encode a response in the version of its request."""
     if response is None:
         return None
     version = header.api_version
-    if header.api_key == ApiKey.API_VERSIONS and version not in _API_VERSIONS:
+    if header.api_key == ApiKey.API_VERSIONS and version not in response.__class__.VERSIONS:
         version = 0
     try:
         return cast(EncodedResponse, frame.encode_response(header.correlation_id, response, version))
     except EncodeError as error:
         _log.exception("%s: a response that does not fit its version", _name(header))
-        raise CloseConnection(f"no answer to {_name(header)} could be made: {error}") from error
+        raise CloseConnection(f"the response to {_name(header)} could not be encoded: {error}") from error
 
 
-def _later(
-    header: frame.RequestHeader, request: Message, inner: asyncio.Future[Response]
-) -> asyncio.Future[EncodedResponse]:
-    outer: asyncio.Future[EncodedResponse] = inner.get_loop().create_future()
+def _encode_later(header: frame.RequestHeader, response: asyncio.Future[Response]) -> asyncio.Future[EncodedResponse]:
+    """Return a future of the encoded response. Cancelling it cancels `response`, and the other way round."""
+    encoded: asyncio.Future[EncodedResponse] = response.get_loop().create_future()
 
-    def done(_: asyncio.Future[Response]) -> None:
-        if outer.done():
+    def encode(_: asyncio.Future[Response]) -> None:
+        if encoded.done():
             return
-        if inner.cancelled():
-            outer.cancel()
+        if response.cancelled():
+            encoded.cancel()
             return
-        error = inner.exception()
+        error = response.exception()
         try:
-            response = _refusal(header, request, error) if error is not None else inner.result()
-            outer.set_result(_encode(header, response))
+            encoded.set_result(_encode(header, response.result() if error is None else _error_response(header, error)))
         except CloseConnection as why:
-            outer.set_exception(why)
+            encoded.set_exception(why)
 
-    def gone(_: asyncio.Future[EncodedResponse]) -> None:
-        if outer.cancelled():
-            inner.cancel()
+    def cancel(_: asyncio.Future[EncodedResponse]) -> None:
+        if encoded.cancelled():
+            response.cancel()
 
-    inner.add_done_callback(done)
-    outer.add_done_callback(gone)
-    return outer
+    response.add_done_callback(encode)
+    encoded.add_done_callback(cancel)
+    return encoded
 
 
-def _refusal(header: frame.RequestHeader, request: Message, error: BaseException) -> Response:
-    """The response that carries an error for a whole request; the connection is closed where the API has no place
-    for one.
+def _error_response(header: frame.RequestHeader, error: BaseException) -> Response:
+    """Return the response that carries an error for a whole request.
+
+    Raises CloseConnection where the API's response has no field for one.
     """
     if isinstance(error, CloseConnection):
         raise error
@@ -164,6 +152,3 @@ def _refusal(header: frame.RequestHeader, request: Message, error: BaseException
 
 def _name(header: frame.RequestHeader) -> str:
     return f"{ApiKey(header.api_key).name.title().replace('_', '')} version {header.api_version}"
-
-
-_API_VERSIONS = range(5)

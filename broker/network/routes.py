@@ -1,67 +1,98 @@
-"""The table of what the broker serves: API keys and versions. It *is* the ApiVersions response."""
+"""The table of what the broker serves: it *is* the ApiVersions response.
+
+A route serves the versions that its message declares. It names the coordinator's method that handles the requests, or
+leaves them to `handle(services, context, request)` in `handlers/<api>.py`. Messages and handlers are imported when a
+client first needs them, so that a start does not wait for them.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ...protocol.apis import ApiKey
+from ...protocol.apis import ApiKey, message
+from ...protocol.schema import Message
+from .request import RequestContext
+
+if TYPE_CHECKING:
+    from ..services import Services
+
+# The response, or a future of it where the request waits; None where a client expects no response (acks=0).
+Response = Message | None
+Handler = Callable[[RequestContext, Any], "Response | asyncio.Future[Any]"]
 
 
-class Route(NamedTuple):
-    """The versions of an API that are served; `offered_from` is the lowest that ApiVersions names, where that is
-    lower.
-    """
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One API that is served."""
 
     key: ApiKey
-    min_version: int
-    max_version: int
-    offered_from: int | None = None
+    # The coordinator's method for these requests; None: `handle` of the handler module that is named as the API.
+    method: Callable[[Services], Handler] | None = None
+    # The highest version that is served, where messages/ declares more.
+    max_version: int | None = None
 
     @property
-    def advertised_min(self) -> int:
-        return self.min_version if self.offered_from is None else self.offered_from
+    def versions(self) -> range:
+        """The versions that are served."""
+        declared = message(self.key, "request").VERSIONS
+        return declared if self.max_version is None else range(declared.start, self.max_version + 1)
+
+    def handler(self, services: Services) -> Handler:
+        """Return the function that handles the requests."""
+        if self.method is not None:
+            return self.method(services)
+        module = import_module(f"..handlers.{self.key.name.lower()}", __package__)
+        return partial(module.handle, services)
 
 
-# Adding a line here is the only way to offer an API; tests/broker/test_dispatch.py holds every pair against a test.
+# Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
-    # Produce 0-2, Fetch 0-3 and ListOffsets 0 are more than Kafka 4 has: message sets, for clients before 0.11.
-    Route(ApiKey.PRODUCE, 0, 13),
-    Route(ApiKey.FETCH, 0, 18),
-    Route(ApiKey.LIST_OFFSETS, 0, 11),
-    Route(ApiKey.METADATA, 0, 13),
-    # The same clients' OffsetCommit 0 and 1 and OffsetFetch 0, which once went to ZooKeeper, go to the group's offsets.
-    Route(ApiKey.OFFSET_COMMIT, 0, 10),
-    Route(ApiKey.OFFSET_FETCH, 0, 10),
-    Route(ApiKey.FIND_COORDINATOR, 0, 6),
-    Route(ApiKey.JOIN_GROUP, 0, 9),
-    Route(ApiKey.HEARTBEAT, 0, 4),
-    Route(ApiKey.LEAVE_GROUP, 0, 5),
-    Route(ApiKey.SYNC_GROUP, 0, 5),
-    Route(ApiKey.DESCRIBE_GROUPS, 0, 6),
-    Route(ApiKey.LIST_GROUPS, 0, 5),
-    Route(ApiKey.API_VERSIONS, 0, 4),
-    Route(ApiKey.CREATE_TOPICS, 2, 7),
-    Route(ApiKey.DELETE_TOPICS, 1, 6),
-    Route(ApiKey.DELETE_RECORDS, 0, 2),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
-    Route(ApiKey.WRITE_TXN_MARKERS, 1, 2),
-    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
-    Route(ApiKey.END_TXN, 0, 5),
-    Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
-    Route(ApiKey.ALTER_CONFIGS, 0, 2),
-    Route(ApiKey.CREATE_PARTITIONS, 0, 3),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
-    Route(ApiKey.DELETE_GROUPS, 0, 2),
-    Route(ApiKey.OFFSET_DELETE, 0, 0),
-    Route(ApiKey.UPDATE_FEATURES, 0, 2),
-    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
-    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
-    Route(ApiKey.LIST_TRANSACTIONS, 0, 2),
+    # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
+    # message sets instead of record batches.
+    Route(ApiKey.PRODUCE),
+    Route(ApiKey.FETCH),
+    Route(ApiKey.LIST_OFFSETS),
+    Route(ApiKey.METADATA),
+    # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In Kafka these went to ZooKeeper; here they use the
+    # group's offsets.
+    Route(ApiKey.OFFSET_COMMIT, lambda services: services.groups.commit_offsets),
+    Route(ApiKey.OFFSET_FETCH, lambda services: services.groups.fetch_offsets),
+    Route(ApiKey.FIND_COORDINATOR),
+    Route(ApiKey.JOIN_GROUP, lambda services: services.groups.join),
+    Route(ApiKey.HEARTBEAT, lambda services: services.groups.heartbeat),
+    Route(ApiKey.LEAVE_GROUP, lambda services: services.groups.leave),
+    Route(ApiKey.SYNC_GROUP, lambda services: services.groups.sync),
+    Route(ApiKey.DESCRIBE_GROUPS, lambda services: services.groups.describe),
+    Route(ApiKey.LIST_GROUPS, lambda services: services.groups.list),
+    Route(ApiKey.API_VERSIONS),
+    Route(ApiKey.CREATE_TOPICS),
+    Route(ApiKey.DELETE_TOPICS),
+    Route(ApiKey.DELETE_RECORDS),
+    # Kafka 4.3.1 declares version 6 and does not serve it yet.
+    Route(ApiKey.INIT_PRODUCER_ID, max_version=5),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH),
+    Route(ApiKey.WRITE_TXN_MARKERS),
+    Route(ApiKey.TXN_OFFSET_COMMIT),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, lambda services: services.transactions.add_partitions),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, lambda services: services.transactions.add_offsets),
+    Route(ApiKey.END_TXN, lambda services: services.transactions.end),
+    Route(ApiKey.DESCRIBE_CONFIGS),
+    Route(ApiKey.ALTER_CONFIGS),
+    Route(ApiKey.CREATE_PARTITIONS),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS),
+    Route(ApiKey.LIST_CONFIG_RESOURCES),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
+    Route(ApiKey.DESCRIBE_LOG_DIRS),
+    Route(ApiKey.DELETE_GROUPS, lambda services: services.groups.delete),
+    Route(ApiKey.OFFSET_DELETE, lambda services: services.groups.delete_offsets),
+    Route(ApiKey.UPDATE_FEATURES),
+    Route(ApiKey.DESCRIBE_CLUSTER),
+    Route(ApiKey.DESCRIBE_PRODUCERS),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, lambda services: services.transactions.describe),
+    Route(ApiKey.LIST_TRANSACTIONS, lambda services: services.transactions.list),
 )

@@ -15,6 +15,6 @@ class AddOffsetsToTxnRequest(Message, key=25, versions="0-4", flexible="3+"):
     group_id: str = string("0+")
 
 
-class AddOffsetsToTxnResponse(Message, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(Message, request=AddOffsetsToTxnRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -30,7 +30,7 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: list[int] = array("0+", of="int32")
 
 
-class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(Message, request=AddPartitionsToTxnRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = array("4+")

@@ -24,7 +24,7 @@ class AlterableConfig(Struct):
     value: str | None = string("0+", nullable="0+")
 
 
-class AlterConfigsResponse(Message, key=33, versions="0-2", flexible="2+"):
+class AlterConfigsResponse(Message, request=AlterConfigsRequest):
     throttle_time_ms: int = int32("0+")
     responses: list[AlterConfigsResourceResponse] = array("0+")
 

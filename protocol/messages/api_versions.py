@@ -15,7 +15,7 @@ class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
     client_software_version: str = string("3+", ignorable=True)
 
 
-class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Message, request=ApiVersionsRequest):
     error_code: int = int16("0+")
     api_keys: list[ApiVersion] = array("0+")
     throttle_time_ms: int = int32("1+", ignorable=True)

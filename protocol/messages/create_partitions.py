@@ -24,7 +24,7 @@ class CreatePartitionsAssignment(Struct):
     broker_ids: list[int] = array("0+", of="int32")
 
 
-class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsResponse(Message, request=CreatePartitionsRequest):
     throttle_time_ms: int = int32("0+")
     results: list[CreatePartitionsTopicResult] = array("0+")
 

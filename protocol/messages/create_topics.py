@@ -34,7 +34,7 @@ class CreatableTopicConfig(Struct):
     value: str | None = string("0+", nullable="0+")
 
 
-class CreateTopicsResponse(Message, key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Message, request=CreateTopicsRequest):
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[CreatableTopicResult] = array("0+")
 

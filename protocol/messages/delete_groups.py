@@ -12,7 +12,7 @@ class DeleteGroupsRequest(Message, key=42, versions="0-2", flexible="2+"):
     groups_names: list[str] = array("0+", of="string")
 
 
-class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, request=DeleteGroupsRequest):
     throttle_time_ms: int = int32("0+")
     results: list[DeletableGroupResult] = array("0+")
 

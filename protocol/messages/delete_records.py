@@ -23,7 +23,7 @@ class DeleteRecordsPartition(Struct):
     offset: int = int64("0+")
 
 
-class DeleteRecordsResponse(Message, key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsResponse(Message, request=DeleteRecordsRequest):
     throttle_time_ms: int = int32("0+")
     topics: list[DeleteRecordsTopicResult] = array("0+")
 

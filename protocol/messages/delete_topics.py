@@ -20,7 +20,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = uuid("6+")
 
 
-class DeleteTopicsResponse(Message, key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Message, request=DeleteTopicsRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     responses: list[DeletableTopicResult] = array("0+")
 

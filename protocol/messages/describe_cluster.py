@@ -14,7 +14,7 @@ class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
     include_fenced_brokers: bool = boolean("2+")
 
 
-class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterResponse(Message, request=DescribeClusterRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)

@@ -20,7 +20,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array("0+", of="string", nullable="0+")
 
 
-class DescribeConfigsResponse(Message, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Message, request=DescribeConfigsRequest):
     throttle_time_ms: int = int32("0+")
     results: list[DescribeConfigsResult] = array("0+")
 

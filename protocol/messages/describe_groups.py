@@ -18,7 +18,7 @@ class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
     include_history: bool = boolean("5+", tag=OWN_TAGS, ignorable=True)
 
 
-class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(Message, request=DescribeGroupsRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array("0+")
 

@@ -18,7 +18,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = array("0+", of="int32")
 
 
-class DescribeLogDirsResponse(Message, key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(Message, request=DescribeLogDirsRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("3+", ignorable=True)
     results: list[DescribeLogDirsResult] = array("0+")

@@ -17,7 +17,7 @@ class TopicRequest(Struct):
     partition_indexes: list[int] = array("0+", of="int32")
 
 
-class DescribeProducersResponse(Message, key=61, versions="0", flexible="0+"):
+class DescribeProducersResponse(Message, request=DescribeProducersRequest):
     throttle_time_ms: int = int32("0+")
     topics: list[TopicResponse] = array("0+")
 

@@ -23,7 +23,7 @@ class Cursor(Struct):
     partition_index: int = int32("0+")
 
 
-class DescribeTopicPartitionsResponse(Message, key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsResponse(Message, request=DescribeTopicPartitionsRequest):
     throttle_time_ms: int = int32("0+", ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic] = array("0+")
     next_cursor: Cursor | None = struct("0+", nullable="0+", default=None)

@@ -9,7 +9,7 @@ class DescribeTransactionsRequest(Message, key=65, versions="0", flexible="0+"):
     transactional_ids: list[str] = array("0+", of="string")
 
 
-class DescribeTransactionsResponse(Message, key=65, versions="0", flexible="0+"):
+class DescribeTransactionsResponse(Message, request=DescribeTransactionsRequest):
     throttle_time_ms: int = int32("0+")
     transaction_states: list[TransactionState] = array("0+")
 

@@ -16,7 +16,7 @@ class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
     committed: bool = boolean("0+")
 
 
-class EndTxnResponse(Message, key=26, versions="0-5", flexible="3+"):
+class EndTxnResponse(Message, request=EndTxnRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     producer_id: int = int64("5+", default=-1, ignorable=True)

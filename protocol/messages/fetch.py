@@ -56,7 +56,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array("7+", of="int32")
 
 
-class FetchResponse(Message, key=1, versions="0-18", flexible="12+"):
+class FetchResponse(Message, request=FetchRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)
     session_id: int = int32("7+")

@@ -15,7 +15,7 @@ class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):
     coordinator_keys: list[str] = array("4+", of="string")
 
 
-class FindCoordinatorResponse(Message, key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(Message, request=FindCoordinatorRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")
     error_message: str | None = string("1-3", nullable="1-3", ignorable=True)

@@ -15,6 +15,6 @@ class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
 
-class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
+class HeartbeatResponse(Message, request=HeartbeatRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")

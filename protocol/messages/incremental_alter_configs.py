@@ -25,7 +25,7 @@ class AlterableConfig(Struct):
     value: str | None = string("0+", nullable="0+")
 
 
-class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsResponse(Message, request=IncrementalAlterConfigsRequest):
     throttle_time_ms: int = int32("0+")
     responses: list[AlterConfigsResourceResponse] = array("0+")
 

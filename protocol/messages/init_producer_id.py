@@ -18,7 +18,7 @@ class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
     keep_prepared_txn: bool = boolean("6+")
 
 
-class InitProducerIdResponse(Message, key=22, versions="0-6", flexible="2+"):
+class InitProducerIdResponse(Message, request=InitProducerIdRequest):
     throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+")
     producer_id: int = int64("0+", default=-1)

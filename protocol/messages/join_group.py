@@ -26,7 +26,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = binary("0+")
 
 
-class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
+class JoinGroupResponse(Message, request=JoinGroupRequest):
     throttle_time_ms: int = int32("2+", ignorable=True)
     error_code: int = int16("0+")
     generation_id: int = int32("0+", default=-1)

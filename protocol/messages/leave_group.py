@@ -20,7 +20,7 @@ class MemberIdentity(Struct):
     reason: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-class LeaveGroupResponse(Message, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupResponse(Message, request=LeaveGroupRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
     members: list[MemberResponse] = array("3+")

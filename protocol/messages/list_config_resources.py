@@ -12,7 +12,7 @@ class ListConfigResourcesRequest(Message, key=74, versions="0-1", flexible="0+")
     resource_types: list[int] = array("1+", of="int8")
 
 
-class ListConfigResourcesResponse(Message, key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesResponse(Message, request=ListConfigResourcesRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     config_resources: list[ConfigResource] = array("0+")

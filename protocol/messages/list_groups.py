@@ -13,7 +13,7 @@ class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
     types_filter: list[str] = array("5+", of="string")
 
 
-class ListGroupsResponse(Message, key=16, versions="0-5", flexible="3+"):
+class ListGroupsResponse(Message, request=ListGroupsRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
     groups: list[ListedGroup] = array("0+")

@@ -30,7 +30,7 @@ class ListOffsetsPartition(Struct):
     max_num_offsets: int = int32("0", default=1)
 
 
-class ListOffsetsResponse(Message, key=2, versions="0-11", flexible="6+"):
+class ListOffsetsResponse(Message, request=ListOffsetsRequest):
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array("0+")
 

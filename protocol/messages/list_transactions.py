@@ -15,7 +15,7 @@ class ListTransactionsRequest(Message, key=66, versions="0-2", flexible="0+"):
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)
 
 
-class ListTransactionsResponse(Message, key=66, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(Message, request=ListTransactionsRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     unknown_state_filters: list[str] = array("0+", of="string")

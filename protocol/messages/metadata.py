@@ -23,7 +23,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = string("0+", nullable="10+")
 
 
-class MetadataResponse(Message, key=3, versions="0-13", flexible="9+"):
+class MetadataResponse(Message, request=MetadataRequest):
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array("0+")
     cluster_id: str | None = string("2+", nullable="2+", default=None, ignorable=True)

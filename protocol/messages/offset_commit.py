@@ -33,7 +33,7 @@ class OffsetCommitRequestPartition(Struct):
     committed_metadata: str | None = string("0+", nullable="0+")
 
 
-class OffsetCommitResponse(Message, key=8, versions="0-10", flexible="8+"):
+class OffsetCommitResponse(Message, request=OffsetCommitRequest):
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array("0+")
 

@@ -22,7 +22,7 @@ class OffsetDeleteRequestPartition(Struct):
     partition_index: int = int32("0+")
 
 
-class OffsetDeleteResponse(Message, key=47, versions="0"):
+class OffsetDeleteResponse(Message, request=OffsetDeleteRequest):
     error_code: int = int16("0+")
     throttle_time_ms: int = int32("0+", ignorable=True)
     topics: list[OffsetDeleteResponseTopic] = array("0+")

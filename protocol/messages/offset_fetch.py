@@ -35,7 +35,7 @@ class OffsetFetchRequestTopics(Struct):
     partition_indexes: list[int] = array("8+", of="int32")
 
 
-class OffsetFetchResponse(Message, key=9, versions="0-10", flexible="6+"):
+class OffsetFetchResponse(Message, request=OffsetFetchRequest):
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array("0-7")
     error_code: int = int16("2-7", ignorable=True)

@@ -24,7 +24,7 @@ class OffsetForLeaderPartition(Struct):
     leader_epoch: int = int32("0+")
 
 
-class OffsetForLeaderEpochResponse(Message, key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Message, request=OffsetForLeaderEpochRequest):
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array("0+")
 

@@ -29,7 +29,7 @@ class PartitionProduceData(Struct):
     records: Records | None = batches("0+", nullable="0+")
 
 
-class ProduceResponse(Message, key=0, versions="0-13", flexible="9+"):
+class ProduceResponse(Message, request=ProduceRequest):
     responses: list[TopicProduceResponse] = array("0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = array("10+", tag=0)

@@ -23,7 +23,7 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = binary("0+")
 
 
-class SyncGroupResponse(Message, key=14, versions="0-5", flexible="4+"):
+class SyncGroupResponse(Message, request=SyncGroupRequest):
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
     protocol_type: str | None = string("5+", nullable="5+", default=None, ignorable=True)

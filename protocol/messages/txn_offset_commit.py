@@ -32,7 +32,7 @@ class TxnOffsetCommitRequestPartition(Struct):
     committed_metadata: str | None = string("0+", nullable="0+")
 
 
-class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, request=TxnOffsetCommitRequest):
     throttle_time_ms: int = int32("0+")
     topics: list[TxnOffsetCommitResponseTopic] = array("0+")
 

@@ -22,7 +22,7 @@ class FeatureUpdateKey(Struct):
     upgrade_type: int = int8("1+", default=1)
 
 
-class UpdateFeaturesResponse(Message, key=57, versions="0-2", flexible="0+"):
+class UpdateFeaturesResponse(Message, request=UpdateFeaturesRequest):
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")

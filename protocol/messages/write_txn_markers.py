@@ -26,7 +26,7 @@ class WritableTxnMarkerTopic(Struct):
     partition_indexes: list[int] = array("0+", of="int32")
 
 
-class WriteTxnMarkersResponse(Message, key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersResponse(Message, request=WriteTxnMarkersRequest):
     markers: list[WritableTxnMarkerResult] = array("0+")
 
 

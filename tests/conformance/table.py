@@ -20,7 +20,7 @@ from odradek.protocol.apis import ApiKey
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
-TESTS = ("tests/broker/test_dispatch.py", "tests/broker/handlers", "tests/adversity/test_wire_pitfalls.py")
+TESTS = ("tests/broker/network/test_dispatcher.py", "tests/broker/handlers", "tests/adversity/test_wire_pitfalls.py")
 TESTS_WITHIN_S = 600
 
 Pair = tuple[int, int]
@@ -80,7 +80,7 @@ def page(found: dict[Pair, Covered]) -> str:
     rows = [
         row(route.key, version, found.get((int(route.key), version), Covered([], [], set())))
         for route in ROUTES
-        for version in range(route.min_version, route.max_version + 1)
+        for version in route.versions
     ]
     when = time.strftime("%Y-%m-%d")
     made = f"Made by `make conformance` on {when}."
@@ -107,7 +107,7 @@ def row(key: ApiKey, version: int, one: Covered) -> str:
     # A test of the handler says more than one of another, and that more than one that asks everything of everybody.
     own = f"handlers/test_{key.name.lower()}.py"
     tests_of = one.failed or one.passed or ["-"]
-    example = min(tests_of, key=lambda test: (own not in test, "test_dispatch" in test, test))
+    example = min(tests_of, key=lambda test: (own not in test, "test_dispatcher" in test, test))
     short = re.sub(r"^tests/broker/", "", example).replace("|", "\\|")
     name = key.name.title().replace("_", "")
     clients = ", ".join(sorted(one.clients)) or "-"

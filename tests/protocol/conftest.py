@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from odradek.protocol import apis
 from odradek.protocol.messages import consumer_protocol, group_records, transaction_records
 from odradek.protocol.schema import FIXED_FORMATS, OWN_TAGS, Field, Message, Struct, span
+from odradek.tests.support.apis import DECLARED
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -19,7 +20,7 @@ INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 @cache
 def declared_messages() -> list[type[Message]]:
-    found = [apis.message(key, kind) for key in apis.APIS for kind in ("request", "response")]
+    found = [apis.message(key, kind) for key in DECLARED for kind in ("request", "response")]
     for module in (consumer_protocol, group_records, transaction_records):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Message) and value is not Message:

@@ -11,6 +11,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from odradek.protocol import codec
 from odradek.protocol.schema import Message
+from odradek.tests.support.apis import DECLARED
 
 
 def snake_case(name: str) -> str:
@@ -51,7 +52,7 @@ def test_kio_knows_nearly_all_of_them() -> None:
 
     pairs = [
         (cls, version)
-        for key in apis.APIS
+        for key in DECLARED
         for cls in (apis.message(key, "request"), apis.message(key, "response"))
         for version in cls.VERSIONS
     ]

@@ -18,6 +18,7 @@ from odradek.protocol.messages import (
 )
 from odradek.protocol.primitives import uuid_to_text
 from odradek.protocol.schema import Field, Message, Struct, span
+from odradek.tests.support.apis import DECLARED
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -34,7 +35,7 @@ LINES = list(golden_lines())
 CLASSES: dict[str, type[Message]] = {
     cls.__name__: cls
     for cls in (
-        *(apis.message(key, kind) for key in apis.APIS for kind in ("request", "response")),
+        *(apis.message(key, kind) for key in DECLARED for kind in ("request", "response")),
         *(getattr(group_records, name) for name in group_records.__all__ if name.endswith(("Key", "Value"))),
         transaction_records.TransactionLogKey,
         transaction_records.TransactionLogValue,

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.protocol import codec, frame
-from odradek.protocol.apis import APIS, ApiKey, is_declared, message
+from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from odradek.tests.support.apis import DECLARED
 
 
 @dataclass
@@ -183,7 +184,8 @@ class Wire:
     def __init__(self, nodes: int) -> None:
         self.nodes = {number: FakeBroker(number, self) for number in range(1, nodes + 1)}
         self.steps: dict[ApiKey, deque[Step]] = defaultdict(deque)
-        self.versions = {key: (api.versions[0], api.versions[-1]) for key, api in APIS.items()}
+        declared = {key: message(key, "request").VERSIONS for key in DECLARED}
+        self.versions = {key: (versions[0], versions[-1]) for key, versions in declared.items()}
         # InitProducerId 6 is not stable in any Kafka yet.
         self.versions[ApiKey.INIT_PRODUCER_ID] = (0, 5)
         self.defaults: dict[ApiKey, Step] = {ApiKey.API_VERSIONS: self._api_versions}
@@ -204,7 +206,7 @@ class Wire:
 
     def speaks(self, key: ApiKey, version: int) -> bool:
         low, high = self.versions.get(key, (0, -1))
-        return low <= version <= high and is_declared(key, version)
+        return low <= version <= high and version in message(key, "request").VERSIONS
 
     def versions_answer(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(api_keys=[ApiVersion(key, *span) for key, span in sorted(self.versions.items())])

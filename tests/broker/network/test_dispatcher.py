@@ -8,7 +8,7 @@ from struct import pack
 import odradek
 import pytest
 from odradek.broker import Broker
-from odradek.broker.network.routes import ROUTES
+from odradek.broker.network.routes import ROUTES, Route
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -18,9 +18,7 @@ from odradek.tests.support.raw import Raw
 
 GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.3.1" / "api-versions.tsv"
 SERVED = [
-    pytest.param(route.key, version, id=f"{route.key.name}-{version}")
-    for route in ROUTES
-    for version in range(route.min_version, route.max_version + 1)
+    pytest.param(route.key, version, id=f"{route.key.name}-{version}") for route in ROUTES for version in route.versions
 ]
 
 
@@ -45,23 +43,26 @@ async def test_each_pair_of_the_table_is_answered_in_its_own_version(raw: Raw, k
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
-def test_what_is_offered_is_what_kafka_offers(route: object) -> None:
-    lowest, highest = kafkas_ranges()[int(route.key)]  # type: ignore[attr-defined]
-    lowest = LOWER_THAN_KAFKAS.get(route.key, lowest)  # type: ignore[attr-defined]
-    assert (route.advertised_min, route.max_version) == (lowest, highest)  # type: ignore[attr-defined]
+def test_what_is_offered_is_what_kafka_offers(route: Route) -> None:
+    lowest, highest = kafkas_ranges()[int(route.key)]
+    lowest = LOWER_THAN_KAFKAS.get(route.key, lowest)
+    assert (route.versions[0], route.versions[-1]) == (lowest, highest)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
-def test_each_route_has_its_handler_under_its_own_name(route: object) -> None:
-    module = import_module(f"odradek.broker.handlers.{route.key.name.lower()}")  # type: ignore[attr-defined]
-    assert callable(module.handle)
-    assert f"API key {int(route.key)}" in (module.__doc__ or "").splitlines()[0]  # type: ignore[attr-defined]
+def test_each_route_has_its_message_and_its_handler_under_its_own_name(route: Route) -> None:
+    modules = [import_module(f"odradek.protocol.messages.{route.key.name.lower()}")]
+    if route.method is None:
+        modules.append(import_module(f"odradek.broker.handlers.{route.key.name.lower()}"))
+        assert callable(modules[-1].handle)
+    for module in modules:
+        assert f"API key {int(route.key)}" in (module.__doc__ or "").splitlines()[0]
 
 
 async def test_the_answer_to_api_versions_is_the_table(raw: Raw) -> None:
     response = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("tests", "1.0"))
     offered = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-    assert offered == {int(route.key): (route.advertised_min, route.max_version) for route in ROUTES}
+    assert offered == {int(route.key): (route.versions[0], route.versions[-1]) for route in ROUTES}
 
 
 async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_range(raw: Raw) -> None:
