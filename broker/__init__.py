@@ -1,7 +1,9 @@
 """The broker wing: `from odradek.broker import Broker, BrokerConfig`.
 
-Names are loaded when they are first used: the command line imports this package for `odradek topics` as well.
+Python loads these names at their first use, because `odradek topics` imports this package too and needs none of them.
 """
+
+from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "BrokerConfig", "StartError"]
 
-_HOME = {"Broker": "server", "BrokerConfig": "configs.broker_config", "StartError": "log_dirs.data_dir"}
+_MODULES = {"Broker": "server", "BrokerConfig": "configs.broker_config", "StartError": "log_dirs.data_dir"}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,4 +1,6 @@
-"""`python -m odradek.broker` still runs the command, which is `python -m odradek` now."""
+"""Lets `python -m odradek.broker` run the command line, as `python -m odradek` does."""
+
+from __future__ import annotations
 
 import runpy
 

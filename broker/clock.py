@@ -1,15 +1,17 @@
-"""The one door through which time enters the broker. Tests replace it and move time by hand."""
+"""The clock: the only source of time in the broker. Tests replace it and move time by hand."""
+
+from __future__ import annotations
 
 import time
 
 
 class Clock:
-    """Two clocks, both in whole milliseconds: the wall for what is written down, the monotonic one for what waits."""
+    """The wall clock and the monotonic clock, both in whole milliseconds."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since the epoch: timestamps in records and files."""
+        """Return the wall clock, in milliseconds since the epoch, for timestamps in records and files."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Never goes back: deadlines and time-outs."""
+        """Return a clock that never goes back, for deadlines and time-outs."""
         return time.monotonic_ns() // 1_000_000

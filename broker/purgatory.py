@@ -1,9 +1,11 @@
-"""Where requests wait: a fetch for its `min_bytes`, anything else that an event will complete.
+"""The purgatory: requests that wait for an event, such as a fetch for its `min_bytes`.
 
-A waiting request is parked under keys (the partitions it looks at) with a deadline. Waking a key asks every request
-parked under it whether it can be answered now; the deadline asks a last time. Nothing polls. Wakes within one turn of
-the event loop are merged, so that a fetch woken by the first of many appends sees them all.
+A waiting request is parked under keys (its partitions), with a deadline. When a key is woken, every request under it
+tries to complete; at its deadline it completes with what there is. Nothing polls. Wakes in one turn of the event loop
+are merged: a fetch that the first of many appends wakes sees all of them.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
@@ -11,15 +13,16 @@ from typing import Generic, TypeVar
 
 from .timers import TimerHandle, Timers
 
-Answer = TypeVar("Answer")
-# Asked with expired=False when woken (None: not yet), with expired=True at the deadline, when it must answer.
-Attempt = Callable[[bool], Answer | None]
+Result = TypeVar("Result")
+# Called with expired=False when woken: None means not yet. Called with expired=True at the deadline: it must return a
+# response.
+Attempt = Callable[[bool], Result | None]
 
 
-class _Parked(Generic[Answer]):
+class _Parked(Generic[Result]):
     __slots__ = ("attempt", "future", "keys", "timer")
 
-    def __init__(self, keys: tuple[Hashable, ...], attempt: Attempt[Answer], future: asyncio.Future[Answer]) -> None:
+    def __init__(self, keys: tuple[Hashable, ...], attempt: Attempt[Result], future: asyncio.Future[Result]) -> None:
         self.keys = keys
         self.attempt = attempt
         self.future = future
@@ -32,7 +35,7 @@ class Purgatory:
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._parked: dict[_Parked[object], None] = {}
-        # Invariant: a parked request stands under each of its keys, and under no other; no key maps to an empty dict.
+        # Invariant: a parked request is under each of its keys and under no other; no key maps to an empty dict.
         self._by_key: dict[Hashable, dict[_Parked[object], None]] = {}
         self._woken: dict[Hashable, None] = {}
         self._scheduled = False
@@ -40,9 +43,12 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._parked)
 
-    def park(self, keys: Iterable[Hashable], timeout_ms: int, attempt: Attempt[Answer]) -> asyncio.Future[Answer]:
-        """Waits until `attempt` answers, at the latest after `timeout_ms`. Cancelling the future takes it out."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    def park(self, keys: Iterable[Hashable], timeout_ms: int, attempt: Attempt[Result]) -> asyncio.Future[Result]:
+        """Return the response of `attempt` once it has one, after `timeout_ms` at the latest.
+
+        Cancelling the future removes the request.
+        """
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         parked = _Parked(tuple(keys), attempt, future)
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None  # type: ignore[index]
@@ -52,7 +58,7 @@ class Purgatory:
         return future
 
     def wake(self, key: Hashable) -> None:
-        """Something happened at `key`; costs one look-up where nobody waits."""
+        """Let the requests under `key` try to complete. Costs one look-up if there are none."""
         if key in self._by_key:
             self._woken[key] = None
             if not self._scheduled:
@@ -60,7 +66,7 @@ class Purgatory:
                 asyncio.get_running_loop().call_soon(self._run_woken)
 
     def expire_all(self) -> None:
-        """Answers everyone now with what there is: the broker is stopping."""
+        """Complete every request now with what there is, because the broker stops."""
         for parked in list(self._parked):
             self._try(parked, True)
 
@@ -74,18 +80,18 @@ class Purgatory:
                     tried.add(parked)
                     self._try(parked, False)
 
-    def _try(self, parked: _Parked[Answer], expired: bool) -> None:
+    def _try(self, parked: _Parked[Result], expired: bool) -> None:
         if parked.future.done():
             return
         try:
-            answer = parked.attempt(expired)
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits on the future, not swallowed
+            response = parked.attempt(expired)
+        except Exception as error:  # noqa: BLE001 - passed on to the future, not swallowed
             parked.future.set_exception(error)
             return
-        if answer is not None:
-            parked.future.set_result(answer)
+        if response is not None:
+            parked.future.set_result(response)
 
-    def _remove(self, parked: _Parked[Answer]) -> None:
+    def _remove(self, parked: _Parked[Result]) -> None:
         del self._parked[parked]  # type: ignore[arg-type]
         if parked.timer is not None:
             parked.timer.cancel()

@@ -1,10 +1,11 @@
-"""One heap for everything that happens later: deadlines of waiting requests, sessions of group members, housekeeping.
+"""Timers: one heap for deadlines of waiting requests, sessions of group members and background tasks.
 
-The event loop is asked to wake us for the earliest deadline only, so an idle broker costs nothing and a thousand
-waiting requests are one entry in the loop's own heap. A cancelled timer stays in the heap until its turn or until
-cancelled ones are the majority, when the heap is rebuilt: the heap is never larger than twice its live timers plus
-`_REBUILD_FROM`.
+The event loop gets only the earliest deadline, so an idle broker costs nothing, and a thousand waiting requests are one
+entry in the loop's own heap. A cancelled timer stays in the heap until its turn, or until most timers are cancelled:
+then the heap is rebuilt. So the heap is never larger than twice its live timers plus `_REBUILD_FROM`.
 """
+
+from __future__ import annotations
 
 import asyncio
 import heapq
@@ -13,35 +14,35 @@ from collections.abc import Callable
 
 from .clock import Clock
 
-# Below this size a rebuild saves nothing worth its time.
+# A rebuild of a smaller heap would cost more than it saves.
 _REBUILD_FROM = 64
 
 _log = logging.getLogger(__name__)
 
 
 class TimerHandle:
-    """A timer that can be cancelled; `cancel` is idempotent and may be called after it fired."""
+    """A timer that can be cancelled. `cancel` is idempotent, and may be called after the timer fired."""
 
     __slots__ = ("_callback", "_timers", "deadline_ms")
 
-    def __init__(self, deadline_ms: int, callback: Callable[[], None], timers: "Timers") -> None:
+    def __init__(self, deadline_ms: int, callback: Callable[[], None], timers: Timers) -> None:
         self.deadline_ms = deadline_ms
         self._callback: Callable[[], None] | None = callback
         self._timers = timers
 
     @property
     def active(self) -> bool:
-        """True until it has fired or was cancelled."""
+        """True until the timer fires or is cancelled."""
         return self._callback is not None
 
     def cancel(self) -> None:
-        """Makes sure the callback will not run."""
+        """Prevent the callback from running."""
         if self._callback is not None:
             self._callback = None
             self._timers.note_cancelled()
 
     def take(self) -> Callable[[], None] | None:
-        """The callback, handed out once; None if cancelled."""
+        """Return the callback, once; None if the timer was cancelled or has fired."""
         callback, self._callback = self._callback, None
         return callback
 
@@ -58,8 +59,8 @@ class Timers:
         self._wakeup_ms = 0
 
     def at(self, deadline_ms: int, callback: Callable[[], None]) -> TimerHandle:
-        """Calls `callback` once the monotonic clock shows `deadline_ms`; timers of equal deadline fire in order of
-        making.
+        """Call `callback` once the monotonic clock shows `deadline_ms`. Timers of equal deadline fire in the order in
+        which they were made.
         """
         handle = TimerHandle(deadline_ms, callback, self)
         self._sequence += 1
@@ -69,18 +70,18 @@ class Timers:
         return handle
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
-        """`at`, counted from now."""
+        """Call `callback` in `delay_ms` from now."""
         return self.at(self._clock.monotonic_ms() + delay_ms, callback)
 
     def close(self) -> None:
-        """Forgets every timer; none fires any more."""
+        """Forget every timer; none fires any more."""
         self._heap.clear()
         if self._wakeup is not None:
             self._wakeup.cancel()
             self._wakeup = None
 
     def note_cancelled(self) -> None:
-        """Called by a handle: rebuilds the heap once most of it is cancelled."""
+        """Rebuild the heap once most of its timers are cancelled. Handles call this."""
         self._cancelled += 1
         if self._cancelled > _REBUILD_FROM and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].active]
@@ -88,11 +89,11 @@ class Timers:
             self._cancelled = 0
 
     def fire_due(self) -> None:
-        """Runs all that is due. The loop calls this; tests with a clock of their own may as well."""
+        """Run all timers that are due. The event loop calls this, and tests with a clock of their own."""
         self._wakeup = None
         now_ms = self._clock.monotonic_ms()
-        # Those made meanwhile wait for the loop's next turn, even if they are due: one that renews itself cannot hold
-        # up the rest.
+        # Timers that callbacks make wait for the loop's next turn, even if they are due. Otherwise a timer that renews
+        # itself would keep the event loop busy.
         last = self._sequence
         while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] <= last:
             callback = heapq.heappop(self._heap)[2].take()
@@ -116,5 +117,5 @@ class Timers:
 def _run(callback: Callable[[], None]) -> None:
     try:
         callback()
-    except Exception:  # noqa: BLE001 - one timer's fault is logged and must not stop the others
+    except Exception:  # noqa: BLE001 - a timer that fails must not stop the others
         _log.exception("a timer failed")

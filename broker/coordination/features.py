@@ -1,10 +1,12 @@
-"""Features: what the brokers of a cluster agree on, with the level that holds (KIP-584).
+"""Features: what the brokers of a cluster agree on, and the finalized level of each (KIP-584).
 
-There is one, `transaction.version`. At 2 (where a cluster begins) clients raise their producer's epoch with every
-transaction and add partitions by their first batch (KIP-890); at 1 they go on as before. What it changes here: what
-clients are told to do, and under which epoch the coordinator aborts. Every client is served at either level.
+There is one feature, `transaction.version`. At level 2, where a new cluster begins, every transaction raises the
+producer's epoch, and the first batch adds a partition to the transaction (KIP-890). At level 1 clients do as before
+KIP-890. The level decides what the broker tells clients, and under which epoch the coordinator aborts. Every client is
+served at either level.
 
-A change is written down before it holds, with an epoch that rises: a client takes over what has a higher one.
+A change is in the metadata journal before it takes effect. Its epoch is higher than the last one, so clients know which
+levels are newer.
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ _log = logging.getLogger(__name__)
 
 
 class Levels(NamedTuple):
-    """Which levels of a feature are served, and which a new cluster has."""
+    """The lowest and the highest level that this broker serves, and the level of a new cluster."""
 
     low: int
     high: int
     default: int
 
 
-# Kafka has a level 0 of transaction.version: records in an older format, for software that cannot read the newer one.
+# Kafka also has level 0: an older format of records, for software that cannot read the newer one.
 SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2)}
 
 
 class UpgradeType(IntEnum):
-    """What kind of change is asked for, by its number on the wire."""
+    """The kinds of change, with their numbers on the wire."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -45,7 +47,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A feature and the level that it is to have; `upgrade_type` as it came."""
+    """A feature and its requested level. `upgrade_type` is the number in the request, which may be invalid."""
 
     feature: str
     level: int
@@ -67,7 +69,7 @@ class Features:
 
     @property
     def epoch(self) -> int:
-        """Return the number of changes until now."""
+        """The number of changes until now."""
         return self._metadata.features_epoch
 
     def change(self, levels: dict[str, int]) -> None:
@@ -78,11 +80,11 @@ class Features:
             _log.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels.items()))
 
 
-def updated(now: dict[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:
-    """The levels after all updates. INVALID_UPDATE_VERSION for all of them where one cannot be."""
+def updated_levels(now: dict[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:
+    """Return the levels after all updates. INVALID_UPDATE_VERSION if one update is invalid: none is made then."""
     levels = dict(now)
     for each in updates:
-        why = _refusal(levels, each)
+        why = _rejection(levels, each)
         if why:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
@@ -92,18 +94,18 @@ def updated(now: dict[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, 
     return levels
 
 
-def _refusal(levels: dict[str, int], asked: FeatureUpdate) -> str:
-    """Why an update cannot be; empty where it can."""
-    supported = SUPPORTED.get(asked.feature)
+def _rejection(levels: dict[str, int], update: FeatureUpdate) -> str:
+    """Return why an update is invalid; empty if it is valid."""
+    supported = SUPPORTED.get(update.feature)
     if supported is None:
         return f"there is no such feature here, only {', '.join(SUPPORTED)}"
-    if asked.upgrade_type not in list(UpgradeType):
-        return f"{asked.upgrade_type} is no kind of update; there are 1 (upgrade), 2 and 3 (safe and unsafe downgrade)"
-    if not supported.low <= asked.level <= supported.high:
+    if update.upgrade_type not in list(UpgradeType):
+        return f"{update.upgrade_type} is no kind of update; there are 1 (upgrade), 2 and 3 (safe and unsafe downgrade)"
+    if not supported.low <= update.level <= supported.high:
         return f"levels {supported.low} to {supported.high} are served"
-    is_upgrade = asked.upgrade_type == UpgradeType.UPGRADE
-    if asked.level < levels[asked.feature] and is_upgrade:
-        return f"its level is {levels[asked.feature]}, and a downgrade was not asked for"
-    if asked.level > levels[asked.feature] and not is_upgrade:
-        return f"its level is {levels[asked.feature]}, and a downgrade was asked for"
+    is_upgrade = update.upgrade_type == UpgradeType.UPGRADE
+    if update.level < levels[update.feature] and is_upgrade:
+        return f"its level is {levels[update.feature]}, and a downgrade was not asked for"
+    if update.level > levels[update.feature] and not is_upgrade:
+        return f"its level is {levels[update.feature]}, and a downgrade was asked for"
     return ""

@@ -1,8 +1,8 @@
-"""ApiVersions, API key 18: what this broker serves.
+"""ApiVersions, API key 18: the APIs and versions that this broker serves, and its features.
 
-A version above ours is answered in version 0 with UNSUPPORTED_VERSION and our range of this one API, so that the
-client asks again lower (KIP-511). Version 3 also names the client's software; version 4 lets a feature begin at
-version 0.
+The response to an unknown version is in version 0: UNSUPPORTED_VERSION with the range of this one API, so that the
+client sends a lower version (KIP-511). Version 3 also names the client's software; version 4 lets a feature begin at
+level 0.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ..services import Services
 
 
-# What a client may call itself (KIP-511).
+# The characters of a software name and version (KIP-511).
 _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
 
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """The table of routes, as it stands."""
+    """Return the table of routes. INVALID_REQUEST for an invalid software name or version."""
     offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in ROUTES]
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
     if not own.min_version <= context.api_version <= own.max_version:
@@ -51,5 +51,5 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
 
 
 def _is_software(text: str) -> bool:
-    """Letters, digits, dots and hyphens, beginning and ending with a letter or digit."""
+    """Return whether `text` has only letters, digits, dots and hyphens, with a letter or digit at each end."""
     return bool(text) and set(text) <= _SOFTWARE and text[0].isalnum() and text[-1].isalnum()

@@ -1,7 +1,7 @@
-"""DescribeCluster, API key 60: the nodes, the controller, the cluster's id.
+"""DescribeCluster, API key 60: the brokers, the controller and the id of the cluster.
 
-Version 1 may ask for the controllers' endpoint (which a broker refuses, as Kafka's does), 2 for fenced brokers (there
-are none).
+Version 1 can request the controllers' endpoint, which a broker rejects, as Kafka's does. Version 2 can request fenced
+brokers: there are none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTROLLERS = 2
 
 
 def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """This node, under the address that the client used."""
+    """Return this broker, with the address that it advertises to the client."""
     if request.endpoint_type != BROKERS:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         if request.endpoint_type != CONTROLLERS:

@@ -1,8 +1,8 @@
-"""DescribeLogDirs, API key 35: the data directories, what lies in them, how much room there is.
+"""DescribeLogDirs, API key 35: the data directories, their partitions, and how much room there is.
 
-Version 2 has tagged fields, 3 brought an error for the whole, 4 the size of the volume and what is free of it, 5
-whether the directory takes new partitions (each does: there is no cordoning here). A directory that is offline is
-KAFKA_STORAGE_ERROR, with nothing in it. Partitions that are not there are left out, as Kafka does.
+Version 2 has tagged fields, 3 adds an error for the whole request, 4 the size of the volume and its free space, 5
+whether the directory is cordoned (none is). An offline directory is KAFKA_STORAGE_ERROR without partitions. The
+response leaves out partitions that do not exist, as in Kafka.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def handle(services: Services, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """One result a data directory, with the partitions asked for; null asks for all."""
+    """Return one result a data directory, with the requested partitions; null requests all of them."""
     asked: set[tuple[str, int]] | None = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -47,7 +47,7 @@ def _describe(services: Services, log_dir: LogDir, partitions: list[Partition]) 
         return DescribeLogDirsResult(int(error.code), str(log_dir.path))
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for each in partitions:
-        # What was not replicated yet: the leader is the only replica.
+        # The offset lag is 0: the leader is the only replica.
         topics.setdefault(each.topic, []).append(DescribeLogDirsPartition(each.index, each.log.size_bytes, 0, False))
     described = [DescribeLogDirsTopic(name, found) for name, found in topics.items()]
     return DescribeLogDirsResult(0, str(log_dir.path), described, total_bytes, usable_bytes)

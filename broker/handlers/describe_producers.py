@@ -1,6 +1,6 @@
-"""DescribeProducers, API key 61: whom a partition remembers, and which of them has a transaction open (KIP-664).
+"""DescribeProducers, API key 61: the producers of a partition, and their open transactions (KIP-664).
 
-Version 0 is the only one. An operator finds a hanging transaction by it.
+Version 0 is the only one. Operators use it to find hanging transactions.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from ..services import Services
     from ..topics.topic import Topic
 
-Answer = Callable[[int], PartitionResponse]
+Describe = Callable[[int], PartitionResponse]
 
 
 def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Answers partition by partition."""
+    """Describe each partition on its own: an error concerns one partition."""
     response = DescribeProducersResponse()
     for asked in request.topics:
         topic = services.topics.get(asked.name)
-        answer = _absent(asked.name) if topic is None else _producers(topic)
-        response.topics.append(TopicResponse(asked.name, [answer(index) for index in asked.partition_indexes]))
+        describe = _unknown_topic(asked.name) if topic is None else _partitions_of(topic)
+        response.topics.append(TopicResponse(asked.name, [describe(index) for index in asked.partition_indexes]))
     return response
 
 
-def _absent(name: str) -> Answer:
-    """As Kafka: a sentence where the topic is not there, none where the partition is not."""
+def _unknown_topic(name: str) -> Describe:
+    """Describe partitions of an unknown topic. They get an error message; in Kafka an unknown partition gets none."""
     error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
     try:
         check_name(name)
@@ -47,14 +47,14 @@ def _absent(name: str) -> Answer:
     return lambda index: PartitionResponse(index, int(error.code), error.message)
 
 
-def _producers(topic: Topic) -> Answer:
-    def answer(index: int) -> PartitionResponse:
+def _partitions_of(topic: Topic) -> Describe:
+    def describe(index: int) -> PartitionResponse:
         partition = topic.partition(index)
         if partition is None:
             return PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return PartitionResponse(index, active_producers=_states(partition.log.producers))
 
-    return answer
+    return describe
 
 
 def _states(producers: ProducerStates) -> list[ProducerState]:

@@ -1,7 +1,7 @@
-"""FindCoordinator, API key 10: which node coordinates a group or a transactional id.
+"""FindCoordinator, API key 10: the broker that coordinates a group or a transactional id.
 
-Share groups have no coordinator here. They are refused for good (INVALID_REQUEST, with a text),
-because a client that hears COORDINATOR_NOT_AVAILABLE asks again until its own time is up.
+Share groups have no coordinator here. Their keys get INVALID_REQUEST, because a client retries after
+COORDINATOR_NOT_AVAILABLE until its own time-out.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ if TYPE_CHECKING:
     from ..network.request import RequestContext
     from ..services import Services
 
-# Where the coordinators of each type of key keep what they know.
+# The topic in which the coordinators of each key type keep their state.
 TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 SEVERAL_KEYS_VERSION = 4
 NO_NODE = -1
 
 _log = logging.getLogger(__name__)
 
-_REFUSED = {2: "Share groups are not served by this broker."}
+_REJECTIONS = {2: "Share groups are not served by this broker."}
 
 
 def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
-    """This node, for every key, once there is a topic for what is known of them."""
+    """Return this broker for every key, once the topic of the coordinators exists."""
     topic = TOPICS.get(request.key_type)
     if topic is not None and services.topics.get(topic) is None:
-        return asyncio.ensure_future(_first(services, context, request, topic))
-    return _answer(services, context, request, ErrorCode.NONE)
+        return asyncio.ensure_future(_create_topic(services, context, request, topic))
+    return _respond(services, context, request, ErrorCode.NONE)
 
 
-async def _first(
+async def _create_topic(
     services: Services, context: RequestContext, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     try:
         await services.internal_topics.create_in_turns(topic)
     except KafkaError as error:
         _log.error("%s cannot be made: %s", topic, error)
-        return _answer(services, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _answer(services, context, request, ErrorCode.NONE)
+        return _respond(services, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _respond(services, context, request, ErrorCode.NONE)
 
 
-def _answer(
+def _respond(
     services: Services, context: RequestContext, request: FindCoordinatorRequest, error: ErrorCode
 ) -> FindCoordinatorResponse:
     several = context.api_version >= SEVERAL_KEYS_VERSION
     keys = request.coordinator_keys if several else [request.key]
     if request.key_type not in TOPICS:
-        why = _REFUSED.get(request.key_type, f"There are no coordinators of type {request.key_type}.")
+        why = _REJECTIONS.get(request.key_type, f"There are no coordinators of type {request.key_type}.")
         found = [Coordinator(key, NO_NODE, "", NO_NODE, ErrorCode.INVALID_REQUEST, why) for key in keys]
     elif error:
         found = [Coordinator(key, NO_NODE, "", NO_NODE, error, error.text) for key in keys]
@@ -66,7 +66,7 @@ def _answer(
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found
     if not only.error_code:
-        # Kafka's own word here, in these versions.
+        # Kafka's text in these versions.
         only.error_message = "NONE"
     return FindCoordinatorResponse(
         error_code=only.error_code,

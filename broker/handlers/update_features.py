@@ -1,6 +1,6 @@
-"""UpdateFeatures, API key 57: another level for a feature; all of a request, or nothing of it.
+"""UpdateFeatures, API key 57: changes the levels of features. All updates of a request take effect, or none.
 
-In version 0 a downgrade must be allowed, from version 1 on it must be asked for.
+In version 0 the client must allow a downgrade; from version 1 on it must request it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ..coordination.features import FeatureUpdate, UpgradeType, updated
+from ..coordination.features import FeatureUpdate, UpgradeType, updated_levels
 from ..network.request import RequestContext
 
 if TYPE_CHECKING:
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 
 def handle(services: Services, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """INVALID_UPDATE_VERSION for the whole, with the first thing that is wrong."""
-    asked = [FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates]
+    """Update the features. The first invalid update is INVALID_UPDATE_VERSION for the whole request."""
+    updates = [
+        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
+    ]
     if context.api_version == 0:
-        asked = [
+        updates = [
             each._replace(upgrade_type=int(UpgradeType.SAFE_DOWNGRADE))
-            if update.allow_downgrade and update.max_version_level < services.features.levels.get(update.feature, 0)
+            if asked.allow_downgrade and asked.max_version_level < services.features.levels.get(asked.feature, 0)
             else each
-            for each, update in zip(asked, request.feature_updates, strict=True)
+            for each, asked in zip(updates, request.feature_updates, strict=True)
         ]
-    levels = updated(services.features.levels, asked)
+    levels = updated_levels(services.features.levels, updates)
     if not request.validate_only:
         services.features.change(levels)
-    # As Kafka: a success has its code's name for a message.
-    results = [UpdatableFeatureResult(each.feature, 0, ErrorCode.NONE.name) for each in asked]
+    # In Kafka the message of a success is the name of its code.
+    results = [UpdatableFeatureResult(each.feature, 0, ErrorCode.NONE.name) for each in updates]
     return UpdateFeaturesResponse(error_message=None, results=results)

@@ -1,6 +1,6 @@
-"""WriteTxnMarkers, API key 27: ends transactions in the partitions named, as another broker's coordinator asks.
+"""WriteTxnMarkers, API key 27: ends transactions in partitions, on behalf of another broker's coordinator.
 
-Version 2 says which version of transactions a marker is of. One partition's error is no other's.
+Version 2 adds the transaction version of each marker. An error concerns one partition.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from ..network.request import RequestContext
     from ..services import Services
 
-# Markers whose fsync is waited for, and their results.
+# Markers that wait for an fsync, and their results.
 Waiting = list[tuple["asyncio.Future[None]", WritableTxnMarkerPartitionResult]]
 
 
 def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
-    """Writes all of them, then waits for those that the disk keeps waiting."""
+    """Write all markers, then wait for the fsyncs of those that need one."""
     response = WriteTxnMarkersResponse()
     waiting: Waiting = []
     for marker in request.markers:
