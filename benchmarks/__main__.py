@@ -8,6 +8,8 @@
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine: what counts is the ratio.
 """
 
+from __future__ import annotations
+
 import argparse
 import datetime
 import os

@@ -8,6 +8,8 @@ twentieth of the members left, after as many joined, and where its history was d
 the rounds.
 """
 
+from __future__ import annotations
+
 import argparse
 import random
 import time

@@ -1,5 +1,7 @@
 """The two brokers that are compared, each as a process: Odradek, and Apache Kafka from the jars in $KAFKA_LIB."""
 
+from __future__ import annotations
+
 import shutil
 import signal
 import socket

@@ -9,6 +9,8 @@ cleaning and a reader whose data are in no cache; it prints the 99th percentiles
 is to be at most 2. Works against any Kafka broker on this machine that has its data in DIR.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

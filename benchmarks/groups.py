@@ -4,6 +4,8 @@ groups that do nothing, and a million commits to be read back. Each takes a runn
 One load is a process of its own where it competes with the broker: python -m benchmarks.groups HOST:PORT cycle
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import subprocess

@@ -7,6 +7,8 @@ prints a line of JSON: requests a second, MB/s where it applies, and the median 
 answer in microseconds (with one request in flight). Works against any Kafka broker.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import socket

@@ -10,6 +10,8 @@ rounds' ratios (log / plain), the median: the goal is 0.8 at 1 MB. What is writt
 that is slower than memory would make any log look well. No CRC on either side: that is the broker's, before it appends.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

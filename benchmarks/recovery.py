@@ -10,6 +10,8 @@ until one more was written; and how many MB that start has read. That no acknowl
 too. Needs so much room in the folder, and gives it back.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import signal

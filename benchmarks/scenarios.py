@@ -1,5 +1,7 @@
 """What is measured: each scenario takes a running broker and returns one figure. Clients are processes of their own."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

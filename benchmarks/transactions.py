@@ -11,6 +11,8 @@ a client with idempotence may have in flight. librdkafka itself will not do: wit
 one, without it together, and what that costs a broker is far more than idempotence is.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import statistics

@@ -21,7 +21,7 @@ from .background.tasks import BackgroundTasks
 from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.definition import ConfigError
-from .configs.durability import at_risk
+from .configs.durability import describe_durability
 from .configs.dynamic_configs import DynamicConfigs
 from .configs.reconfiguration import Reconfiguration, restore
 from .coordination.coordinator_log import CoordinatorLog
@@ -161,7 +161,7 @@ class Broker:
             self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {log_dirs.metadata.path} cannot be used: {error}") from error
-        _log.info("%s", at_risk(self.config, [each.record.configs for each in topics.all()]))
+        _log.info("%s", describe_durability(self.config, [each.record.configs for each in topics.all()]))
         return services
 
     def _services(

@@ -1,9 +1,11 @@
-"""The command `odradek`: a table of commands, each in a module of its own that is loaded when it is asked for.
+"""The command `odradek`: a table of commands, each in a module that is loaded on use.
 
-`serve` must be listening in a fraction of a second, so nothing but click is imported here: no asyncio, no rich, no
-client. Every failure that a user can do something about is a CliError: one line on standard error and status 1 (wrong
-usage: 2).
+`serve` must be listening in a fraction of a second, so this module imports only click: no asyncio, no rich, no client.
+Every failure that a user can do something about is a CliError: one line on standard error and status 1. Wrong usage is
+status 2.
 """
+
+from __future__ import annotations
 
 from importlib import import_module
 
@@ -11,7 +13,7 @@ import click
 
 from .. import __version__
 
-# Module of this package -> what `odradek --help` says. The module holds a click command named `command`.
+# Module of this package -> its line in `odradek --help`. The module holds a click command named `command`.
 COMMANDS = {
     "serve": "Run a broker.",
     "topics": "Create, list, describe, alter and delete topics.",
@@ -20,7 +22,7 @@ COMMANDS = {
     "consume": "Print a topic's records.",
     "groups": "Look at consumer groups, reset their offsets, delete them.",
     "transactions": "Look at transactions, abort those that hang.",
-    "log": "Look into a data directory's files, offline; verify, repair, import.",
+    "log": "Look into the files of a data directory, offline; verify, repair, import.",
 }
 
 

@@ -1,8 +1,11 @@
-"""`odradek consume`: a topic's records on standard output, a line each.
+"""`odradek consume`: print a topic's records on standard output, one a line.
 
-Alone it reads all partitions; with `--group` it shares them with the group's other members and commits what it printed.
-Ctrl-C and SIGTERM end it as `--max` does: what was printed is committed, the group is left, status 0.
+Without a group it reads all partitions. With `--group` it shares them with the other members of the group, and commits
+the offsets of printed records. Ctrl-C and SIGTERM end it as `--max` does: it commits, leaves the group and ends with
+status 0.
 """
+
+from __future__ import annotations
 
 import asyncio
 import signal
@@ -19,20 +22,22 @@ from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, open_admin, run
 if TYPE_CHECKING:
     from ..client import Consumer, ConsumerRecord, TopicPartition
 
-# How long a signal, or the end of the topic, may go unnoticed while nothing arrives.
-_LOOK_UP_MS = 250
+# How long a signal, or the end of the topic, may go unnoticed while no records arrive.
+_POLL_MS = 250
 _RECORDS_AT_ONCE = 2000
 
 
 @click.command(short_help="Print a topic's records.")
 @click.argument("topic")
-@click.option("--group", metavar="G", help="Share the partitions with this group, and commit what was printed.")
+@click.option(
+    "--group", metavar="G", help="Share the partitions with this group, and commit the offsets of printed records."
+)
 @click.option(
     "--from", "start", metavar="earliest|latest|N", default="earliest", show_default=True,
-    help="Where to begin: N is an offset in every partition. With --group only where it has committed nothing.",
+    help="Where to begin; N is an offset in every partition. A group begins there only without a committed offset.",
 )  # fmt: skip
 @click.option("--max", "limit", metavar="N", type=click.IntRange(min=0), help="End after N records.")
-@click.option("--until-end", is_flag=True, help="End when everything that is there at the start was printed.")
+@click.option("--until-end", is_flag=True, help="End after the last record that existed at the start.")
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
 @click.option("--key-separator", metavar="TEXT", help="Print KEY TEXT VALUE.")
 @json_option
@@ -59,7 +64,9 @@ def command(
     if start not in ("earliest", "latest") and not (start.isascii() and start.isdigit()):
         raise click.UsageError(f"--from is earliest, latest or an offset, not {start!r}")
     if group and (start.isdigit() or partition is not None):
-        raise click.UsageError("a group shares all partitions from where it left off: no --partition or --from N")
+        raise click.UsageError(
+            "a group shares all partitions and continues at its committed offsets: no --partition or --from N"
+        )
     printer = _Printer(as_json, key_separator)
     run(_consume(topic, group, start, limit, until_end, partition, bootstrap_server, printer))
 
@@ -72,7 +79,7 @@ async def _consume(
     until_end: bool,
     partition: int | None,
     bootstrap_server: str,
-    printer: "_Printer",
+    printer: _Printer,
 ) -> None:
     from ..client import Consumer
 
@@ -98,14 +105,14 @@ async def _consume(
         ends = await consumer.end_offsets(partitions) if until_end else {}
         while not stop.is_set() and (limit is None or printer.count < limit):
             left = _RECORDS_AT_ONCE if limit is None else min(limit - printer.count, _RECORDS_AT_ONCE)
-            for records in (await consumer.getmany(timeout_ms=_LOOK_UP_MS, max_records=left)).values():
+            for records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)).values():
                 printer.print(records)
             if until_end and await _at_end(consumer, ends):
                 return
 
 
-async def _partitions(topic: str, partition: int | None, bootstrap_server: str) -> "list[TopicPartition]":
-    """The partitions to read. UnknownTopic at once, where a consumer would wait for the topic to come."""
+async def _partitions(topic: str, partition: int | None, bootstrap_server: str) -> list[TopicPartition]:
+    """Return the partitions to read. UnknownTopic at once; a consumer would wait for the topic."""
     from ..client import TopicPartition
     from ..client.errors import UnknownTopic
 
@@ -116,8 +123,8 @@ async def _partitions(topic: str, partition: int | None, bootstrap_server: str) 
     return [TopicPartition(topic, number) for number in (range(count) if partition is None else [partition])]
 
 
-async def _at_end(consumer: "Consumer", ends: "dict[TopicPartition, int]") -> bool:
-    """Whether the partitions that this consumer has were read up to where they ended at the start."""
+async def _at_end(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    """Return whether this consumer has read its partitions up to their ends at the start."""
     assigned = consumer.assignment()
     return bool(assigned) and all([await consumer.position(each) >= ends[each] for each in assigned])
 
@@ -130,13 +137,13 @@ class _Printer:
         self._as_json = as_json
         self._separator = key_separator.encode() if key_separator is not None else None
 
-    def print(self, records: "Iterable[ConsumerRecord]") -> None:
+    def print(self, records: Iterable[ConsumerRecord]) -> None:
         lines = [self._line(record) for record in records]
         self.count += len(lines)
         sys.stdout.buffer.write(b"".join(lines))
         sys.stdout.buffer.flush()
 
-    def _line(self, record: "ConsumerRecord") -> bytes:
+    def _line(self, record: ConsumerRecord) -> bytes:
         if self._as_json:
             return _json(record)
         value = record.value or b""
@@ -145,7 +152,7 @@ class _Printer:
         return (record.key or b"") + self._separator + value + b"\n"
 
 
-def _json(record: "ConsumerRecord") -> bytes:
+def _json(record: ConsumerRecord) -> bytes:
     row = {
         "topic": record.topic,
         "partition": record.partition,

@@ -7,11 +7,11 @@ import click
 from . import log_dirs, log_dump, log_import, log_verify
 
 
-@click.group(short_help="Look into a data directory's files, offline; verify, repair, import.")
+@click.group(short_help="Look into the files of a data directory, offline; verify, repair, import.")
 def command() -> None:
-    """Look into the files of a data directory, while no broker uses it. Only verify --repair and import change any.
+    """Look into the files of a data directory that no broker uses. Only `verify --repair` and `import` change files.
 
-    `dirs` asks brokers that run what they keep where.
+    `dirs` asks running brokers for their data directories.
 
     \b
     Examples:

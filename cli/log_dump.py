@@ -40,9 +40,9 @@ _PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_o
 @click.option("--records", is_flag=True, help="The records of a segment instead of its batches.")
 @json_option
 def command(file: Path, records: bool, as_json: bool) -> None:
-    """Print what FILE holds: a segment (.log), an index (.index, .timeindex) or a producer snapshot (.snapshot).
+    """Print the content of FILE: a segment (.log), an index (.index, .timeindex) or a producer snapshot (.snapshot).
 
-    Every batch's CRC is checked. Status 1 where something does not agree.
+    Checks the CRC of every batch. Status 1 if one is wrong.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def command(file: Path, records: bool, as_json: bool) -> None:
 
 
 def _reader(file: Path, records: bool) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Columns and rows of a file, by its suffix."""
+    """Return the columns and rows of a file, by its suffix."""
     if not file.is_file():
         raise CliError(f"{file} is not a file" if file.exists() else f"{file} does not exist")
     if file.suffix == ".log":
@@ -79,7 +79,7 @@ def _reader(file: Path, records: bool) -> tuple[tuple[str, ...], Iterator[Row]]:
 
 
 def _walk(file: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of every batch, its CRC checked."""
+    """Yield position, header and bytes of every batch, after a check of its CRC."""
     opened = DISK.open(file, writable=False)
     for position, header, data in walk.batches(DISK, opened, 0, DISK.size(opened)):
         try:
@@ -124,7 +124,7 @@ def _record(record: Record, control: bool) -> Row:
 
 
 def _index(file: Path, entry: Struct, names: tuple[str, str]) -> Iterator[Row]:
-    """The entries of an index; the zeros behind them, which a broker that was killed leaves, say nothing."""
+    """Yield the entries of an index, without the zeros that a killed broker leaves behind them."""
     base_offset = _base_offset(file)
     data = DISK.read_file(file)
     whole = len(data) - len(data) % entry.size
@@ -157,7 +157,7 @@ def _producers(file: Path) -> Iterator[Row]:
 
 
 def _time(timestamp_ms: int) -> str | int:
-    """A timestamp in UTC, or the number itself where it is none (-1) or no date that a calendar has."""
+    """Return a timestamp in UTC, or the number itself if it is -1 (none) or outside the calendar."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC) if timestamp_ms >= 0 else None
     except (OverflowError, OSError, ValueError):

@@ -1,8 +1,10 @@
-"""`odradek log import`: partitions' folders of a real Kafka into a data directory that no broker uses.
+"""`odradek log import`: copy the partition directories of a Kafka broker into a data directory that no broker uses.
 
-Records keep their offsets, topics their ids. Every batch is checked on the way; the source is only read. All topics
-are there afterwards, or none.
+Records keep their offsets, topics their ids. The import checks every batch and only reads the source. Afterwards all
+topics exist, or none.
 """
+
+from __future__ import annotations
 
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from .progress import Progress
 _COLUMNS = ("folder", "log_start_offset", "end_offset")
 
 
-@click.command(short_help="Take over topics that a real Kafka wrote.")
+@click.command(short_help="Import topics from the data directory of a Kafka broker.")
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--data-dir",
@@ -28,14 +30,14 @@ _COLUMNS = ("folder", "log_start_offset", "end_offset")
     type=click.Path(path_type=Path),
     default=Path("./odradek-data"),
     show_default=True,
-    help="Where they go; made if missing.",
+    help="The data directory to import into; made if missing.",
 )
 @json_option
 def command(directories: tuple[Path, ...], data_dir: Path, as_json: bool) -> None:
-    """Copy topics into a data directory: each DIR is a partition's folder (TOPIC-NUMBER), or all of a Kafka's log.dirs.
+    """Copy topics into a data directory. Each DIR is a partition's directory (TOPIC-NUMBER), or a whole log.dir.
 
-    Kafka must have stopped, and no broker may use the data directory. Topics keep their offsets and ids, not their
-    configs. Internal topics (__consumer_offsets) are left out of a whole directory.
+    Kafka must have stopped, and no broker may use the data directory. Topics keep their offsets and ids, but not their
+    configs. A whole log.dir is imported without internal topics (__consumer_offsets).
 
     \b
     Examples:

@@ -1,9 +1,10 @@
-"""`odradek log verify`: a data directory, or one partition's folder, read to its last byte while no broker uses it.
+"""`odradek log verify`: read every byte of a data directory, or of one partition's directory, that no broker uses.
 
-Each thing that is not as it should be is a row: file, position, size, what is wrong, and what a start would make of
-it. Status 1 where there was any; with --repair only where something stays that no repair mends. Without --repair not a
-byte is changed. Progress goes to standard error, if that is a terminal.
+Each finding is a row: file, position, size, what a start would do, and what is wrong. Status 1 if there are findings;
+with --repair only if some remain that no repair can mend. Without --repair no byte is changed.
 """
+
+from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
@@ -28,22 +29,22 @@ _COLUMNS = ("file", "position", "size", "at_start", "why")
 
 @dataclass(slots=True, frozen=True)
 class _Folder:
-    """A partition's folder and what its data directory's checkpoints say of it."""
+    """A partition's directory, with its offsets from the checkpoints of its data directory."""
 
     path: Path
     recovery_point: int
     log_start_offset: int
 
 
-@click.command(short_help="Read a data directory to its last byte, offline; repair it.")
+@click.command(short_help="Check every byte of a data directory, offline; repair it.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--repair", "repairs", is_flag=True, help="Do what a start after a crash does, and say what it was.")
+@click.option("--repair", "repairs", is_flag=True, help="Do what a start after a crash does, and print it.")
 @json_option
 def command(directory: Path, repairs: bool, as_json: bool) -> None:
-    """Read DIR, a data directory or one partition's folder: every batch, every index entry, every small file.
+    """Check DIR, a data directory or one partition's directory: every batch, every index entry, every small file.
 
-    Status 1 where something is wrong. With --repair the tail of a log is cut at its first bad batch, if that was never
-    forced to disk, and indexes are built again; what is damaged before that stays, and readers are told.
+    Status 1 if something is wrong. With --repair the tail of a log is cut at its first bad batch, if that was never
+    forced to disk, and indexes are built again. Damage before that stays, and readers get an error there.
 
     \b
     Examples:
@@ -68,7 +69,7 @@ def command(directory: Path, repairs: bool, as_json: bool) -> None:
 
 
 def _data_dir(directory: Path) -> Path | None:
-    """The data directory that DIR is or lies in."""
+    """Return the data directory that DIR is or lies in."""
     for each in (directory, directory.absolute().parent):
         if (each / checkpoints.META_PROPERTIES).exists():
             return each
@@ -81,7 +82,7 @@ def _lock(stack: ExitStack, data_dir: Path, repairs: bool) -> None:
     try:
         stack.callback(DirectoryLock(data_dir).release)
     except DiskError:
-        # A copy that may only be read is nobody's to write to.
+        # Nobody can write to a read-only copy, so it needs no lock.
         if repairs:
             raise
 
@@ -90,7 +91,7 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
     if data_dir is None:
         if not segment_files(directory):
             raise CliError(f"{directory} is neither a data directory (no meta.properties) nor a partition's folder")
-        # Nothing says how far it was forced to disk: all but the newest segment was, as a roll does that.
+        # There is no recovery point. All but the newest segment are on disk, because a roll forces a segment out.
         return [_Folder(directory, segment_files(directory)[-1][0], 0)]
     paths = [directory] if directory != data_dir else sorted(each for each in data_dir.iterdir() if each.is_dir())
     points = checkpoints.read_offsets(data_dir / checkpoints.RECOVERY_POINT)
@@ -100,7 +101,7 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
 
 
 def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_json: bool) -> int:
-    """Go through the folders; return how many findings are left."""
+    """Verify the partitions' directories and print the findings. Return how many are left."""
     progress = Progress(sum(size for each in folders for _, _, size in segment_files(each.path)))
     found, left = 0, 0
     was_clean = data_dir is not None and repairs and checkpoints.take_clean_shutdown(data_dir)
@@ -140,7 +141,7 @@ def _repair(folder: _Folder, findings: list[Finding]) -> int:
 
 
 def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], was_clean: bool) -> None:
-    """All of it is on disk now: a later start need not look again."""
+    """Write the recovery points: all is on disk now, and a later start need not check again."""
     path = data_dir / checkpoints.RECOVERY_POINT
     checkpoints.write_offsets(path, checkpoints.read_offsets(path) | points)
     if was_clean:

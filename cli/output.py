@@ -1,9 +1,11 @@
-"""Rows on standard output, as the reader wants them.
+"""Rows on standard output, in the form that suits the reader.
 
-A terminal gets a table with a header; a pipe gets the values, tab-separated, one row a line, no header (for cut and
-awk); `--json` gives one JSON object a line. Rows are printed as they come: a table takes its widths from the first of
-them, so a file of any length is shown in bounded memory.
+A terminal gets a table with a header. A pipe gets tab-separated values without a header, one row a line (for cut and
+awk). `--json` prints one JSON object a line. Rows are printed as they come: the first ones decide the widths of a
+table, so a file of any length is shown in bounded memory.
 """
+
+from __future__ import annotations
 
 import sys
 from base64 import b64encode
@@ -12,9 +14,9 @@ from typing import Any, cast
 
 import click
 
-# What a table looks at before it decides on the widths of its columns.
+# The rows that decide the widths of a table's columns.
 _ROWS_TO_MEASURE = 200
-# No column takes more of a terminal than this; what is longer only pushes the rest of its own line.
+# The widest column of a table. A longer value only moves the rest of its own line.
 _MAX_WIDTH = 60
 
 json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -25,7 +27,7 @@ Row = Mapping[str, Any]
 
 
 class Rows:
-    """Prints rows with the given columns. `with Rows(...) as rows: rows.add({...})`; values by column name."""
+    """Prints rows. Use it as `with Rows(columns, as_json) as rows: rows.add({...})`, with values by column name."""
 
     def __init__(self, columns: Sequence[str], as_json: bool) -> None:
         self._columns = columns
@@ -34,7 +36,7 @@ class Rows:
         self._waiting: list[list[str]] = []
         self._widths: list[int] | None = None
 
-    def __enter__(self) -> "Rows":
+    def __enter__(self) -> Rows:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -68,7 +70,7 @@ class Rows:
 
 
 def as_text(value: object) -> str:
-    """A value in one line: bytes as text where they are, with everything else escaped; None is `-`."""
+    """Return a value as one printable line: bytes as text, the rest of them escaped; `-` for None."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -82,7 +84,7 @@ def as_text(value: object) -> str:
 
 
 def as_json(row: Row) -> str:
-    """A row as a JSON object. Bytes that are no UTF-8 become `{"base64": "..."}`."""
+    """Return a row as a JSON object. Bytes that are not UTF-8 become `{"base64": "..."}`."""
     import json
 
     return json.dumps(row, default=_json_value, ensure_ascii=False)

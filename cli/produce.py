@@ -1,8 +1,10 @@
-"""`odradek produce`: lines from standard input become records.
+"""`odradek produce`: send each line of standard input as a record.
 
-Input is read as it comes, by a thread, so that a line typed or piped is sent at once and never waits for the next; what
-was read and is not yet acknowledged is bounded. Promise: status 0 means that every line was acknowledged.
+A thread reads the input, so that a line is sent at once and does not wait for the next one. The input that was read and
+not yet acknowledged is bounded. Promise: status 0 means that the broker acknowledged every line.
 """
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -16,9 +18,9 @@ from .errors import CliError
 from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, run
 
 _READ_BYTES = 256 * 1024
-# Reads that may wait to be sent: with what the producer buffers, the memory of a run that is faster than its broker.
+# Reads that may wait to be sent. With the producer's buffer, they bound the memory when the broker is slower.
 _READS_AHEAD = 16
-# A line is held until its end comes. Kafka's default for a whole batch is 1 MiB; nobody takes a longer line unasked.
+# A line is held in memory until its end. By default Kafka accepts no batch over 1 MiB, so longer lines are rare.
 _MAX_LINE_BYTES = 64 << 20
 
 Pair = tuple[bytes | None, bytes | None]
@@ -27,20 +29,22 @@ Pair = tuple[bytes | None, bytes | None]
 @click.command(short_help="Send lines from standard input as records.")
 @click.argument("topic")
 @click.option("--key-separator", metavar="TEXT", help="Each line is KEY TEXT VALUE.")
-@click.option("--partition", type=click.IntRange(min=0), help="All to this partition; otherwise by key, or spread.")
+@click.option(
+    "--partition", type=click.IntRange(min=0), help="Send all records to this partition; otherwise by key, or evenly."
+)
 @click.option(
     "--compression",
     type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")),
     default="none",
     show_default=True,
-    help="How batches are packed.",
+    help="The codec of batches.",
 )
 @click.option("--acks", type=click.Choice(("all", "1", "0")), default="all", show_default=True)
 @bootstrap_option
 def command(
     topic: str, key_separator: str | None, partition: int | None, compression: str, acks: str, bootstrap_server: str
 ) -> None:
-    """Send each line of standard input as a record to TOPIC. Ends when all are acknowledged.
+    """Send each line of standard input as a record to TOPIC. It ends when all are acknowledged.
 
     \b
     Examples:
@@ -55,7 +59,7 @@ def command(
 
 
 async def _produce(
-    topic: str, lines: "_Lines", partition: int | None, compression: str, acks: str, bootstrap_server: str
+    topic: str, lines: _Lines, partition: int | None, compression: str, acks: str, bootstrap_server: str
 ) -> None:
     from ..client import Producer
 
@@ -78,7 +82,7 @@ async def _produce(
 
 
 class _Lines:
-    """Cuts what was read into lines, and lines into key and value."""
+    """Cuts the input into lines, and lines into key and value."""
 
     def __init__(self, separator: bytes | None) -> None:
         self.count = 0
@@ -92,7 +96,7 @@ class _Lines:
         return self._pairs(whole)
 
     def end(self) -> Iterator[Pair]:
-        """The last line, where the input does not end with a line feed."""
+        """Return the last line, if the input does not end with a line feed."""
         rest, self._open = self._open, b""
         return self._pairs([rest] if rest else [])
 
@@ -109,9 +113,9 @@ class _Lines:
 
 
 async def _chunks(fd: int) -> AsyncIterator[bytes]:
-    """What can be read from `fd`, as it comes; what came meanwhile is joined.
+    """Yield the bytes of `fd` as they come. Reads that came together are joined.
 
-    The thread is a daemon: an input that never ends, as a terminal's, must not keep the command from ending.
+    The thread is a daemon: an input without an end, such as a terminal, must not keep the command from ending.
     """
     queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(_READS_AHEAD)
     loop = asyncio.get_running_loop()

@@ -1,16 +1,18 @@
-"""How far a long command is: one line on standard error, only if that is a terminal."""
+"""The progress of a long command: one line on standard error, only if that is a terminal."""
+
+from __future__ import annotations
 
 import sys
 import time
 
 import click
 
-# A line that changes more often is only flicker.
+# A line that changes more often flickers.
 _EVERY_S = 0.2
 
 
 class Progress:
-    """`add` what was done of `total` bytes; `clear` the line before others are printed."""
+    """Shows the share of `total` bytes that is done. `clear` the line before printing others."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -20,7 +22,7 @@ class Progress:
         self._terminal = sys.stderr.isatty()
 
     def add(self, size: int) -> None:
-        """So many bytes more are done."""
+        """Count `size` more bytes as done."""
         self._done += size
         if self._terminal and time.monotonic() - self._shown_at > _EVERY_S:
             self._shown_at = time.monotonic()
@@ -29,7 +31,7 @@ class Progress:
             click.echo(f"\r\033[K{percent:3d} % of {self.total / 1e9:.1f} GB", nl=False, err=True)
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Remove the line."""
         if self._is_shown:
             self._is_shown = False
             click.echo("\r\033[K", nl=False, err=True)

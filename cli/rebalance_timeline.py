@@ -1,12 +1,15 @@
-"""How `odradek groups explain` shows rebalances: a timeline for people, rows for pipes and programs.
+"""The output of `odradek groups explain`: a timeline of rebalances for people, rows for pipes and programs.
 
     BEGAN                    TOOK MS  JOINS MS  ASSIGNMENT MS  ENDING     GENERATION  MEMBERS
     2026-11-21 12:06:39.013  442      442       0              stable     2           2
         waited for: blue-09081787 442 ms came
         why: green-0eaa46e9 joined
 
-Member ids are long: whom it waited for and why stand on lines of their own, so that all fits `WIDTH` columns.
+Member ids are long. The members that a rebalance waited for, and its causes, have lines of their own, so that a line
+fits into `WIDTH` columns.
 """
+
+from __future__ import annotations
 
 import sys
 import textwrap
@@ -19,18 +22,18 @@ import click
 
 from .output import Rows, as_text
 
-if TYPE_CHECKING:  # the client is imported where it is needed: --help stays quick
+if TYPE_CHECKING:
     from ..client.descriptions import GroupRebalance
 
 WIDTH = 100
-# The columns of the timeline, with the longest that each has to show.
+# The columns of the timeline, with their widths.
 _TIMELINE = {"began": 23, "took_ms": 8, "joins_ms": 8, "assignment_ms": 13, "ending": 9, "generation": 10, "members": 7}
 _ROW = (*_TIMELINE, "waited_for", "why")
 _INDENT = "    "
 
 
-def show(rebalances: "Iterable[GroupRebalance]", as_json: bool) -> None:
-    """Prints them, as the reader wants them."""
+def show(rebalances: Iterable[GroupRebalance], as_json: bool) -> None:
+    """Print rebalances as a timeline, or as rows if standard output is no terminal."""
     if sys.stdout.isatty() and not as_json:
         _show_timeline(rebalances)
         return
@@ -39,7 +42,7 @@ def show(rebalances: "Iterable[GroupRebalance]", as_json: bool) -> None:
             rows.add(asdict(each) if as_json else _as_row(each))
 
 
-def _show_timeline(rebalances: "Iterable[GroupRebalance]") -> None:
+def _show_timeline(rebalances: Iterable[GroupRebalance]) -> None:
     click.secho(_line({name: name.upper().replace("_", " ") for name in _TIMELINE}), bold=True)
     for each in rebalances:
         row = _as_row(each)
@@ -60,12 +63,12 @@ def _tell(text: str) -> None:
         click.echo(line)
 
 
-def _began(each: "GroupRebalance") -> datetime:
+def _began(each: GroupRebalance) -> datetime:
     return datetime.fromtimestamp(each.began_ms / 1000).astimezone()
 
 
-def _as_row(each: "GroupRebalance") -> dict[str, Any]:
-    """A rebalance in one line, the causes at its end."""
+def _as_row(each: GroupRebalance) -> dict[str, Any]:
+    """Return a rebalance as one row, with its causes last."""
     return {
         "began": _began(each).isoformat(" ", "milliseconds"),
         "took_ms": None if each.ended_ms is None else max(each.ended_ms - each.began_ms, 0),

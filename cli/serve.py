@@ -1,9 +1,11 @@
-"""`odradek serve`: reads the configs, sets up logging and the file limit, and runs the broker until it is told to stop.
+"""`odradek serve`: read the configs, set up logging and the limit of open files, and run a broker until a signal.
 
 The contract with scripts: the first line on standard output is `ready HOST:PORT`, once a client can connect; all else
-goes to standard error. SIGTERM and SIGINT end it with status 0; what keeps it from starting is one line and status 1.
+goes to standard error. SIGTERM and SIGINT end it with status 0. A start that fails prints one line, with status 1.
 Precedence: --listen and --data-dir over --set, --set over --config, all over the defaults.
 """
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine
@@ -22,8 +24,12 @@ log = logging.getLogger("odradek.broker")
 
 
 @click.command(short_help="Run a broker.")
-@click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one. [127.0.0.1:9092]")
-@click.option("--data-dir", metavar="DIR", help="Where topics and offsets are kept; made if missing. [./odradek-data]")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="The address to listen on; port 0 takes a free one. [127.0.0.1:9092]"
+)
+@click.option(
+    "--data-dir", metavar="DIR", help="The directory of topics and offsets; made if missing. [./odradek-data]"
+)
 @click.option("--config", "config_file", metavar="FILE", help="A Kafka server.properties file.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One config, by Kafka's name; repeatable."
@@ -64,7 +70,7 @@ def command(
 def _texts(
     listen: str | None, data_dir: str | None, config_file: str | None, assignments: tuple[str, ...]
 ) -> dict[str, str]:
-    """Names and values from everywhere, the stronger ones last."""
+    """Return the texts of all configs by name. Options replace --set, and --set replaces the file."""
     texts = _from_file(Path(config_file)) if config_file else {}
     for assignment in assignments:
         name, value = parse_pair(assignment, "--set")
@@ -74,7 +80,7 @@ def _texts(
             raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
-        # A comma in a directory's name would make a list of it: log.dirs is Kafka's list.
+        # log.dirs is a list: a comma in the name would make two directories of it.
         if "," in data_dir:
             raise click.UsageError("--data-dir cannot have a comma")
         texts["log.dirs"] = data_dir
@@ -91,7 +97,7 @@ def _from_file(path: Path) -> dict[str, str]:
 
 
 def _raise_file_limit() -> None:
-    """As many open files as the system allows: each connection and each segment costs one."""
+    """Raise the limit of open files as far as the system allows: each connection and each segment needs one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -116,7 +122,7 @@ def _run(config: BrokerConfig) -> None:
 def _run_loop(main: Coroutine[Any, Any, None]) -> None:
     try:
         from uvloop import run
-    except ImportError:  # not on every platform: asyncio's own loop serves as well, slower
+    except ImportError:  # not on every platform; asyncio's own loop is slower
         from asyncio import run
     run(main)
 

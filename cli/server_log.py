@@ -1,9 +1,11 @@
-"""Logging to standard error: lines for people, or one JSON object a line for machines.
+"""The log of the broker on standard error: lines for people, or one JSON object a line for machines.
 
-A JSON line has `time` (UTC, ISO 8601, milliseconds), `level`, `logger`, `message`, whatever was passed as `extra`, and
-`exception` where there is one. Promise: one event is one line, whatever its text contains; but for people, what a
-programmer has to look at (a traceback) takes lines of its own.
+A JSON line has `time` (UTC, ISO 8601, milliseconds), `level`, `logger`, `message`, the fields of `extra`, and
+`exception` if there is one. Promise: one event is one line, whatever its text contains. For people alone, a traceback
+has lines of its own.
 """
+
+from __future__ import annotations
 
 import logging
 import sys
@@ -13,13 +15,13 @@ from typing import Any
 FORMATS = ("human", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
-# Names of groups and clients come from outside: they must not be able to begin a line of their own, nor to colour it.
+# Names of groups and clients come from outside: they must not begin a new line or colour it.
 _ON_ONE_LINE = {code: ascii(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def set_up_logging(log_format: str, level: str) -> None:
-    """Sends everything from `level` up to standard error. Replaces what was set up before."""
+    """Send all events from `level` up to standard error. This replaces an earlier set-up."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if log_format == "json" else _Human())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)

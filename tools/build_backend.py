@@ -6,6 +6,8 @@ import hooks, through which Spark cannot look. So the module is written here, in
 (PEP 517, PEP 660); it stands in RECORD, so pip removes it with the rest.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import zipfile

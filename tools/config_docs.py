@@ -1,9 +1,11 @@
-"""Writes docs/configs.md from the tables in broker/configs.
+"""Print docs/configs.md, made from the tables in broker/configs.
 
     python tools/config_docs.py > docs/configs.md
 
-A test fails where the file is not what this prints.
+A test fails if the file differs from what this prints.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 
@@ -14,24 +16,26 @@ from odradek.broker.configs.topic_config import TOPIC_CONFIGS
 INTRO = """\
 # Configs
 
-Written by `tools/config_docs.py` from the tables in `broker/configs/`: change those.
+`tools/config_docs.py` makes this page from the tables in `broker/configs/`: change those.
 
-Names, types and ranges are Kafka 4.3.1's. A config that is listed as acted on changes what the broker does. Another
-of Kafka's names is a warning at start; a value out of range is refused with its name, its range and the value given.
+Names, types and ranges are those of Kafka 4.3.1. Every config in these tables changes what the broker does, unless it
+says otherwise. Another name of Kafka's is a warning at start. A value out of range is an error that gives name, range
+and value.
 
 ## Broker configs
 
-For `odradek serve --set NAME=VALUE` or a `server.properties` file given with `--config`. Those that change at once can
-also be set while the broker runs, for one broker or for every one (`odradek config set`, Kafka's tools); that is kept
-in the data directory and is stronger than what is given at start. `authorizer.class.name` is
-refused: there is no authorizer yet, and a broker that should refuse must not start open.
+Set them with `odradek serve --set NAME=VALUE`, or in a `server.properties` file given with `--config`. Configs that
+change at once can also be set while the broker runs, for one broker or for all (`odradek config set`, Kafka's tools).
+The data directory keeps these values, and they take precedence over those of the start. `authorizer.class.name` is an
+error: there is no authorizer yet, and a broker that should refuse clients must not start open.
 """
 TOPICS = """
 ## Topic configs
 
-All of Kafka's. Given when a topic is created or changed while it is used (`odradek config set --topic`, Kafka's tools,
-IncrementalAlterConfigs); what is not given comes from the broker's config in the last column, else it is the default.
-A config that is refused is shown by DescribeConfigs with the value that holds; any other value is INVALID_CONFIG.
+These are all topic configs of Kafka. Set them when you create a topic, or later (`odradek config set --topic`, Kafka's
+tools, IncrementalAlterConfigs). A config that is not set has the value of the broker config in the last column, or else
+the default. Where the column "Acted on" says "rejected", DescribeConfigs shows the default, and any other value is
+INVALID_CONFIG.
 """
 
 
@@ -48,7 +52,7 @@ def broker_row(row: ConfigDef) -> tuple[str, ...]:
 
 
 def topic_row(row: ConfigDef) -> tuple[str, ...]:
-    acted_on = "yes" if not row.unsupported else f"refused: {row.unsupported}"
+    acted_on = "yes" if not row.unsupported else f"rejected: {row.unsupported}"
     return *declared(row), acted_on, row.doc, ", ".join(code(name) for name in row.broker_synonyms)
 
 

@@ -5,6 +5,8 @@ Spark, and added up by carrier each time. Status 0 means that all sums agree wit
 number and minute by minute, and that the broker stopped cleanly.
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

@@ -4,6 +4,8 @@
 data file is found and read directly.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import json

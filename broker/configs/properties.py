@@ -1,12 +1,14 @@
-r"""A reader of Java's .properties format, which Kafka's server.properties is written in.
+r"""A reader of Java's .properties format, the format of Kafka's server.properties.
 
 A logical line is `key`, a separator (`=`, `:` or blanks, with blanks around) and the value. Lines that are blank or
-begin with `#` or `!` say nothing. A line that ends in an odd number of backslashes goes on in the next one, whose
-leading blanks do not count. A backslash makes the next character literal, but `\t`, `\n`, `\r`, `\f` and `\uXXXX` stand
-for their own. Of a key given twice the last value counts.
+begin with `#` or `!` are comments. A line that ends in an odd number of backslashes continues in the next one, without
+its leading blanks. A backslash makes the next character literal, except in `\t`, `\n`, `\r`, `\f` and `\uXXXX`, which
+mean what they mean in Java. If a key is given twice, the last value counts.
 
-Promise: the pairs that `java.util.Properties.load` would give (a test compares them), or PropertiesError with the line.
+Promise: the pairs are those of `java.util.Properties.load` (a test compares them), or PropertiesError names the line.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterator
@@ -21,11 +23,11 @@ _MAX_FILE_BYTES = 4 << 20
 
 
 class _BadEscape(Exception):
-    """The escape that is none."""
+    """An escape that Java does not know."""
 
 
 class PropertiesError(Exception):
-    """A properties file that cannot be read: `path`, `line` (from 1; 0 for the whole file) and why."""
+    """A properties file cannot be read: `path`, `line` (from 1; 0 for the whole file) and why."""
 
     def __init__(self, path: str, line: int, why: str) -> None:
         super().__init__(f"{path}:{line}: {why}" if line else f"{path}: {why}")
@@ -35,7 +37,7 @@ class PropertiesError(Exception):
 
 
 def load(path: Path) -> dict[str, str]:
-    """The pairs of a file, UTF-8 (Latin-1 where it is not UTF-8, as older Java wrote it)."""
+    """Return the pairs of a file in UTF-8, or in Latin-1, as older Java wrote it."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
@@ -51,7 +53,7 @@ def load(path: Path) -> dict[str, str]:
 
 
 def parse(text: str, path: str = "<text>") -> dict[str, str]:
-    """The pairs of a text; `path` is for the error only."""
+    """Return the pairs of a text. `path` is for the error only."""
     pairs: dict[str, str] = {}
     for number, line in _logical_lines(text):
         key_end, value_start = _split(line)
@@ -63,7 +65,7 @@ def parse(text: str, path: str = "<text>") -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """(number of its first line, the line with its continuations joined), without comments and blank lines."""
+    """Yield each logical line with the number of its first line, without comments and blank lines."""
     lines = _LINE_END.split(text)
     if not lines[-1]:
         lines.pop()
@@ -86,7 +88,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """(end of the key, start of the value): at the first `=`, `:` or blank that no backslash protects."""
+    """Return the end of the key and the start of the value: the first `=`, `:` or blank without a backslash."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANKS:
         end += 2 if line[end] == "\\" else 1
@@ -98,7 +100,7 @@ def _split(line: str) -> tuple[int, int]:
 
 
 def _unescape(text: str) -> str:
-    """Escapes replaced; _BadEscape for a \\u without four hexadecimal digits."""
+    """Return the text without escapes. _BadEscape for a \\u without four hexadecimal digits."""
     if "\\" not in text:
         return text
     out: list[str] = []

@@ -1,4 +1,4 @@
-"""AlterConfigs, API key 33: gives topics, this broker or every broker the configs that are named, and no others."""
+"""AlterConfigs, API key 33: give a topic, this broker or every broker the named configs, and no others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """One result a resource: all of its configs are taken over, or none. A resource that comes twice is refused."""
+    """Alter each resource as a whole or not at all. A resource that a request names twice is rejected."""
     results = alter_each(request.resources, lambda asked: _alter(services, asked, request.validate_only))
     return AlterConfigsResponse(
         responses=[

@@ -1,7 +1,7 @@
-"""DescribeConfigs, API key 32: the configs of topics and of this broker, with where each value comes from.
+"""DescribeConfigs, API key 32: the configs of topics and brokers, each with the source of its value.
 
-Version 1 brought sources and synonyms, 3 types and documentation. A broker is asked for by its number, or by the empty
-name for what was changed for every one. Groups and client metrics have no configs here: they are answered with none.
+A broker is named by its number; the empty name stands for the configs that were changed for every broker. Groups and
+client metrics have no configs here, so their results are empty.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 def handle(services: Services, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """One result a resource; one resource's error is no other's. A resource that comes twice is answered once: all
-    that is described of it is a thousand times what it takes to ask.
+    """Return one result for each resource; an error of one does not affect the others.
+
+    A resource that a request names twice has one result: a result is a thousand times larger than its request.
     """
     results: list[DescribeConfigsResult] = []
     for resource in {(each.resource_type, each.resource_name): each for each in request.resources}.values():
@@ -43,7 +44,7 @@ def handle(services: Services, context: RequestContext, request: DescribeConfigs
 
 
 def _entries(services: Services, resource: DescribeConfigsResource) -> list[ConfigEntry]:
-    # An empty list asks for all of them, as null does.
+    # An empty list asks for all configs, as null does.
     names = list(dict.fromkeys(resource.configuration_keys or ())) or None
     kind, name = resource.resource_type, resource.resource_name
     if kind == ResourceType.TOPIC:

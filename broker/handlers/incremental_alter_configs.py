@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs, API key 44: changes some configs of topics, of this broker, of every broker (KIP-339)."""
+"""IncrementalAlterConfigs, API key 44: change some configs of a topic, this broker or every broker (KIP-339)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """One result a resource: all of its changes are made, or none. A resource that comes twice is refused."""
+    """Make all changes of a resource or none. A resource that a request names twice is rejected."""
     results = alter_each(request.resources, lambda asked: _alter(services, asked, request.validate_only))
     return IncrementalAlterConfigsResponse(
         responses=[

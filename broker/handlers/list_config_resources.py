@@ -1,5 +1,6 @@
-"""ListConfigResources, API key 74: what can have configs. Version 0 lists client metrics, of which there are none; 1
-lists the types that are asked for, or all.
+"""ListConfigResources, API key 74: the resources that can have configs.
+
+Version 0 lists client metrics, of which there are none. Version 1 lists the requested types, or all.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """UNSUPPORTED_VERSION where a type is asked for that does not exist."""
+    """List the resources. UNSUPPORTED_VERSION for a type that does not exist."""
     kinds = dict.fromkeys(request.resource_types or ResourceType)
     if context.api_version == 0:
         kinds = dict.fromkeys([ResourceType.CLIENT_METRICS])
@@ -33,7 +34,7 @@ def handle(
 
 
 def _names(services: Services, kind: int) -> list[str]:
-    """Groups and client metrics are listed where something is set for them, which cannot be; nor can loggers."""
+    """Return the names of a type. Groups and client metrics are listed if they have configs, and here they never do."""
     if kind == ResourceType.TOPIC:
         return [topic.name for topic in services.topics.all()]
     return [str(services.config.node_id)] if kind == ResourceType.BROKER else []

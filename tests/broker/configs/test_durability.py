@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.durability import at_risk
+from odradek.broker.configs.durability import describe_durability
 
 
 @pytest.mark.parametrize(
     ("texts", "promise"),
     [
-        ({}, "if the power fails, those that the system has not written to disk by itself (flush"),
-        ({"log.flush.interval.messages": "1"}, "if the power fails, none either (flush.messages=1: "),
+        ({}, "a power failure loses those that the system has not written to disk yet (flush"),
+        ({"log.flush.interval.messages": "1"}, "a power failure loses none of them either (flush.messages=1: "),
         ({"log.flush.interval.messages": "50"}, "at most the last 50 records (flush.messages)"),
         ({"log.flush.interval.ms": "200"}, "at most those of the last 200 ms (flush.ms)"),
         (
@@ -20,20 +20,22 @@ from odradek.broker.configs.durability import at_risk
     ],
 )
 def test_the_line_goes_by_the_settings(texts: dict[str, str], promise: str) -> None:
-    line = at_risk(BrokerConfig.parse(texts)[0], [{}])
-    assert line.startswith("what could be lost: if this process dies, no acknowledged record")
+    line = describe_durability(BrokerConfig.parse(texts)[0], [{}])
+    assert line.startswith("durability: acknowledged records survive a crash of this process")
     assert promise in line
     assert "\n" not in line and "of its own" not in line
 
 
 def test_topics_with_settings_of_their_own_are_counted() -> None:
-    assert at_risk(BrokerConfig(), [{"flush.ms": "1"}, {}]).endswith("; 1 topic has flush settings of its own")
+    assert describe_durability(BrokerConfig(), [{"flush.ms": "1"}, {}]).endswith(
+        "; 1 topic has flush settings of its own"
+    )
     both = [{"flush.ms": "1"}, {"flush.messages": "1", "flush.ms": "2"}]
-    assert at_risk(BrokerConfig(), both).endswith("; 2 topics have flush settings of their own")
+    assert describe_durability(BrokerConfig(), both).endswith("; 2 topics have flush settings of their own")
 
 
 async def test_a_start_says_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "odradek")
     async with Broker(BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path / "data"),))):
         pass
-    assert len([each for each in caplog.messages if "could be lost" in each]) == 1
+    assert len([each for each in caplog.messages if each.startswith("durability:")]) == 1
