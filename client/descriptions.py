@@ -1,19 +1,14 @@
-"""What `Admin` is told and tells: topics to make, configs, groups. Plain values."""
+"""The values that `Admin` takes and returns: topics, configs, groups, transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..protocol.errors import DecodeError
-from ..protocol.messages import consumer_protocol as wire
-from ..protocol.messages.describe_configs import DescribeConfigsResourceResult
-from ..protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from ..protocol.messages.group_history import HistoricCause, HistoricRebalance
 from .metadata import Node
 from .record import TopicPartition
 
-# The broker's default: num.partitions, default.replication.factor.
+# Use the broker's num.partitions or default.replication.factor.
 BROKER_DEFAULT = -1
 
 TOPIC_RESOURCE = 2
@@ -25,7 +20,7 @@ _RESOURCES = {TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group"}
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to make. With `assignments` (partition to node ids) the two numbers stay at BROKER_DEFAULT."""
+    """A topic to create. With `assignments` (partition to node ids) the two numbers stay at BROKER_DEFAULT."""
 
     name: str
     num_partitions: int = BROKER_DEFAULT
@@ -36,7 +31,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """Whose configs: use `ConfigResource.topic("flights")`, `.broker(1)` or `.every_broker()`."""
+    """The owner of configs. Use `ConfigResource.topic("flights")`, `.broker(1)` or `.every_broker()`."""
 
     type: int
     name: str
@@ -56,7 +51,7 @@ class ConfigResource:
 
     @classmethod
     def every_broker(cls) -> ConfigResource:
-        """What is changed for every broker of the cluster."""
+        """Return the resource of the configs that apply to every broker of the cluster."""
         return cls(BROKER_RESOURCE, "")
 
     @classmethod
@@ -65,14 +60,13 @@ class ConfigResource:
 
     @property
     def node_id(self) -> int | None:
-        """The broker that must be asked itself; None where any can answer."""
+        """The broker that must get the request; None if any broker can respond."""
         return int(self.name) if self.type == BROKER_RESOURCE and self.name else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config: its value and where it comes from (`source`: 1 topic, 2 broker dynamic, 4 broker's file, 5
-    default...)."""
+    """One config: its value and its `source` (1 topic, 2 dynamic broker config, 4 the broker's file, 5 default ...)."""
 
     name: str
     value: str | None
@@ -81,13 +75,13 @@ class ConfigEntry:
     sensitive: bool = False
     type: int = 0
     documentation: str | None = None
-    # (name, value, source) of everything that sets it, the strongest first.
+    # (name, value, source) of every config that sets it, the one with the highest precedence first.
     synonyms: tuple[tuple[str, str | None, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change of one config: `set` it, `delete` it (its default holds then), `append` to a list or `subtract`."""
+    """A change of one config: `set` it, `delete` it (back to its default), `append` to a list or `subtract` from it."""
 
     name: str
     value: str | None = None
@@ -105,7 +99,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """How a transactional id stands. `began_ms` is the broker's wall clock, None where no transaction is open."""
+    """The state of a transactional id. `began_ms` is the broker's wall clock, None if no transaction is open."""
 
     transactional_id: str
     state: str
@@ -118,7 +112,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer that a partition remembers; `began_at` is the first offset of its open transaction, None without."""
+    """A producer that a partition remembers; `began_at` is the first offset of its open transaction, or None."""
 
     producer_id: int
     producer_epoch: int
@@ -130,6 +124,8 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
+    """A cluster's id, its controller and its brokers."""
+
     cluster_id: str
     controller_id: int
     nodes: tuple[Node, ...]
@@ -137,7 +133,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as ListGroups shows it; state and type are empty where the broker is too old to say."""
+    """A group as ListGroups shows it; state and type are empty if the broker is too old for them."""
 
     group_id: str
     protocol_type: str
@@ -147,7 +143,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member of a group; topics and partitions are empty where it speaks no consumer protocol."""
+    """A member of a group; topics and partitions are empty if it is no consumer."""
 
     member_id: str
     group_instance_id: str | None
@@ -159,8 +155,11 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A classic group: `state` is Kafka's word (Stable, Empty, PreparingRebalance, ...), `protocol` the strategy in
-    use, `coordinator` the broker that answered."""
+    """A classic group.
+
+    `state` is Kafka's word (Stable, Empty, PreparingRebalance, ...), `protocol` the assignor in use, `coordinator` the
+    broker that described it.
+    """
 
     group_id: str
     state: str
@@ -172,8 +171,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceCause:
-    """Why a group rebalanced: `kind` is a word (joined, left, expired, changed-subscription, ...), `text` says it for
-    people."""
+    """Why a group rebalanced: a `kind` (joined, left, expired, changed-subscription, ...) and a `text` for people."""
 
     kind: str
     text: str
@@ -181,15 +179,14 @@ class RebalanceCause:
     group_instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    # For `expired`: how long ago the member was last heard of; None elsewhere, or if it never was.
+    # For `expired`: the time since the member's last request; None for other kinds, or if it sent none.
     silent_ms: int | None = None
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWait:
-    """Someone a rebalance waited for, from its beginning; `fate` is came, dropped, kept (a static member) or missing
-    (still)."""
+    """A member that a rebalance waited for; `fate` is came, dropped, kept (a static member) or missing (still)."""
 
     member_id: str
     waited_ms: int
@@ -200,8 +197,8 @@ class RebalanceWait:
 class GroupRebalance:
     """One rebalance of a group. `ending` is stable, empty, overtaken (by the next one) or running.
 
-    Times are the broker's wall clock in ms. `joins_ms` is how long members were waited for, `assignment_ms` how long
-    the leader's assignment was, None for a phase that did not end.
+    Times are the broker's wall clock in ms. `joins_ms` is the time until all members had joined, `assignment_ms` the
+    time until the leader's assignment came; None for a phase that did not end.
     """
 
     began_ms: int
@@ -216,82 +213,7 @@ class GroupRebalance:
     protocol: str
     leader: str
     causes: tuple[RebalanceCause, ...]
-    # Causes that were counted, not kept.
+    # How many more causes there were.
     more_causes: int
     # The longest waits, the longest first.
     waited: tuple[RebalanceWait, ...]
-
-
-def config_entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
-    return ConfigEntry(
-        entry.name,
-        entry.value,
-        entry.config_source,
-        entry.read_only,
-        entry.is_sensitive,
-        entry.config_type,
-        entry.documentation,
-        tuple((synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms),
-    )
-
-
-def group_description(group: DescribedGroup, coordinator: Node | None) -> GroupDescription:
-    members = tuple(_member(member) for member in group.members)
-    return GroupDescription(
-        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
-    )
-
-
-def group_rebalance(each: HistoricRebalance) -> GroupRebalance:
-    ended_ms = None if each.ended_ms < 0 else each.ended_ms
-    joins_ms = None if each.joined_ms < 0 else max(each.joined_ms - each.began_ms, 0)
-    assigned = joins_ms is not None and ended_ms is not None and each.ending != "empty"
-    return GroupRebalance(
-        each.began_ms,
-        ended_ms,
-        joins_ms,
-        max(each.ended_ms - each.joined_ms, 0) if assigned else None,
-        each.ending,
-        each.first_round,
-        each.old_generation,
-        each.generation,
-        each.members,
-        each.protocol,
-        each.leader,
-        tuple(_cause(cause) for cause in each.causes),
-        each.more_causes,
-        tuple(RebalanceWait(wait.member_id, wait.waited_ms, wait.fate) for wait in each.waited),
-    )
-
-
-def _cause(cause: HistoricCause) -> RebalanceCause:
-    return RebalanceCause(
-        cause.kind,
-        cause.text,
-        cause.member_id,
-        cause.instance_id,
-        cause.client_id,
-        cause.client_host,
-        None if cause.silent_ms < 0 else cause.silent_ms,
-        cause.detail,
-    )
-
-
-def _member(member: DescribedGroupMember) -> GroupMember:
-    topics: tuple[str, ...] = ()
-    partitions: tuple[TopicPartition, ...] = ()
-    try:
-        if member.member_metadata:
-            topics = tuple(wire.decode_versioned(wire.ConsumerProtocolSubscription, member.member_metadata).topics)
-        if member.member_assignment:
-            assignment = wire.decode_versioned(wire.ConsumerProtocolAssignment, member.member_assignment)
-            partitions = tuple(
-                TopicPartition(each.topic, number)
-                for each in assignment.assigned_partitions
-                for number in each.partitions
-            )
-    except DecodeError:
-        pass  # another kind of group (Connect's workers, say): these bytes are its own
-    return GroupMember(
-        member.member_id, member.group_instance_id, member.client_id, member.client_host, topics, partitions
-    )

@@ -1,8 +1,8 @@
-"""What can go wrong in the client, as one tree under `KafkaError`.
+"""The errors of the client, as one tree under `KafkaError`.
 
-`KafkaError` itself carries what a broker answered: its code, its text and whether trying again may help
-(`retriable`). The classes here are for what the client sees by itself; each has the code that Kafka's own clients use
-for the same trouble, so that `except KafkaError as error: if error.retriable` is enough to handle both.
+`KafkaError` itself carries an error of a broker: its code, its text, and whether a retry may help (`retriable`). The
+classes here are for errors that the client finds. Each has the code that Kafka's own clients use for the same error, so
+that `except KafkaError as error: if error.retriable` handles both.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 
 
 class ConnectionLost(KafkaError):
-    """The connection could not be made, or ended before the answer came.
+    """The connection could not be made, or ended before the response came.
 
-    What was asked may or may not have been done.
+    The broker may or may not have carried out the request.
     """
 
     def __init__(self, message: str) -> None:
@@ -44,18 +44,18 @@ class ConnectionLost(KafkaError):
 
 
 class NoBrokerReachable(ConnectionLost):
-    """None of the known addresses answers. Retriable: a broker may be starting."""
+    """No broker responds at any known address. Retriable: a broker may be starting."""
 
 
 class BadResponse(ConnectionLost):
-    """A peer sent bytes that are no answer to what was asked.
+    """A peer sent bytes that are no response to the request.
 
-    The connection is closed: nothing behind them can be trusted.
+    The connection is closed, because nothing behind these bytes can be trusted.
     """
 
 
 class RequestTimedOut(KafkaError):
-    """No answer within the request's time-out. The connection is closed, since answers come in order."""
+    """No response came within the request's time-out. The connection is closed, because responses come in order."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
@@ -66,7 +66,7 @@ class DeliveryTimedOut(RequestTimedOut):
 
 
 class BufferFull(RequestTimedOut):
-    """`buffer_memory` bytes of records wait for their acknowledgement and there is no room for another."""
+    """No room for another record: `buffer_memory` bytes of records wait for acknowledgement."""
 
 
 class UnsupportedVersion(KafkaError):
@@ -83,7 +83,7 @@ class UnsupportedVersion(KafkaError):
 
 
 class UnknownTopic(KafkaError):
-    """The topic or partition does not exist, or was not found in time. The waiting is done: this is not retriable."""
+    """The topic or partition does not exist, or was not found in time. Not retriable: the client has waited already."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
@@ -101,9 +101,9 @@ class RecordTooLarge(KafkaError):
 
 
 class OutcomeUnknown(KafkaError):
-    """The records may or may not be in the log: an earlier batch of the partition got no answer in time.
+    """The records may or may not be in the log, because an earlier batch of the partition got no response in time.
 
-    They are not sent again, because that could write them twice.
+    They are not sent again: that could write them twice.
     """
 
     def __init__(self, message: str) -> None:
@@ -111,7 +111,7 @@ class OutcomeUnknown(KafkaError):
 
 
 class InvalidOption(KafkaError):
-    """An option has a value that it cannot have; the message names it."""
+    """An option has an invalid value; the message names the option."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
@@ -125,22 +125,21 @@ class ClientStopped(KafkaError):
 
 
 class CorruptRecords(KafkaError):
-    """What a broker has at this offset cannot be read: a wrong CRC, a codec that is not known, bytes that are no
-    records."""
+    """The bytes at an offset cannot be read: a wrong CRC, an unknown codec, or no valid records."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class NotAssigned(KafkaError):
-    """The consumer does not have this partition."""
+    """The partition is not assigned to this consumer."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
 
 
 class GroupRequired(KafkaError):
-    """The operation is one of a consumer group, and the consumer has no `group_id`."""
+    """The operation needs a consumer group, and the consumer has no `group_id`."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_GROUP_ID, message)
@@ -154,21 +153,21 @@ class NoOffsetForPartition(KafkaError):
 
 
 class OffsetOutOfRange(KafkaError):
-    """The position lies outside of the log and `auto_offset_reset` is "none"."""
+    """The position is outside of the log and `auto_offset_reset` is "none"."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
 
 class CommitFailed(KafkaError):
-    """The group did not take the commit.
+    """The group rejected the commit.
 
-    Its partitions have gone to other members, who will see these records again.
+    Other members have the partitions now, and will read these records again.
     """
 
 
-def refuse(code: int, message: str | None, what: str) -> None:
-    """Raises KafkaError for an error code in an answer: `what` was not done, and the broker's own words."""
+def raise_error(code: int, message: str | None, what: str) -> None:
+    """Raise KafkaError for an error code in a response, unless it is 0: `what` failed, and the broker's message."""
     error = ErrorCode.of(code)
     if error is not ErrorCode.NONE:
         raise KafkaError(error, f"{what}: {message or error.text}")

@@ -1,8 +1,7 @@
-"""The values that users hold: where a record lies, what was read, what was written.
+"""The values that users of the client hold: partitions, records and offsets.
 
-Plain tuples with names: cheap to make by the hundred thousand (a tuple is built in C), comparable, hashable and safe
-to share. Times are milliseconds since 1970 UTC, keys and values bytes or None, offsets count from 0 within a
-partition.
+They are named tuples, because these are cheap to make by the hundred thousand, comparable and hashable. Times are
+milliseconds since 1970 UTC, keys and values are bytes or None, offsets count from 0 within a partition.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import NamedTuple
 Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
 
-# Kafka's timestamp types, as they stand in a batch's attributes.
+# Kafka's timestamp types, as in a batch's attributes.
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 
-# The timestamps of ListOffsets that stand for an end of the log.
+# Timestamps of ListOffsets that mean an end of the log.
 LATEST = -1
 EARLIEST = -2
 
@@ -30,7 +29,7 @@ class TopicPartition(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """One record as it was read.
+    """One record that a consumer read.
 
     `timestamp_type` is CREATE_TIME (0: the producer's clock) or LOG_APPEND_TIME (1: the broker's).
     """
@@ -46,9 +45,9 @@ class ConsumerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written.
+    """The place of a record that a producer wrote.
 
-    `offset` is -1 where the broker did not say (acks=0, or a retry that it had seen before).
+    `offset` is -1 if the broker did not say (acks=0, or a retry that it had seen before).
     """
 
     topic: str
@@ -58,10 +57,7 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position.
-
-    The next offset to read, with a note of the committer's and the leader epoch it was read in (-1: unknown).
-    """
+    """A committed offset: the next offset to read, any text of the committer's, and a leader epoch (-1: unknown)."""
 
     offset: int
     metadata: str = ""
@@ -69,7 +65,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An answer to "which offset was at that time". Both are -1 where there is none."""
+    """The first offset at or after a time, and its time; both are -1 if there is none."""
 
     offset: int
     timestamp_ms: int

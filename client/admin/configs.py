@@ -1,4 +1,4 @@
-"""The configs of topics and brokers: DescribeConfigs (key 32), IncrementalAlterConfigs (key 44)."""
+"""The configs of topics, brokers and groups: DescribeConfigs (key 32), IncrementalAlterConfigs (key 44)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 from ...protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
 from ...protocol.messages.incremental_alter_configs import (
@@ -17,60 +18,82 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ...protocol.schema import Message
-from ..descriptions import ConfigChange, ConfigEntry, ConfigResource, config_entry
-from ..errors import InvalidOption, refuse
+from ..descriptions import ConfigChange, ConfigEntry, ConfigResource
+from ..errors import InvalidOption, raise_error
 from ..network.cluster import Cluster
 
 R = TypeVar("R", bound=Message)
 
-OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+_OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
 async def describe(
     cluster: Cluster, resources: Iterable[ConfigResource], names: Collection[str] | None
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-    """The configs by name: all of them, or those in `names`."""
-    described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+    """Return the configs of each resource by name: all of them, or those in `names`."""
     keys = None if names is None else sorted(names)
-    for resource in resources:
-        asked = DescribeConfigsResource(resource.type, resource.name, keys)
-        question = DescribeConfigsRequest([asked], include_synonyms=True, include_documentation=True)
+    return {resource: await _describe_one(cluster, resource, keys) for resource in resources}
 
-        async def ask(question: DescribeConfigsRequest = question, resource: ConfigResource = resource) -> None:
-            answer = await _ask(cluster, resource, question, DescribeConfigsResponse)
-            for result in answer.results:
-                refuse(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
-                described[resource] = {entry.name: config_entry(entry) for entry in result.configs}
 
-        await cluster.until_done(ask)
-    return described
+async def _describe_one(cluster: Cluster, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
+    wanted = DescribeConfigsResource(resource.type, resource.name, keys)
+    request = DescribeConfigsRequest([wanted], include_synonyms=True, include_documentation=True)
+
+    async def attempt() -> dict[str, ConfigEntry]:
+        response = await _request(cluster, resource, request, DescribeConfigsResponse)
+        entries: dict[str, ConfigEntry] = {}
+        for result in response.results:
+            raise_error(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
+            entries = {entry.name: _entry(entry) for entry in result.configs}
+        return entries
+
+    return await cluster.retry(attempt)
+
+
+def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        entry.name,
+        entry.value,
+        entry.config_source,
+        entry.read_only,
+        entry.is_sensitive,
+        entry.config_type,
+        entry.documentation,
+        tuple((synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms),
+    )
 
 
 async def alter(
     cluster: Cluster, changes: Mapping[ConfigResource, Iterable[ConfigChange]], validate_only: bool
 ) -> None:
-    """Raises KafkaError for the first resource that is refused; those before it are changed."""
+    """Change configs, one resource after another. Raises the first error; earlier resources are changed."""
     for resource, wanted in changes.items():
         configs = [AlterableConfig(each.name, _operation(each), each.value) for each in wanted]
-        asked = AlterConfigsResource(resource.type, resource.name, configs)
-        question = IncrementalAlterConfigsRequest([asked], validate_only)
-
-        async def ask(question: IncrementalAlterConfigsRequest = question, resource: ConfigResource = resource) -> None:
-            answer = await _ask(cluster, resource, question, IncrementalAlterConfigsResponse)
-            for result in answer.responses:
-                refuse(result.error_code, result.error_message, f"the configs of {resource} were not altered")
-
-        await cluster.until_done(ask)
+        await _alter_one(cluster, resource, configs, validate_only)
 
 
-async def _ask(cluster: Cluster, resource: ConfigResource, question: Message, response: type[R]) -> R:
-    """A broker is asked itself; about everything else any of them answers."""
+async def _alter_one(
+    cluster: Cluster, resource: ConfigResource, configs: list[AlterableConfig], validate_only: bool
+) -> None:
+    wanted = AlterConfigsResource(resource.type, resource.name, configs)
+    request = IncrementalAlterConfigsRequest([wanted], validate_only)
+
+    async def attempt() -> None:
+        response = await _request(cluster, resource, request, IncrementalAlterConfigsResponse)
+        for result in response.responses:
+            raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
+
+    await cluster.retry(attempt)
+
+
+async def _request(cluster: Cluster, resource: ConfigResource, request: Message, response: type[R]) -> R:
+    """Send a request about a broker to that broker, and any other request to any broker."""
     if resource.node_id is None:
-        return await cluster.ask_any(question, response)
-    return await cluster.ask(resource.node_id, question, response)
+        return await cluster.request_any(request, response)
+    return await cluster.request(resource.node_id, request, response)
 
 
 def _operation(change: ConfigChange) -> int:
-    if change.operation not in OPERATIONS:
-        raise InvalidOption(f"a config can be {', '.join(OPERATIONS)}, not {change.operation!r}")
-    return OPERATIONS[change.operation]
+    if change.operation not in _OPERATIONS:
+        raise InvalidOption(f"a config can be {', '.join(_OPERATIONS)}, not {change.operation!r}")
+    return _OPERATIONS[change.operation]

@@ -1,53 +1,135 @@
-"""What an administrator does to a group through its coordinator: DeleteGroups (key 42), OffsetDelete (key 47), offsets
-set from outside, and the question why it rebalanced.
+"""Consumer groups: ListGroups (key 16), DescribeGroups (15), DeleteGroups (42), OffsetDelete (47), and offsets set by
+an administrator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ...protocol.codec import decode_versioned
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from ...protocol.messages import consumer_protocol as wire
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ...protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from ...protocol.messages.group_history import GroupHistory
+from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from ..descriptions import GroupRebalance, group_rebalance
-from ..errors import CommitFailed
-from ..network.coordinator import Coordinator, Generation
+from ..descriptions import GroupDescription, GroupListing, GroupMember, GroupRebalance
+from ..errors import CommitFailed, raise_error
+from ..metadata import Node
+from ..network.cluster import Cluster
+from ..network.committed_offsets import CommittedOffsets, Generation
+from ..network.coordinator import Coordinator
 from ..record import OffsetAndMetadata, TopicPartition
+from .group_history import group_rebalance
+
+_FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
+_FIRST_TYPES_FILTER = 5
+
+# -- List and describe
 
 
-async def delete_group(coordinator: Coordinator) -> None:
-    """Once, without a second try. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
-    answer = await coordinator.ask(DeleteGroupsRequest(groups_names=[coordinator.group_id]), DeleteGroupsResponse)
-    for result in answer.results:
-        coordinator.refuse(result.error_code, "the deletion")
+async def list_all(cluster: Cluster, states: Collection[str], types: Collection[str]) -> list[GroupListing]:
+    """Return the groups of all brokers by id. Raises UNSUPPORTED_VERSION if a broker is too old for the filters."""
+    return await cluster.retry(lambda: _list_once(cluster, states, types))
 
 
-async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartition]) -> None:
-    """Once. Raises KafkaError for the first partition that is refused; the others' offsets are gone."""
-    topics: dict[str, OffsetDeleteRequestTopic] = {}
-    for name, number in partitions:
-        topic = topics.setdefault(name, OffsetDeleteRequestTopic(name))
-        topic.partitions.append(OffsetDeleteRequestPartition(number))
-    question = OffsetDeleteRequest(coordinator.group_id, list(topics.values()))
-    answer = await coordinator.ask(question, OffsetDeleteResponse)
-    coordinator.refuse(answer.error_code, "the deletion of offsets")
-    for topic in answer.topics:
-        for each in topic.partitions:
-            coordinator.refuse(each.error_code, f"the deletion of the offset of {topic.name}-{each.partition_index}")
+async def _list_once(cluster: Cluster, states: Collection[str], types: Collection[str]) -> list[GroupListing]:
+    await cluster.refresh()
+    found: dict[str, GroupListing] = {}
+    request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
+    for node_id in cluster.view.nodes:
+        connection = await cluster.connection(node_id)
+        version = connection.version_for(ListGroupsRequest)
+        if (states and version < _FIRST_STATES_FILTER) or (types and version < _FIRST_TYPES_FILTER):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{connection.address} cannot filter groups like that")
+        response = await connection.request(request, ListGroupsResponse, version=version)
+        raise_error(response.error_code, None, f"{connection.address} cannot list its groups")
+        for each in response.groups:
+            found[each.group_id] = GroupListing(each.group_id, each.protocol_type, each.group_state, each.group_type)
+    return [found[group_id] for group_id in sorted(found)]
+
+
+async def describe(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+    """Return state, assignor and members of groups. Raises GROUP_ID_NOT_FOUND; old brokers call the group Dead."""
+    return {group_id: await _describe_one(Coordinator(cluster, group_id)) for group_id in group_ids}
+
+
+async def _describe_one(coordinator: Coordinator) -> GroupDescription:
+    request = DescribeGroupsRequest(groups=[coordinator.group_id])
+
+    async def attempt() -> GroupDescription:
+        response = await coordinator.request(request, DescribeGroupsResponse)
+        coordinator.raise_error(response.groups[0].error_code, "the description")
+        return _description(response.groups[0], coordinator.node)
+
+    return await coordinator.cluster.retry(attempt)
+
+
+def _description(group: DescribedGroup, coordinator: Node | None) -> GroupDescription:
+    members = tuple(_member(member) for member in group.members)
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
+    )
+
+
+def _member(member: DescribedGroupMember) -> GroupMember:
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    try:
+        if member.member_metadata:
+            topics = tuple(wire.decode_versioned(wire.ConsumerProtocolSubscription, member.member_metadata).topics)
+        if member.member_assignment:
+            assignment = wire.decode_versioned(wire.ConsumerProtocolAssignment, member.member_assignment)
+            partitions = tuple(
+                TopicPartition(each.topic, number)
+                for each in assignment.assigned_partitions
+                for number in each.partitions
+            )
+    except DecodeError:
+        pass  # a group of another kind (of Connect workers, say), whose bytes have another format
+    return GroupMember(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, topics, partitions
+    )
+
+
+async def explain(coordinator: Coordinator) -> list[GroupRebalance]:
+    """Return the rebalances that the broker remembers, the oldest first.
+
+    Raises UNSUPPORTED_VERSION if the broker keeps no history of its groups, as Kafka's brokers do not.
+    """
+    return await coordinator.cluster.retry(lambda: _explain_once(coordinator))
+
+
+async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
+    request = DescribeGroupsRequest(groups=[coordinator.group_id], include_history=True)
+    response = await coordinator.request(request, DescribeGroupsResponse)
+    (group,) = response.groups
+    coordinator.raise_error(group.error_code, "the history")
+    if group.history is None:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "this broker keeps no history of its groups: only Odradek's brokers do"
+        )
+    return [group_rebalance(each) for each in decode_versioned(GroupHistory, group.history).rebalances]
+
+
+# -- Offsets and deletion
 
 
 async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Commits from outside of the group, trying again while that may help. NON_EMPTY_GROUP where it has members."""
+    """Commit offsets of a group without members. Raises NON_EMPTY_GROUP if it has members."""
     try:
-        await coordinator.commit(offsets, Generation())
+        await CommittedOffsets(coordinator).commit(offsets, Generation())
     except CommitFailed as error:
         if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             raise
@@ -57,14 +139,32 @@ async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition,
         ) from error
 
 
-async def explain_group(coordinator: Coordinator) -> list[GroupRebalance]:
-    """Once. UNSUPPORTED_VERSION where the broker keeps no history of its groups, as Kafka's do not."""
-    question = DescribeGroupsRequest(groups=[coordinator.group_id], include_history=True)
-    answer = await coordinator.ask(question, DescribeGroupsResponse)
-    (group,) = answer.groups
-    coordinator.refuse(group.error_code, "the history")
-    if group.history is None:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "this broker keeps no history of its groups: only Odradek's brokers do"
-        )
-    return [group_rebalance(each) for each in decode_versioned(GroupHistory, group.history).rebalances]
+async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartition]) -> None:
+    """Delete committed offsets. Raises the error of the first partition that fails; the others are deleted."""
+    topics: dict[str, OffsetDeleteRequestTopic] = {}
+    for name, number in partitions:
+        topic = topics.setdefault(name, OffsetDeleteRequestTopic(name))
+        topic.partitions.append(OffsetDeleteRequestPartition(number))
+    request = OffsetDeleteRequest(coordinator.group_id, list(topics.values()))
+
+    async def attempt() -> None:
+        response = await coordinator.request(request, OffsetDeleteResponse)
+        coordinator.raise_error(response.error_code, "the deletion of offsets")
+        for topic in response.topics:
+            for each in topic.partitions:
+                name = f"{topic.name}-{each.partition_index}"
+                coordinator.raise_error(each.error_code, f"the deletion of the offset of {name}")
+
+    await coordinator.cluster.retry(attempt)
+
+
+async def delete(coordinator: Coordinator) -> None:
+    """Delete a group and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+    request = DeleteGroupsRequest(groups_names=[coordinator.group_id])
+
+    async def attempt() -> None:
+        response = await coordinator.request(request, DeleteGroupsResponse)
+        for result in response.results:
+            coordinator.raise_error(result.error_code, "the deletion")
+
+    await coordinator.cluster.retry(attempt)

@@ -1,4 +1,4 @@
-"""Where brokers keep their partitions: DescribeLogDirs (key 35), asked of each broker (KIP-113, sizes KIP-827)."""
+"""The log directories of brokers: DescribeLogDirs (key 35), sent to each broker (KIP-113, sizes KIP-827)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from ..errors import refuse
+from ..errors import raise_error
 from ..network.cluster import Cluster
 from ..record import TopicPartition
 
-NOT_TOLD = -1
+_UNKNOWN_SIZE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A partition in a directory. `offset_lag` is how far it is behind; `is_future` says that it is moving in."""
+    """A partition in a directory. `offset_lag` is its lag in offsets; `is_future` says that it is moving in."""
 
     partition: TopicPartition
     size_bytes: int
@@ -31,8 +31,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A data directory of a broker. `error` says why it cannot be used; sizes are of its volume, None where the broker
-    is too old to tell."""
+    """A log directory of a broker.
+
+    `error` says why it cannot be used; sizes are those of its volume, None if the broker is too old for them.
+    """
 
     node_id: int
     path: str
@@ -43,26 +45,32 @@ class LogDir:
 
     @property
     def size_bytes(self) -> int:
-        """What the partitions take that were asked for."""
+        """The total size of `replicas`."""
         return sum(each.size_bytes for each in self.replicas)
 
 
 async def describe(
     cluster: Cluster, node_ids: Collection[int], partitions: Collection[TopicPartition] | None
 ) -> list[LogDir]:
-    """Once: of these brokers, or of all. BROKER_NOT_AVAILABLE for one that is not there."""
+    """Return the log directories of these brokers, or of all. Raises BROKER_NOT_AVAILABLE for an unknown broker."""
+    return await cluster.retry(lambda: _describe_once(cluster, node_ids, partitions))
+
+
+async def _describe_once(
+    cluster: Cluster, node_ids: Collection[int], partitions: Collection[TopicPartition] | None
+) -> list[LogDir]:
     await cluster.refresh()
     unknown = sorted(set(node_ids) - set(cluster.view.nodes))
     if unknown:
         there = ", ".join(map(str, sorted(cluster.view.nodes)))
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {unknown[0]}; there are {there}")
-    question = DescribeLogDirsRequest(None if partitions is None else _by_topic(partitions))
+    request = DescribeLogDirsRequest(None if partitions is None else _by_topic(partitions))
     found: list[LogDir] = []
     for node_id in sorted(node_ids or cluster.view.nodes):
         connection = await cluster.connection(node_id)
-        answer = await connection.request(question, DescribeLogDirsResponse)
-        refuse(answer.error_code, None, f"{connection.address} cannot describe its data directories")
-        found += [_log_dir(node_id, each) for each in sorted(answer.results, key=lambda each: each.log_dir)]
+        response = await connection.request(request, DescribeLogDirsResponse)
+        raise_error(response.error_code, None, f"{connection.address} cannot describe its data directories")
+        found += [_log_dir(node_id, each) for each in sorted(response.results, key=lambda each: each.log_dir)]
     return found
 
 
@@ -73,19 +81,19 @@ def _by_topic(partitions: Collection[TopicPartition]) -> list[DescribableLogDirT
     return [DescribableLogDirTopic(topic, numbers) for topic, numbers in topics.items()]
 
 
-def _log_dir(node_id: int, told: DescribeLogDirsResult) -> LogDir:
+def _log_dir(node_id: int, result: DescribeLogDirsResult) -> LogDir:
     replicas = [
         Replica(
             TopicPartition(topic.name, each.partition_index), each.partition_size, each.offset_lag, each.is_future_key
         )
-        for topic in told.topics
+        for topic in result.topics
         for each in topic.partitions
     ]
     return LogDir(
         node_id,
-        told.log_dir,
-        ErrorCode.of(told.error_code) if told.error_code else None,
-        None if told.total_bytes == NOT_TOLD else told.total_bytes,
-        None if told.usable_bytes == NOT_TOLD else told.usable_bytes,
+        result.log_dir,
+        ErrorCode.of(result.error_code) if result.error_code else None,
+        None if result.total_bytes == _UNKNOWN_SIZE else result.total_bytes,
+        None if result.usable_bytes == _UNKNOWN_SIZE else result.usable_bytes,
         tuple(sorted(replicas, key=lambda each: each.partition)),
     )

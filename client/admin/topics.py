@@ -1,14 +1,21 @@
-"""What an administrator does to topics that exist: CreatePartitions (key 37), DeleteRecords (key 21)."""
+"""Topics and their records: CreateTopics (key 19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+)
+from ...protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
 )
 from ...protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -16,54 +23,113 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from ..errors import UnknownTopic, refuse
+from ...protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ..descriptions import NewTopic
+from ..errors import UnknownTopic, raise_error
+from ..metadata import TopicInfo
 from ..network.cluster import Cluster
-from ..network.log_offsets import by_leader, know_leaders
+from ..network.leaders import request_from_leaders
 from ..record import TopicPartition
 
+_FIRST_TOPIC_STATES = 6  # DeleteTopics 6 takes names or ids
 
-async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validate_only: bool, limit_ms: int) -> None:
-    """Raises KafkaError for the first topic that is refused; the others have got theirs."""
+
+async def create(cluster: Cluster, topics: Iterable[NewTopic], validate_only: bool, timeout_ms: int) -> None:
+    """Create topics, or check whether they could be created. Raises the error of the first that fails."""
+    request = CreateTopicsRequest([_creatable(topic) for topic in topics], timeout_ms, validate_only)
+
+    async def attempt() -> None:
+        response = await cluster.request_controller(request, CreateTopicsResponse)
+        for topic in response.topics:
+            raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was not created")
+
+    await cluster.retry(attempt)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
+            for number, replicas in topic.assignments.items()
+        ],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+async def delete(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> None:
+    """Delete topics. Raises UnknownTopic, or the error of the first that fails."""
+
+    async def attempt() -> None:
+        connection = await cluster.connection(await cluster.controller())
+        request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
+        if connection.version_for(DeleteTopicsRequest) >= _FIRST_TOPIC_STATES:
+            request.topics = [DeleteTopicState(name=name) for name in names]
+        response = await connection.request(request, DeleteTopicsResponse)
+        for topic in response.responses:
+            _check_exists(topic.name, topic.error_code)
+            raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was not deleted")
+
+    await cluster.retry(attempt)
+
+
+def _check_exists(name: str | None, error_code: int) -> None:
+    if ErrorCode.of(error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UnknownTopic(f"topic {name!r} does not exist")
+
+
+async def names(cluster: Cluster, internal: bool) -> list[str]:
+    """Return the names of all topics in order, internal ones only if `internal`."""
+    view = await cluster.retry(cluster.all_topics)
+    return sorted(name for name, topic in view.topics.items() if internal or not topic.is_internal)
+
+
+async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicInfo]:
+    """Return partitions, leaders and replicas of these topics, or of all. Raises UnknownTopic."""
+    view = await cluster.retry(cluster.all_topics)
+    for name in names:
+        if name not in view.topics:
+            code = view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise UnknownTopic(f"topic {name!r} cannot be described: {code.text}")
+    return {name: view.topics[name] for name in names or sorted(view.topics)}
+
+
+async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validate_only: bool, timeout_ms: int) -> None:
+    """Raise the partition counts of topics to `totals`. Raises the error of the first that fails."""
     topics = [CreatePartitionsTopic(name, count, None) for name, count in totals.items()]
-    question = CreatePartitionsRequest(topics, limit_ms, validate_only)
+    request = CreatePartitionsRequest(topics, timeout_ms, validate_only)
 
-    async def ask() -> None:
-        answer = await cluster.ask(await cluster.controller(), question, CreatePartitionsResponse)
-        for topic in answer.results:
-            if ErrorCode.of(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise UnknownTopic(f"topic {topic.name!r} does not exist")
-            refuse(topic.error_code, topic.error_message, f"topic {topic.name!r} was given no partitions")
+    async def attempt() -> None:
+        response = await cluster.request_controller(request, CreatePartitionsResponse)
+        for topic in response.results:
+            _check_exists(topic.name, topic.error_code)
+            raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was given no partitions")
 
-    await cluster.until_done(ask)
+    await cluster.retry(attempt)
 
 
 async def delete_records(
-    cluster: Cluster, before: Mapping[TopicPartition, int], limit_ms: int
+    cluster: Cluster, before: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, int]:
-    """Where each partition begins now. Leaders are asked, again where they have moved."""
-    starts: dict[TopicPartition, int] = {}
+    """Delete the records before an offset of each partition. Return the log start offsets."""
 
-    async def ask_for_the_rest() -> None:
-        rest = {partition: offset for partition, offset in before.items() if partition not in starts}
-        await know_leaders(cluster, rest)
-        for leader, partitions in by_leader(cluster, rest).items():
-            answer = await cluster.ask(leader, _question(partitions, limit_ms), DeleteRecordsResponse)
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    refuse(each.error_code, None, f"no records of {topic.name}-{each.partition_index} were deleted")
-                    starts[TopicPartition(topic.name, each.partition_index)] = each.low_watermark
-        missing = [partition for partition in before if partition not in starts]
-        if missing:
-            cluster.refresh_soon()
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody deletes records of {missing[0]} now")
+    async def request(leader: int, led: Mapping[TopicPartition, int]) -> AsyncIterator[tuple[TopicPartition, int]]:
+        response = await cluster.request(leader, _delete_records_request(led, timeout_ms), DeleteRecordsResponse)
+        for topic in response.topics:
+            for each in topic.partitions:
+                raise_error(each.error_code, None, f"no records of {topic.name}-{each.partition_index} were deleted")
+                yield TopicPartition(topic.name, each.partition_index), each.low_watermark
 
-    await cluster.until_done(ask_for_the_rest)
-    return starts
+    return await request_from_leaders(
+        cluster, before, request, lambda partition: f"nobody deletes records of {partition} now"
+    )
 
 
-def _question(before: Mapping[TopicPartition, int], limit_ms: int) -> DeleteRecordsRequest:
+def _delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
     topics: dict[str, DeleteRecordsTopic] = {}
     for (name, number), offset in before.items():
         topic = topics.setdefault(name, DeleteRecordsTopic(name))
         topic.partitions.append(DeleteRecordsPartition(number, offset))
-    return DeleteRecordsRequest(list(topics.values()), limit_ms)
+    return DeleteRecordsRequest(list(topics.values()), timeout_ms)

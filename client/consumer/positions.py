@@ -1,12 +1,12 @@
-"""Where a consumer stands in each of its partitions, and what is fetched ahead of it.
+"""The positions of a consumer in its assigned partitions, and what was fetched ahead of them.
 
-    unknown --(committed offset, seek)--> known                 fetch_offset >= position: the next to ask the broker for
-    unknown --(no commit)--> to be reset --(ListOffsets)--> known
-    known   --(out of range)--> to be reset
+    no position --committed offset, seek--> position
+    no position --no committed offset--> reset --ListOffsets--> position
+    position --out of range--> reset
 
-Three marks move through a partition: `fetch_offset` runs ahead (what lies between it and `position` is in memory),
-`position` is the next offset that the user is handed, `processed` the next one after what the user is done with. Only
-`processed` is committed by itself (auto-commit, revocation): a crash then repeats records, and never leaves any out.
+Three offsets move through a partition. `fetch_offset` is ahead: the records between `position` and it are in memory.
+`position` is the offset of the next record for the user. `processed` is the next offset after the records that the user
+has processed. Auto-commit and revocation commit only `processed`, so a crash repeats records and never skips any.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Iterable, Iterator
 
 from ...protocol.errors import KafkaError
 from ..record import OffsetAndMetadata, TopicPartition
-from .completed_fetch import Chunk
+from .completed_fetch import CompletedFetch
 
 
 class PartitionState:
     """One assigned partition."""
 
     __slots__ = (
-        "chunks",
         "error",
         "failures",
         "fetch_offset",
+        "fetched",
         "high_watermark",
         "leader_epoch",
         "log_start_offset",
@@ -36,7 +36,7 @@ class PartitionState:
         "position",
         "processed",
         "reset",
-        "turn",
+        "version",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -45,96 +45,98 @@ class PartitionState:
         self.position: int | None = None
         self.processed: int | None = None
         self.fetch_offset: int | None = None
-        # The timestamp that ListOffsets is to be asked for, where the position must be found.
+        # The timestamp for ListOffsets while the position must be found by it.
         self.reset: int | None = None
-        # Grows with every seek, so that an answer to an older question is known as such.
-        self.turn = 0
+        # Grows with every seek and when the partition is taken away, so that late responses are recognized.
+        self.version = 0
         self.paused = False
-        self.chunks: deque[Chunk] = deque()
+        # The fetched records from `position` on, oldest first.
+        self.fetched: deque[CompletedFetch] = deque()
+        # An error that the next poll raises, after the fetched records.
         self.error: KafkaError | None = None
+        # Failed requests in a row, and the pause after the last one.
         self.failures = 0
         self.muted_until_ms = 0.0
         self.high_watermark = -1
         self.log_start_offset = -1
-        # Of the last batch that was handed out; goes into commits (KIP-320).
+        # Of the last batch whose records were returned; goes into commits (KIP-320).
         self.leader_epoch = -1
+
+    def __str__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.partition}"
 
     @property
     def buffered_bytes(self) -> int:
-        return sum(chunk.size_bytes for chunk in self.chunks)
+        """The size of what was fetched ahead."""
+        return sum(fetch.size_bytes for fetch in self.fetched)
 
     def move_to(self, offset: int, leader_epoch: int = -1) -> None:
-        """Go on from `offset`; what was fetched ahead is dropped."""
+        """Continue from `offset`, and drop what was fetched ahead."""
         self.position = self.processed = self.fetch_offset = offset
         self.leader_epoch = leader_epoch
-        self._start_over(None)
+        self._restart(None)
 
     def reset_to(self, timestamp: int) -> None:
-        """The position is to be found: that of `timestamp`, or LATEST or EARLIEST."""
+        """Continue from the offset of `timestamp` (or LATEST or EARLIEST), which must be found first."""
         self.position = self.processed = self.fetch_offset = None
-        self._start_over(timestamp)
+        self._restart(timestamp)
 
     def rewind(self) -> None:
-        """What is in memory beyond the position is dropped, and fetched again."""
+        """Drop what was fetched beyond the position; it is fetched again."""
         self.fetch_offset = self.position
-        self._start_over(self.reset)
+        self._restart(self.reset)
 
-    def _start_over(self, reset: int | None) -> None:
+    def _restart(self, reset: int | None) -> None:
         self.reset = reset
-        self.turn += 1
-        self.chunks.clear()
+        self.version += 1
+        self.fetched.clear()
         self.error = None
         self.failures = 0
         self.muted_until_ms = 0.0
 
 
 class Positions:
-    """All assigned partitions. Replaced partition by partition as the assignment changes; those that stay keep their
-    state."""
+    """All assigned partitions. Partitions that stay assigned keep their state."""
 
     def __init__(self) -> None:
-        # In the order in which they are handed out: whoever had its turn goes to the end.
+        # In the order in which they take turns: a partition that had its turn goes to the end.
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(list(self._states.values()))
 
-    def __len__(self) -> int:
-        return len(self._states)
-
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._states
-
     def get(self, partition: TopicPartition) -> PartitionState | None:
+        """Return the state of a partition, None if it is not assigned."""
         return self._states.get(partition)
 
     def partitions(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
         return frozenset(self._states)
 
     def replace(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        """Have exactly these from now on. Returns the states that are new."""
+        """Assign exactly these partitions. Return the states that are new."""
         wanted = dict.fromkeys(partitions)
         for partition in self._states.keys() - wanted.keys():
-            self._states.pop(partition).turn += 1
+            self._states.pop(partition).version += 1
         new = [PartitionState(partition) for partition in wanted if partition not in self._states]
         self._states.update((state.partition, state) for state in new)
         return new
 
-    def serve_last(self, state: PartitionState) -> None:
-        """The others have their turn first."""
+    def move_to_end(self, state: PartitionState) -> None:
+        """Let the other partitions have their turn first."""
         if self._states.pop(state.partition, None) is not None:
             self._states[state.partition] = state
 
-    def processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What may be committed without asking the user."""
+    def processed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets after the processed records: what auto-commit may commit."""
         return {
             state.partition: OffsetAndMetadata(state.processed, leader_epoch=state.leader_epoch)
             for state in self
             if state.processed is not None
         }
 
-    def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions: everything that the user was given counts as done."""
+    def returned_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions: all records that the user was given count as processed."""
         return {
             state.partition: OffsetAndMetadata(state.position, leader_epoch=state.leader_epoch)
             for state in self

@@ -1,7 +1,7 @@
-"""Where to begin: `bootstrap_servers` as text, taken apart.
+"""The addresses in `bootstrap_servers`.
 
-Accepted: "host:port,host:port", or a list of "host:port". A port that is left out is 9092; an IPv6 address with a
-port stands in brackets: "[::1]:9092".
+Accepted are "host:port,host:port", or a list of "host:port". The default port is 9092. An IPv6 address with a port
+needs brackets: "[::1]:9092".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEFAULT_PORT = 9092
 
 
 def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
-    """The addresses in the order given. Raises InvalidOption, naming what is wrong."""
+    """Return the addresses in the given order. Raises InvalidOption, which names the wrong entry."""
     entries = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_address(entry.strip()) for entry in entries if entry.strip()]
     if not addresses:

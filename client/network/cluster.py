@@ -1,127 +1,97 @@
-"""The client's way into a cluster: addresses, metadata, one connection a broker and purpose, coordinators.
+"""A client's way into a cluster: metadata of brokers and topics, and requests to any or to one broker.
 
-A `Cluster` starts from the bootstrap list, learns the brokers from Metadata, and goes back to the bootstrap list when
-none of them answers any more (KIP-899). Metadata is asked for when somebody needs a topic, when a broker says that it
-is not the leader, and every `metadata_max_age_ms`; questions that come at the same time share one request.
-Connections are opened on first use, one per broker and purpose: a fetch that waits for data must not hold up the
-heartbeat behind it.
+A `Cluster` starts from the bootstrap servers, learns the brokers from Metadata, and returns to the bootstrap servers
+when no known broker responds (KIP-899). It requests metadata when a topic is needed, when a broker says that it does
+not lead a partition, and every `metadata_max_age_ms`. Calls at the same time share one request.
 
-Time-outs and pauses come from `ClusterOptions`, so tests can shrink them. Stop with `close()`, which may be called
-twice.
+All time-outs and pauses come from `ClusterOptions`, so tests can shrink them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.schema import Message
-from ..errors import ClientStopped, ConnectionLost, InvalidOption, NoBrokerReachable, RequestTimedOut, UnknownTopic
-from ..metadata import NO_LEADER, ClusterView, Node, TopicInfo
+from ..errors import ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
+from ..metadata import NO_LEADER, ClusterView, TopicInfo
 from ..record import TopicPartition
 from .addresses import Address, bootstrap_addresses
 from .backoff import Backoff
 from .connection import Connection
+from .connection_pool import GENERAL, Broker, ConnectionPool
+from .options import ClusterOptions
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
-# What a connection is for. Brokers answer a connection in order, so what waits long has one of its own.
-GENERAL = "general"
-FETCH = "fetch"
-COORDINATION = "coordination"
-
-GROUP = 0  # key types of FindCoordinator
-TRANSACTION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Kafka's options that concern the connection to a cluster, in milliseconds."""
-
-    bootstrap_servers: str | Sequence[str]
-    client_id: str = "odradek"
-    request_timeout_ms: float = 30_000
-    connect_timeout_ms: float = 10_000
-    retry_backoff_ms: float = 100
-    retry_backoff_max_ms: float = 1_000
-    metadata_max_age_ms: float = 300_000
-    # How long a call may wait in all, retries included (Kafka's default.api.timeout.ms and max.block.ms).
-    default_api_timeout_ms: float = 60_000
-    allow_auto_create_topics: bool = True
-
-    def __post_init__(self) -> None:
-        bootstrap_addresses(self.bootstrap_servers)
-        for name in ("request_timeout_ms", "connect_timeout_ms", "metadata_max_age_ms", "default_api_timeout_ms"):
-            if not getattr(self, name) > 0:
-                raise InvalidOption(f"{name} must be above 0, not {getattr(self, name)}")
-
 
 class Cluster:
-    """Connections to and knowledge of one cluster. Used from one event loop."""
+    """Connections to one cluster and what is known of it. Used from one event loop."""
 
     def __init__(self, options: ClusterOptions) -> None:
         self.options = options
         self.view = ClusterView()
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._bootstrap = bootstrap_addresses(options.bootstrap_servers)
-        # Invariant: at most one entry for a broker (or bootstrap address) and purpose; a closed one is replaced on
-        # the next use.
-        self._connections: dict[tuple[int | Address, str], Connection] = {}
-        self._opening: dict[tuple[int | Address, str], asyncio.Task[Connection]] = {}
+        self._connections = ConnectionPool(options)
+        # The topics whose metadata is kept.
         self._topics: set[str] = set()
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_failures = 0
-        # A look at topics that are not there yet, and how many there were in a row.
-        self._next_look: asyncio.TimerHandle | None = None
-        self._looks = 0
+        # The next request for topics that do not exist yet, and how many such requests there were in a row.
+        self._missing_timer: asyncio.TimerHandle | None = None
+        self._missing_attempts = 0
         self._listeners: list[Callable[[ClusterView], None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- Start and close
+
+    @classmethod
+    async def open(cls, options: ClusterOptions, topics: Collection[str] = ()) -> Cluster:
+        """Return a started cluster that keeps metadata of `topics`. Raises NoBrokerReachable."""
+        cluster = cls(options)
+        cluster.watch(topics)
+        try:
+            await cluster.start()
+        except BaseException:
+            await cluster.close()
+            raise
+        return cluster
 
     async def start(self) -> None:
-        """Reach a broker and learn the cluster. Raises NoBrokerReachable at once where none answers."""
+        """Reach a broker and learn the cluster. Raises NoBrokerReachable at once if no broker responds."""
         await self._update(frozenset(self._topics))
-        self.spawn(self._keep_fresh(), "metadata refresh")
+        self.spawn(self._refresh_periodically(), "metadata refresh")
 
     async def close(self) -> None:
-        """Stop the tasks, then close the connections."""
+        """Stop the tasks, then close the connections; may be called again."""
         self._closed = True
-        if self._next_look is not None:
-            self._next_look.cancel()
-        tasks = [*self._tasks, *self._opening.values()]
+        if self._missing_timer is not None:
+            self._missing_timer.cancel()
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        connections, self._connections = list(self._connections.values()), {}
-        for connection in connections:
-            await connection.close()
+        await asyncio.gather(*tasks, *self._connections.stop_connecting(), return_exceptions=True)
+        await self._connections.close()
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run `work` beside everything else until it ends or the cluster is closed."""
+        """Run `work` as a task until it ends or the cluster is closed."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _keep_fresh(self) -> None:
-        while True:
-            await asyncio.sleep(self.options.metadata_max_age_ms / 1000)
-            self.refresh_soon()
+    # -- Metadata
 
-    # -- metadata ----------------------------------------------------------------------------------
-
-    def listen(self, told: Callable[[ClusterView], None]) -> None:
-        """Have `told` called with every new view."""
-        self._listeners.append(told)
+    def on_update(self, listener: Callable[[ClusterView], None]) -> None:
+        """Call `listener` with every new view."""
+        self._listeners.append(listener)
 
     def watch(self, topics: Collection[str]) -> None:
         """Keep metadata of these topics from now on, besides those watched already."""
@@ -131,11 +101,20 @@ class Cluster:
         """Keep metadata of these topics no longer."""
         self._topics.difference_update(topics)
 
-    async def topic(self, name: str, *, timeout_ms: float | None = None) -> TopicInfo:
-        """A topic with at least one led partition; waits for one that is just being made.
+    def leader(self, partition: TopicPartition) -> int:
+        """Return the leader's node id, NO_LEADER if none is known."""
+        return self.view.leader(partition)
 
-        Raises UnknownTopic when the time is over (`default_api_timeout_ms` if none is given) or the name can never be
-        one.
+    def refresh_leader(self, partition: TopicPartition) -> None:
+        """Look for a partition's leader, which is unknown or has moved, without waiting for it."""
+        self.watch((partition.topic,))
+        self.refresh_soon()
+
+    async def topic(self, name: str, *, timeout_ms: float | None = None) -> TopicInfo:
+        """Return a topic with at least one led partition; wait for one that is being created.
+
+        Raises UnknownTopic when the time is over (`default_api_timeout_ms` if none is given), KafkaError if the name
+        is invalid.
         """
         info = self.view.topics.get(name)
         if info is not None and info.partitions:
@@ -166,125 +145,91 @@ class Cluster:
             failures += 1
             await asyncio.sleep(self.backoff.pause_ms(failures) / 1000)
 
+    async def all_topics(self) -> ClusterView:
+        """Request metadata of every topic. Return the view that has them."""
+        await self._update(None)
+        return self.view
+
     async def refresh(self) -> None:
-        """Ask for the watched topics anew, or join the request that is under way. Raises what the request raises."""
+        """Request metadata of the watched topics, or join the request under way. Raises what the request raises."""
         if self._refresh is None or self._refresh.done():
             self._refresh = self.spawn(self._update(frozenset(self._topics)), "metadata")
-        running = self._refresh
-        await asyncio.shield(running)
+        await asyncio.shield(self._refresh)
 
     def refresh_soon(self) -> None:
-        """Ask for the watched topics anew without waiting for it; after failures, with a growing pause in front."""
+        """Request metadata of the watched topics without waiting for it; after failures, after a growing pause."""
         if self._closed or (self._refresh is not None and not self._refresh.done()):
             return
-        self._refresh = self.spawn(self._update_patiently(), "metadata")
+        self._refresh = self.spawn(self._update_after_pause(), "metadata")
 
-    async def _update_patiently(self) -> None:
+    async def _refresh_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(self.options.metadata_max_age_ms / 1000)
+            self.refresh_soon()
+
+    async def _update_after_pause(self) -> None:
         if self._refresh_failures:
             await asyncio.sleep(self.backoff.pause_ms(self._refresh_failures) / 1000)
         try:
             await self._update(frozenset(self._topics))
         except KafkaError:
-            # Not swallowed: whoever needs the metadata sees the old view, asks again, and runs into its own time-out.
+            # Nothing is lost: callers that need the metadata see the old view, retry, and have their own time-out.
             self._refresh_failures += 1
         else:
             self._refresh_failures = 0
 
     async def _update(self, topics: Collection[str] | None) -> None:
-        """One Metadata request: of `topics`, or of all there are (None)."""
+        """Send one Metadata request for `topics`, or for all topics (None)."""
         named = None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
-        question = MetadataRequest(topics=named, allow_auto_topic_creation=self.options.allow_auto_create_topics)
-        answer = await self.ask_any(question, MetadataResponse)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code), "Metadata was refused")
-        self.view = self.view.updated(answer, whole=topics is None)
-        self._look_again_for_missing()
-        for told in self._listeners:
-            told(self.view)
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=self.options.allow_auto_create_topics)
+        response = await self.request_any(request, MetadataResponse)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), "Metadata was refused")
+        self.view = self.view.updated(response, whole=topics is None)
+        self._schedule_missing()
+        for listener in self._listeners:
+            listener(self.view)
 
-    def _look_again_for_missing(self) -> None:
-        """A watched topic that is just being made, or will be, is worth a look once a second."""
-        if self._next_look is not None:
-            self._next_look.cancel()
+    def _schedule_missing(self) -> None:
+        """Request metadata again soon if a watched topic does not exist yet but may be created."""
+        if self._missing_timer is not None:
+            self._missing_timer.cancel()
         if any(self.view.errors.get(topic, ErrorCode.NONE).retriable for topic in self._topics):
-            self._looks += 1
-            pause = self.backoff.pause_ms(self._looks) / 1000
-            self._next_look = asyncio.get_running_loop().call_later(pause, self.refresh_soon)
+            self._missing_attempts += 1
+            pause = self.backoff.pause_ms(self._missing_attempts) / 1000
+            self._missing_timer = asyncio.get_running_loop().call_later(pause, self.refresh_soon)
         else:
-            self._next_look, self._looks = None, 0
+            self._missing_timer, self._missing_attempts = None, 0
 
-    async def all_topics(self) -> ClusterView:
-        """A view with every topic of the cluster."""
-        await self._update(None)
-        return self.view
-
-    # -- connections -------------------------------------------------------------------------------
+    # -- Connections
 
     def ready(self, node_id: int, purpose: str = GENERAL) -> Connection | None:
-        """The open connection to a broker, or None."""
-        connection = self._connections.get((node_id, purpose))
-        return None if connection is None or connection.closed else connection
+        """Return the open connection to a broker, or None."""
+        return self._connections.ready(node_id, purpose)
 
     async def connection(self, node_id: int, purpose: str = GENERAL) -> Connection:
-        """The connection to a broker, opened where there is none. Raises ConnectionLost."""
+        """Return the connection to a broker, opened if there is none. Raises ConnectionLost, ClientStopped."""
         node = self.view.nodes.get(node_id)
         if node is None:
             raise ConnectionLost(f"broker {node_id} is not in the cluster's metadata")
-        return await self._connect(node_id, (node.host, node.port), purpose)
-
-    async def _connect(self, who: int | Address, address: Address, purpose: str) -> Connection:
-        if self._closed:
-            raise ClientStopped("this client was stopped")
-        key = (who, purpose)
-        known = self._connections.get(key)
-        if (
-            known is not None
-            and not known.closed
-            and (isinstance(who, tuple) or known.address == f"{address[0]}:{address[1]}")
-        ):
-            return known
-        opening = self._opening.get(key)
-        if opening is None:
-            opening = self._opening[key] = asyncio.create_task(self._open(key, address), name=f"connect {address}")
-            opening.add_done_callback(lambda task: self._opened(key, task))
-        return await asyncio.shield(opening)
-
-    def _opened(self, key: tuple[int | Address, str], task: asyncio.Task[Connection]) -> None:
-        del self._opening[key]
-        if not task.cancelled():
-            task.exception()  # seen, also where all who waited for it were cancelled
-
-    async def _open(self, key: tuple[int | Address, str], address: Address) -> Connection:
-        options = self.options
-        replaced = self._connections.pop(key, None)
-        if replaced is not None:
-            await replaced.close()
-        connection = await Connection.open(
-            address[0],
-            address[1],
-            client_id=options.client_id,
-            request_timeout_ms=options.request_timeout_ms,
-            connect_timeout_ms=options.connect_timeout_ms,
-        )
-        self._connections[key] = connection
-        return connection
+        return await self._connections.connect(node_id, (node.host, node.port), purpose)
 
     async def any_connection(self) -> Connection:
-        """A connection to some broker.
+        """Return a connection to some broker: an open one, else to a known broker, else to a bootstrap server.
 
-        An open one, else to a known broker, else to a bootstrap address. Raises NoBrokerReachable.
+        Raises NoBrokerReachable, ClientStopped.
         """
-        usable = [c for (_, purpose), c in self._connections.items() if purpose == GENERAL and not c.closed]
-        if usable:
-            return random.choice(usable)
+        ready = self._connections.all_ready(GENERAL)
+        if ready:
+            return random.choice(ready)
         nodes = list(self.view.nodes.values())
         random.shuffle(nodes)
-        candidates: list[tuple[int | Address, Address]] = [(node.node_id, (node.host, node.port)) for node in nodes]
+        candidates: list[tuple[Broker, Address]] = [(node.node_id, (node.host, node.port)) for node in nodes]
         candidates += [(address, address) for address in self._bootstrap]
         failures: dict[str, str] = {}
-        for who, address in candidates:
+        for broker, address in candidates:
             try:
-                return await self._connect(who, address, GENERAL)
+                return await self._connections.connect(broker, address, GENERAL)
             except (ConnectionLost, RequestTimedOut) as error:
                 failures[f"{address[0]}:{address[1]}"] = error.message
         tried = ", ".join(failures)
@@ -292,12 +237,44 @@ class Cluster:
             f"no broker at {tried}: is it running? `odradek serve` starts one ({'; '.join(failures.values())})"
         )
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- Requests
 
-    async def until_done(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float | None = None) -> T:
-        """The result of `attempt`, made again after a growing pause while it fails with a retriable KafkaError.
+    async def request(self, node_id: int, request: Message, response: type[R], purpose: str = GENERAL) -> R:
+        """Send one request to one broker, once."""
+        connection = await self.connection(node_id, purpose)
+        return await connection.request(request, response)
 
-        Once `timeout_ms` (`default_api_timeout_ms` if none) is over, the last error is raised.
+    async def request_any(self, request: Message, response: type[R]) -> R:
+        """Send one request to any broker; try another broker if the connection breaks.
+
+        Raises NoBrokerReachable, KafkaError.
+        """
+        attempts = max(1, len(self.view.nodes)) + 1
+        while True:
+            attempts -= 1
+            connection = await self.any_connection()
+            try:
+                return await connection.request(request, response)
+            except (ConnectionLost, RequestTimedOut):
+                if not attempts:
+                    raise
+
+    async def request_controller(self, request: Message, response: type[R]) -> R:
+        """Send one request to the controller, once (in KRaft any broker, which forwards it)."""
+        return await self.request(await self.controller(), request, response)
+
+    async def controller(self) -> int:
+        """Return the controller's node id. Raises KafkaError if none is known."""
+        if self.view.controller_id not in self.view.nodes:
+            await self.refresh()
+        if self.view.controller_id not in self.view.nodes:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster names no controller")
+        return self.view.controller_id
+
+    async def retry(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float | None = None) -> T:
+        """Return the result of `attempt`, repeated after growing pauses while it raises a retriable KafkaError.
+
+        Raises the last error when `timeout_ms` (`default_api_timeout_ms` if none) is over.
         """
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         loop = asyncio.get_running_loop()
@@ -311,62 +288,3 @@ class Cluster:
                 if not error.retriable or loop.time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
-
-    async def ask_any(self, question: Message, response: type[R]) -> R:
-        """One question to any broker.
-
-        Another broker is tried where the connection breaks. Raises NoBrokerReachable, KafkaError.
-        """
-        attempts = max(1, len(self.view.nodes)) + 1
-        while True:
-            attempts -= 1
-            connection = await self.any_connection()
-            try:
-                return await connection.request(question, response)
-            except (ConnectionLost, RequestTimedOut):
-                if not attempts:
-                    raise
-
-    async def ask(self, node_id: int, question: Message, response: type[R], purpose: str = GENERAL) -> R:
-        """One question to one broker, once."""
-        connection = await self.connection(node_id, purpose)
-        return await connection.request(question, response)
-
-    async def controller(self) -> int:
-        """The node that answers for the cluster (in KRaft any broker, who forwards).
-
-        Raises KafkaError where none is known.
-        """
-        if self.view.controller_id not in self.view.nodes:
-            await self.refresh()
-        if self.view.controller_id not in self.view.nodes:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster names no controller")
-        return self.view.controller_id
-
-    async def coordinator(self, key: str, key_type: int = GROUP) -> int:
-        """The node that coordinates a group or transactional id, asked once.
-
-        Raises KafkaError, retriable while there is none yet.
-        """
-        connection = await self.any_connection()
-        if connection.version_for(FindCoordinatorRequest) >= 4:
-            question = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-            answer = await connection.request(question, FindCoordinatorResponse)
-            found = next((each for each in answer.coordinators if each.key == key), None)
-            if found is None:
-                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the broker left {key!r} out of its answer")
-            code, text, node = found.error_code, found.error_message, Node(found.node_id, found.host, found.port)
-        else:
-            answer = await connection.request(
-                FindCoordinatorRequest(key=key, key_type=key_type), FindCoordinatorResponse
-            )
-            code, text, node = answer.error_code, answer.error_message, Node(answer.node_id, answer.host, answer.port)
-        if code:
-            raise KafkaError(ErrorCode.of(code), text or f"no coordinator for {key!r}")
-        if node.node_id not in self.view.nodes:
-            await self.refresh()
-        return node.node_id
-
-    def leader(self, partition: TopicPartition) -> int:
-        """The leader's node id, NO_LEADER where none is known."""
-        return self.view.leader(partition)

@@ -1,13 +1,13 @@
-"""One TCP connection to one broker: requests go out, answers come back in order, each to whoever asked.
+"""One TCP connection to one broker: requests go out, responses come back in order.
 
-The thinking is in `exchange.py`; this is the asyncio shell around it. `Connection.open` connects and agrees on versions
-(ApiVersions, KIP-511); after that `request` waits for an answer and `send` hands out a future, so that many requests
-can be under way. An answer that is late or garbled closes the connection: what comes behind it can be trusted no
-more. All who wait then get `ConnectionLost` (or `RequestTimedOut` for the one that was late), and the connection
-stays closed; `cluster.py` opens another.
+This is the asyncio shell around `exchange.py`. `Connection.open` connects and agrees on versions (ApiVersions,
+KIP-511). After that `request` waits for a response, and `send` returns a future, so that many requests can be in
+flight. A late or garbled response closes the connection, because nothing behind it can be trusted. All requests in
+flight then raise `ConnectionLost` (the late one `RequestTimedOut`). The connection stays closed; the pool opens
+another.
 
-Bounds: `request` lets MAX_IN_FLIGHT requests wait for answers and holds back while the socket's write buffer is over
-its high mark. `send` holds nobody back: its callers count what they have under way.
+Bounds: `request` keeps at most MAX_IN_FLIGHT requests in flight, and waits while the socket's write buffer is over its
+high mark. `send` does not wait: its callers count their own requests.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
 from ..errors import BadResponse, ConnectionLost, RequestTimedOut
-from .exchange import Exchange, FrameBuffer, api_name, opening_version
+from .exchange import Exchange, api_name, api_versions_version
+from .frame_buffer import FrameBuffer
 
 R = TypeVar("R", bound=Message)
 
-# More than one task of ours ever has under way; a broker stops reading far later (its own bounds are in the thousands).
+# More than any task of this client has in flight; brokers stop reading far later (their bounds are in the thousands).
 MAX_IN_FLIGHT = 100
 
 
@@ -40,7 +41,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._lost: KafkaError | None = None
         self._gone = asyncio.Event()
-        # Cleared while the socket takes no more, or MAX_IN_FLIGHT requests wait.
+        # Cleared while the socket takes no more, or MAX_IN_FLIGHT requests are in flight.
         self._room = asyncio.Event()
         self._room.set()
         self._writable = True
@@ -72,16 +73,15 @@ class Connection(asyncio.BufferedProtocol):
         return connection
 
     async def _agree_on_versions(self) -> None:
-        question = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-        version = opening_version()
-        answer = await self._ask(question, ApiVersionsResponse, version, None)
-        if ErrorCode.of(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION:
-            answer = await self._ask(question, ApiVersionsResponse, opening_version(answer), None)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code), f"{self.address} answers ApiVersions with an error")
-        self._exchange.learn_versions(answer)
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+        response = await self._send(request, ApiVersionsResponse, api_versions_version(), None)
+        if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
+            response = await self._send(request, ApiVersionsResponse, api_versions_version(response), None)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
+        self._exchange.learn_versions(response)
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- Requests
 
     @property
     def closed(self) -> bool:
@@ -89,17 +89,17 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def versions(self) -> dict[int, tuple[int, int]]:
-        """API key to the (lowest, highest) version that the broker speaks."""
+        """API key -> the (lowest, highest) version that the broker supports."""
         return self._exchange.versions
 
     def version_for(self, request: type[Message], at_most: int | None = None) -> int:
-        """The highest version of `request` that both sides have. Raises UnsupportedVersion."""
+        """Return the highest version of `request` that both sides support. Raises UnsupportedVersion."""
         return self._exchange.version_for(request, at_most)
 
     async def request(
         self, message: Message, response: type[R], *, version: int | None = None, timeout_ms: float | None = None
     ) -> R:
-        """Send `message` and wait for its answer. Raises ConnectionLost, RequestTimedOut, UnsupportedVersion."""
+        """Send `message` and return its response. Raises ConnectionLost, RequestTimedOut, UnsupportedVersion."""
         while not self._room.is_set() and self._lost is None:
             await self._room.wait()
         return await self.send(message, response, version=version, timeout_ms=timeout_ms)
@@ -107,47 +107,44 @@ class Connection(asyncio.BufferedProtocol):
     def send(
         self, message: Message, response: type[R], *, version: int | None = None, timeout_ms: float | None = None
     ) -> asyncio.Future[R]:
-        """Send `message` now, behind what was sent before.
-
-        The future is its answer. Raises ConnectionLost, UnsupportedVersion.
-        """
+        """Send `message` at once. Return the future of its response. Raises ConnectionLost, UnsupportedVersion."""
         if version is None:
             version = self.version_for(type(message))
-        return self._ask(message, response, version, timeout_ms)
+        return self._send(message, response, version, timeout_ms)
 
-    def send_unanswered(self, message: Message, *, version: int | None = None) -> None:
-        """Send a message that has no answer (Produce with acks=0). Raises ConnectionLost, UnsupportedVersion."""
+    def send_without_response(self, message: Message, *, version: int | None = None) -> None:
+        """Send a message that gets no response (Produce with acks=0). Raises ConnectionLost, UnsupportedVersion."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
         if version is None:
             version = self.version_for(type(message))
-        self._transport.writelines(self._exchange.ask(message, version, None, self._loop.create_future()))
+        self._transport.writelines(self._exchange.send(message, version, None, self._loop.create_future()))
 
-    def _ask(self, message: Message, response: type[R], version: int, timeout_ms: float | None) -> asyncio.Future[R]:
+    def _send(self, message: Message, response: type[R], version: int, timeout_ms: float | None) -> asyncio.Future[R]:
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
-        answer: asyncio.Future[R] = self._loop.create_future()
-        pieces = self._exchange.ask(message, version, response, answer)
+        waiter: asyncio.Future[R] = self._loop.create_future()
+        pieces = self._exchange.send(message, version, response, waiter)
         limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
-        timer = self._loop.call_later(limit_ms / 1000, self._late, answer, api_name(type(message)), limit_ms)
-        answer.add_done_callback(lambda _: timer.cancel())
+        timer = self._loop.call_later(limit_ms / 1000, self._time_out, waiter, api_name(type(message)), limit_ms)
+        waiter.add_done_callback(lambda _: timer.cancel())
         self._transport.writelines(pieces)
-        self._mind_the_room()
-        return answer
+        self._update_room()
+        return waiter
 
-    def _late(self, answer: asyncio.Future[Any], api: str, limit_ms: float) -> None:
+    def _time_out(self, waiter: asyncio.Future[Any], api: str, limit_ms: float) -> None:
         error = RequestTimedOut(f"{self.address} did not answer {api} within {limit_ms:g} ms")
-        if not answer.done():
-            answer.set_exception(error)
+        if not waiter.done():
+            waiter.set_exception(error)
         self.abort(ConnectionLost(f"connection to {self.address} given up: {error.message}"))
 
-    def _mind_the_room(self) -> None:
-        if self._writable and len(self._exchange.waiting) < MAX_IN_FLIGHT:
+    def _update_room(self) -> None:
+        if self._writable and len(self._exchange.in_flight) < MAX_IN_FLIGHT:
             self._room.set()
         else:
             self._room.clear()
 
-    # -- the transport's side ----------------------------------------------------------------------
+    # -- Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
@@ -158,12 +155,12 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for body in self._buffer.received(nbytes):
-                answer, message = self._exchange.answer(body)
-                if not answer.done():
-                    answer.set_result(message)
+                waiter, response = self._exchange.receive(body)
+                if not waiter.done():
+                    waiter.set_result(response)
         except BadResponse as error:
             self.abort(BadResponse(f"{self.address}: {error.message}"))
-        self._mind_the_room()
+        self._update_room()
 
     def eof_received(self) -> bool:
         return False
@@ -175,25 +172,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._writable = False
-        self._mind_the_room()
+        self._update_room()
 
     def resume_writing(self) -> None:
         self._writable = True
-        self._mind_the_room()
+        self._update_room()
 
-    # -- the end -----------------------------------------------------------------------------------
+    # -- Close
 
     def abort(self, why: KafkaError) -> None:
-        """Close now; whoever waits for an answer gets `why`."""
+        """Close at once; requests in flight raise `why`."""
         self._fail(why)
         if self._transport is not None:
             self._transport.abort()
 
     async def close(self) -> None:
-        """Close.
-
-        Whoever still waits gets ConnectionLost. Returns when the socket is closed, and may be called again.
-        """
+        """Close, and wait until the socket is closed; may be called again. Requests in flight raise ConnectionLost."""
         self._fail(ConnectionLost(f"the connection to {self.address} was closed by this client"))
         if self._transport is not None:
             self._transport.close()
@@ -202,8 +196,8 @@ class Connection(asyncio.BufferedProtocol):
     def _fail(self, why: KafkaError) -> None:
         if self._lost is None:
             self._lost = why
-        waiting, self._exchange.waiting = self._exchange.waiting, {}
-        for request in waiting.values():
-            if not request.who.done():
-                request.who.set_exception(self._lost)
-        self._room.set()  # those who wait for room wake up and find the connection lost
+        in_flight, self._exchange.in_flight = self._exchange.in_flight, {}
+        for request in in_flight.values():
+            if not request.waiter.done():
+                request.waiter.set_exception(self._lost)
+        self._room.set()  # callers that wait for room wake up and find the connection lost

@@ -1,192 +1,40 @@
-"""Records that wait: per partition a queue of batches, bounded by `buffer_memory` over all of them.
+"""The records that wait to be sent or acknowledged: a queue of batches per partition, bounded by `buffer_memory`.
 
-    append -> open batch -> sealed (full, lingered long enough, or flushed) -> drained (sequence given, encoded) -> in
-    flight
-           -> acknowledged | requeued in its old place with its old bytes | failed
+    append --> open --> sealed --> in flight --> acknowledged
+                          ^            |
+                          +--- retry --+--> failed
 
-No event loop in here: time is passed in (`now_ms`, monotonic), results are handed to `Sink`s. `sender.py` moves
-batches over the wire.
+A batch is sealed when it is full, has lingered for `linger_ms`, or is flushed. `drain` numbers and encodes it; then it
+is in flight. A retry puts it back in its old place with its old bytes. Open and sealed batches fail, too, when
+`delivery_timeout_ms` is over.
 
-Idempotence (KIP-98). Each queue has an identity (producer id, epoch) and counts sequences. A batch gets its sequence
-when it is drained and keeps it, with the same bytes, through every retry: the broker can then tell a repetition.
-After a failed try the queue *recovers*: nothing is drained until all that is in flight has come back, and what must
-go again goes in order. When a batch is given up, its sequence is missing for good, so the queue's *identity is lost*:
-it waits for what is in flight, and goes on with a fresh producer id from sequence 0. Batches that may have been
-written behind a batch of unknown outcome are then failed rather than written twice.
+There is no event loop in here: time is passed in (`now_ms`, monotonic), outcomes go to `DeliveryCallback`s. `sender.py`
+moves batches over the wire.
+
+Idempotence (KIP-98): each queue has a producer id and counts sequences. A batch gets its sequence when it is drained,
+and keeps it with the same bytes through every retry, so that the broker can detect duplicates. While a retry waits,
+nothing is drained until all batches in flight have come back; then they go again in order. After a batch has failed,
+its sequence is missing for good. The queue then waits for what is in flight, and goes on with a new producer id from
+sequence 0. If the failed batch may be written, other retries that may be written fail, so that none is written twice.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import count
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
 
-from ...protocol.records.batch import decode_batch, encode_batch
+from ...protocol.records.batch import encode_batch
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import BufferFull, DeliveryTimedOut, KafkaError, OutcomeUnknown
 from ..record import TopicPartition
+from .batch import DeliveryCallback, ProducerBatch
+from .partition_queue import PartitionQueue
 
 _LAST_SEQUENCE = 0x7FFFFFFF
 
 
-class Identity(NamedTuple):
-    """Who writes: a producer id and its epoch, given by InitProducerId. -1 and -1 without idempotence."""
-
-    producer_id: int
-    epoch: int
-
-
-ANONYMOUS = Identity(-1, -1)
-
-
-class Sink(Protocol):
-    """Who is told what became of records: a future of one record, or a whole bulk of them."""
-
-    def delivered(self, batch: Batch, first: int, end: int) -> None:
-        """Records first..end-1 of the batch are acknowledged (`batch.base_offset` says where, -1: not told)."""
-
-    def failed(self, batch: Batch, first: int, end: int, error: KafkaError) -> None:
-        """Records first..end-1 of the batch are given up."""
-
-
-class Batch:
-    """Neighbouring records of one partition, on their way together."""
-
-    __slots__ = (
-        "attempts",
-        "base_offset",
-        "base_sequence",
-        "count",
-        "created_ms",
-        "encoded",
-        "identity",
-        "log_append_time_ms",
-        "maybe_written",
-        "number",
-        "partition",
-        "records",
-        "sinks",
-        "size_bytes",
-        "watchers",
-    )
-
-    def __init__(self, partition: TopicPartition, number: int, created_ms: float) -> None:
-        self.partition = partition
-        # Invariant: grows from batch to batch of a partition, so it says where a requeued one belongs.
-        self.number = number
-        self.created_ms = created_ms
-        # Invariant: empty while `encoded` is set.
-        self.records: list[Record] = []
-        self.count = 0
-        # An upper bound while records are added, and what `buffer_memory` is charged until the batch is done.
-        self.size_bytes = 0
-        # (index of its first record, sink): each covers the records up to the next one's first.
-        self.sinks: list[tuple[int, Sink]] = []
-        self.watchers: list[Callable[[], None]] = []
-        self.encoded: bytes | None = None
-        self.identity = ANONYMOUS
-        self.base_sequence = -1
-        self.attempts = 0
-        # A try ended without a definite answer: the broker may have the records.
-        self.maybe_written = False
-        self.base_offset = -1
-        self.log_append_time_ms = -1
-
-    def runs(self) -> Iterator[tuple[Sink, int, int]]:
-        """Each sink with the records that are its own: (sink, first, end)."""
-        end = self.count or len(self.records)
-        for position, (first, sink) in enumerate(self.sinks):
-            yield sink, first, self.sinks[position + 1][0] if position + 1 < len(self.sinks) else end
-
-
-class PartitionQueue:
-    """The batches of one partition, oldest first. Only `Accumulator` makes these."""
-
-    __slots__ = (
-        "_limit_bytes",
-        "_numbers",
-        "identity",
-        "identity_lost",
-        "in_flight",
-        "muted_until_ms",
-        "next_sequence",
-        "open",
-        "outcome_unknown",
-        "partition",
-        "sealed",
-    )
-
-    def __init__(self, partition: TopicPartition, limit_bytes: int) -> None:
-        self.partition = partition
-        self._limit_bytes = limit_bytes
-        self._numbers = count()
-        self.open: Batch | None = None
-        # Invariant: ordered by number, so that requeued batches stand in front.
-        self.sealed: deque[Batch] = deque()
-        # Invariant: ordered by number.
-        self.in_flight: list[Batch] = []
-        self.identity: Identity | None = None
-        self.next_sequence = 0
-        self.identity_lost = False
-        # A batch was given up of which nobody knows whether it was written.
-        self.outcome_unknown = False
-        self.muted_until_ms = 0.0
-
-    @property
-    def recovering(self) -> bool:
-        """Something must go again, so what is behind it waits."""
-        return bool(self.sealed) and self.sealed[0].attempts > 0
-
-    def append(self, record: Record, size_bytes: int, sink: Sink, now_ms: float) -> bool:
-        """Add a record of at most `size_bytes`.
-
-        True where that started a batch, so that somebody must look at the queue again.
-        """
-        batch = self.open
-        started = batch is None or batch.size_bytes + size_bytes > self._limit_bytes
-        if started:
-            batch = self._start(now_ms)
-        assert batch is not None
-        if not batch.sinks or batch.sinks[-1][1] is not sink:
-            batch.sinks.append((len(batch.records), sink))
-        batch.records.append(record)
-        batch.size_bytes += size_bytes
-        return started
-
-    def _start(self, now_ms: float) -> Batch:
-        self.seal()
-        self.open = Batch(self.partition, next(self._numbers), now_ms)
-        return self.open
-
-    def seal(self) -> None:
-        """The open batch takes no more and may go."""
-        if self.open is not None:
-            self.sealed.append(self.open)
-            self.open = None
-
-    def batches(self) -> list[Batch]:
-        """All that are not done."""
-        return [*self.in_flight, *self.sealed, *([self.open] if self.open is not None else [])]
-
-    def requeue(self, batch: Batch) -> None:
-        """Put a batch that was in flight back in its place."""
-        self.in_flight.remove(batch)
-        self.sealed.insert(sum(1 for other in self.sealed if other.number < batch.number), batch)
-
-    def take_identity(self, identity: Identity) -> None:
-        """Go on as `identity` from sequence 0; what was numbered before and is not in the log is numbered anew."""
-        self.identity, self.next_sequence = identity, 0
-        self.identity_lost = self.outcome_unknown = False
-        for batch in self.sealed:
-            if batch.encoded is not None:
-                batch.records = [record._replace(offset=-1) for record in decode_batch(batch.encoded)]
-                batch.encoded, batch.base_sequence = None, -1
-
-
-class Accumulator:
-    """All queues, the memory they may use, and what is due."""
+class RecordAccumulator:
+    """The queues of all partitions and the memory that they may use. Knows which queues are due."""
 
     def __init__(
         self,
@@ -207,48 +55,54 @@ class Accumulator:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
         self.used_bytes = 0
+        # How many calls of flush wait; nothing lingers meanwhile.
         self.flushing = 0
-        self.on_release: Callable[[], None] = _nothing
-        # Queues that hold something not in flight, in the order in which they are served.
-        self._waiting: dict[TopicPartition, PartitionQueue] = {}
+        # Called when memory becomes free.
+        self.on_release: Callable[[], None] | None = None
+        # Queues that have a batch not in flight, in the order in which they take turns.
+        self._unsent: dict[TopicPartition, PartitionQueue] = {}
 
-    # -- in ----------------------------------------------------------------------------------------
+    # -- Append
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
+        """Return the queue of a partition, made on first use."""
         queue = self.queues.get(partition)
         if queue is None:
             queue = self.queues[partition] = PartitionQueue(partition, self.batch_size)
         return queue
 
     def has_room(self, size_bytes: int) -> bool:
+        """Whether a record of this size fits into `buffer_memory` now."""
         return self.used_bytes + size_bytes <= self.buffer_memory
 
-    def append(self, queue: PartitionQueue, record: Record, size_bytes: int, sink: Sink, now_ms: float) -> bool:
-        """Take a record in. True where the sender should look. Raises BufferFull."""
+    def append(
+        self, queue: PartitionQueue, record: Record, size_bytes: int, callback: DeliveryCallback, now_ms: float
+    ) -> bool:
+        """Add a record. Return whether the sender must be woken. Raises BufferFull."""
         if self.used_bytes + size_bytes > self.buffer_memory:
             raise BufferFull(
                 f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
             )
         self.used_bytes += size_bytes
-        if queue.append(record, size_bytes, sink, now_ms):
-            self._waiting[queue.partition] = queue
+        if queue.append(record, size_bytes, callback, now_ms):
+            self._unsent[queue.partition] = queue
             return True
         return False
 
-    # -- out ---------------------------------------------------------------------------------------
+    # -- Drain
 
     def due(self, now_ms: float) -> tuple[list[PartitionQueue], float | None]:
-        """The queues with a batch to send now, and in how many ms the next look is worth it (None.
+        """Return the queues with a batch to send now, and the milliseconds until the next one is due.
 
-        Not before something changes).
+        None instead of milliseconds: no other queue becomes due by time alone.
         """
         ready: list[PartitionQueue] = []
         next_ms: float | None = None
-        for partition, queue in list(self._waiting.items()):
+        for partition, queue in list(self._unsent.items()):
             wait_ms = self._wait_ms(queue, now_ms)
             if wait_ms is None:
-                if not queue.sealed and queue.open is None:
-                    del self._waiting[partition]
+                if not queue.has_unsent:
+                    del self._unsent[partition]
             elif wait_ms <= 0:
                 ready.append(queue)
             elif next_ms is None or wait_ms < next_ms:
@@ -256,20 +110,20 @@ class Accumulator:
         return ready, next_ms
 
     def _wait_ms(self, queue: PartitionQueue, now_ms: float) -> float | None:
-        """In how many ms the queue may be drained; 0 or less is now, None is when something else happens."""
-        if queue.in_flight and (queue.recovering or queue.identity_lost):
+        """Return the milliseconds until the queue may be drained (0 or less: now), None if time alone is not enough."""
+        if queue.in_flight and (queue.retrying or queue.producer_id_lost):
             return None
-        if not queue.sealed and queue.open is None:
+        if not queue.has_unsent:
             return None
         wait_ms = queue.muted_until_ms - now_ms
         if not queue.sealed and queue.open is not None and not self.flushing and self.has_room(self.batch_size):
             wait_ms = max(wait_ms, queue.open.created_ms + self.linger_ms - now_ms)
         return wait_ms
 
-    def drain(self, queue: PartitionQueue) -> Batch:
-        """The oldest batch, numbered, encoded and now in flight.
+    def drain(self, queue: PartitionQueue) -> ProducerBatch:
+        """Return the oldest unsent batch, encoded and now in flight.
 
-        The queue is one that `due` named, with an identity if one is needed.
+        `due` must have returned the queue, and it must have a producer id if idempotence needs one.
         """
         if not queue.sealed:
             queue.seal()
@@ -279,66 +133,55 @@ class Accumulator:
         queue.sealed.popleft()
         batch.attempts += 1
         queue.in_flight.append(batch)
-        self._waiting.pop(queue.partition)
-        if queue.sealed or queue.open is not None:
-            self._waiting[queue.partition] = queue  # at the end: the others have their turn first
+        self._unsent.pop(queue.partition)
+        if queue.has_unsent:
+            self._unsent[queue.partition] = queue  # at the end: the other queues have their turn first
         return batch
 
-    def _encode(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         batch.count = len(batch.records)
         if self.idempotent:
-            assert queue.identity is not None
-            batch.identity, batch.base_sequence = queue.identity, queue.next_sequence
+            assert queue.producer is not None
+            batch.producer, batch.base_sequence = queue.producer, queue.next_sequence
             queue.next_sequence = (queue.next_sequence + batch.count) & _LAST_SEQUENCE
         batch.encoded = encode_batch(
             batch.records,
             compression=self.compression,
-            producer_id=batch.identity.producer_id,
-            producer_epoch=batch.identity.epoch,
+            producer_id=batch.producer.producer_id,
+            producer_epoch=batch.producer.epoch,
             base_sequence=batch.base_sequence,
         )
         batch.records = []
 
-    # -- back --------------------------------------------------------------------------------------
+    # -- Outcomes
 
-    def acknowledge(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has the batch."""
-        queue = self.queues[batch.partition]
-        queue.in_flight.remove(batch)
-        batch.base_offset, batch.log_append_time_ms = base_offset, log_append_time_ms
+    def acknowledge(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        """The broker has the batch: it is done."""
+        self.queues[batch.partition].in_flight.remove(batch)
         self._release(batch)
-        for sink, first, end in batch.runs():
-            sink.delivered(batch, first, end)
-        self._tell(batch)
+        batch.complete(base_offset, log_append_time_ms)
 
-    def retry(self, batch: Batch, now_ms: float, pause_ms: float) -> None:
-        """The batch goes again, after a pause, before everything behind it."""
+    def retry(self, batch: ProducerBatch, now_ms: float, pause_ms: float) -> None:
+        """Send the batch again after a pause, before everything behind it."""
         queue = self.queues[batch.partition]
         queue.requeue(batch)
         queue.muted_until_ms = max(queue.muted_until_ms, now_ms + pause_ms)
-        self._waiting[queue.partition] = queue
+        self._unsent[queue.partition] = queue
 
-    def fail(self, batch: Batch, error: KafkaError) -> None:
-        """Give the batch up. With idempotence its queue goes on under a new identity."""
+    def fail(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """The batch has failed for good. With idempotence, its queue needs a new producer id."""
         queue = self.queues[batch.partition]
-        if batch in queue.in_flight:
-            queue.in_flight.remove(batch)
-        elif batch in queue.sealed:
-            queue.sealed.remove(batch)
-        elif batch is queue.open:
-            queue.open = None
+        queue.remove(batch)
         if batch.base_sequence >= 0:
-            queue.identity_lost = True
+            queue.producer_id_lost = True
             queue.outcome_unknown = queue.outcome_unknown or batch.maybe_written
         self._release(batch)
-        for sink, first, end in batch.runs():
-            sink.failed(batch, first, end, error)
-        self._tell(batch)
+        batch.fail(error)
         if queue.outcome_unknown:
             self.fail_uncertain(queue)
 
     def fail_uncertain(self, queue: PartitionQueue) -> None:
-        """Nobody knows where the log stands, so what may be in it must not go again."""
+        """Fail sealed batches that may be written: the end of the log is not known, so they must not go again."""
         for batch in [batch for batch in queue.sealed if batch.maybe_written]:
             self.fail(
                 batch,
@@ -346,17 +189,17 @@ class Accumulator:
             )
 
     def expire(self, now_ms: float) -> None:
-        """Fail what has waited for `delivery_timeout_ms`. What is in flight is left to its request's own time-out."""
-        for queue in list(self._waiting.values()):
-            while (batch := queue.sealed[0] if queue.sealed else queue.open) is not None and self.is_late(
-                batch, now_ms
-            ):
-                self.fail(batch, self.lateness(batch))
+        """Fail unsent batches whose `delivery_timeout_ms` is over. Batches in flight have their request's time-out."""
+        for queue in list(self._unsent.values()):
+            while (batch := queue.next_batch) is not None and self.is_expired(batch, now_ms):
+                self.fail(batch, self.timeout_error(batch))
 
-    def is_late(self, batch: Batch, now_ms: float) -> bool:
+    def is_expired(self, batch: ProducerBatch, now_ms: float) -> bool:
+        """Whether the batch's `delivery_timeout_ms` is over."""
         return now_ms - batch.created_ms >= self.delivery_timeout_ms
 
-    def lateness(self, batch: Batch) -> DeliveryTimedOut:
+    def timeout_error(self, batch: ProducerBatch) -> DeliveryTimedOut:
+        """Return the error of an expired batch, which says whether its records may be written."""
         fate = "nobody knows whether they were written" if batch.maybe_written else "they were not written"
         records = batch.count or len(batch.records)
         return DeliveryTimedOut(
@@ -364,19 +207,11 @@ class Accumulator:
             f"delivery_timeout_ms ({self.delivery_timeout_ms:g}); {fate}"
         )
 
-    def pending(self) -> list[Batch]:
-        """All batches that are not done."""
+    def pending(self) -> list[ProducerBatch]:
+        """Return all batches that are not done."""
         return [batch for queue in self.queues.values() for batch in queue.batches()]
 
-    def _release(self, batch: Batch) -> None:
+    def _release(self, batch: ProducerBatch) -> None:
         self.used_bytes -= batch.size_bytes
-        self.on_release()
-
-    def _tell(self, batch: Batch) -> None:
-        batch.encoded = None
-        for told in batch.watchers:
-            told()
-
-
-def _nothing() -> None:
-    """Nobody waits for room."""
+        if self.on_release is not None:
+            self.on_release()

@@ -1,4 +1,4 @@
-"""What becomes of records that were sent: one future for one record, or one account for a whole bulk of them."""
+"""The outcome of records that were sent: a future for one record, or one result for all records of a `send_many`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ..errors import KafkaError
 from ..record import RecordMetadata, TopicPartition
-from .accumulator import Batch
+from .batch import ProducerBatch
 
 
 class Delivery:
-    """One record that somebody waits for."""
+    """The outcome of one record. A `DeliveryCallback`."""
 
     __slots__ = ("future", "timestamp_ms")
 
@@ -19,44 +19,47 @@ class Delivery:
         self.future = future
         self.timestamp_ms = timestamp_ms
 
-    def delivered(self, batch: Batch, first: int, end: int) -> None:
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
+        """Set the record's metadata."""
         if self.future.done():
-            return  # whoever waited was cancelled
+            return  # the user cancelled it
         offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         time_ms = self.timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
         self.future.set_result(RecordMetadata(batch.partition.topic, batch.partition.partition, offset, time_ms))
 
-    def failed(self, batch: Batch, first: int, end: int, error: KafkaError) -> None:
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+        """Set the error."""
         if not self.future.done():
             self.future.set_exception(error)
 
 
 class BulkMetadata(NamedTuple):
-    """What `send_many` did: how many records are in the log, and per partition the first and last offset among them.
+    """The result of `send_many`: how many records are in the log, and per partition their first and last offset.
 
-    Offsets are -1 where the broker did not tell them. Others may have written in between.
+    Offsets are -1 if the broker did not say. Other producers may have written in between.
     """
 
     records: int
     offsets: dict[TopicPartition, tuple[int, int]]
 
 
-class Bulk:
-    """The account of one `send_many`: done when it is closed and every record of it has met its fate."""
+class BulkDelivery:
+    """The outcome of one `send_many`, known when it is closed and all its records are done. A `DeliveryCallback`."""
 
     __slots__ = ("_closed", "_delivered", "_failed", "_offsets", "done", "error", "sent")
 
     def __init__(self, done: asyncio.Future[BulkMetadata]) -> None:
         self.done = done
         self.error: KafkaError | None = None
-        # Invariant: delivered + failed <= sent; equal when nothing is under way.
+        # Invariant: delivered + failed <= sent; equal when no record is pending.
         self.sent = 0
         self._delivered = 0
         self._failed = 0
         self._closed = False
         self._offsets: dict[TopicPartition, tuple[int, int]] = {}
 
-    def delivered(self, batch: Batch, first: int, end: int) -> None:
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
+        """Count the records and note their offsets."""
         self._delivered += end - first
         if batch.base_offset < 0:
             self._offsets.setdefault(batch.partition, (-1, -1))
@@ -66,7 +69,8 @@ class Bulk:
             self._offsets[batch.partition] = (lowest if known[0] < 0 else min(known[0], lowest), max(known[1], highest))
         self._finish()
 
-    def failed(self, batch: Batch, first: int, end: int, error: KafkaError) -> None:
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+        """Count the records and keep the first error."""
         self._failed += end - first
         self.error = self.error or error
         self._finish()

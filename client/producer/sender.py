@@ -1,12 +1,11 @@
-"""The producer's one task: takes what is due from the accumulator, sends it to the leaders, and judges the answers.
+"""The producer's task: sends due batches to the leaders of their partitions and handles the responses.
 
-Each pass groups the due batches by leader, one batch a partition in a request of at most `max_request_size` bytes, up
-to `max_in_flight_requests_per_connection` requests under way to a broker. Requests of one broker leave in the order
-in which they were drained: sequences depend on it. The pass ends with a sleep until the next linger, pause or
-wake-up: nothing polls.
+Each pass groups the due batches by leader: one batch per partition in a request of at most `max_request_size` bytes,
+and at most `max_in_flight_requests_per_connection` requests in flight to a broker. Requests to a broker leave in the
+order in which they were drained, because sequences depend on it. A pass ends with a wait until the next linger or pause
+ends, or `wake()` is called: nothing polls.
 
-Verdicts on a batch: acknowledged; to be tried again (the error is retriable and `delivery_timeout_ms` is not over);
-given up.
+A batch is acknowledged; or sent again, while the error is retriable and `delivery_timeout_ms` is not over; or it fails.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -25,26 +23,29 @@ from ...protocol.messages.produce import (
     TopicProduceData,
 )
 from ...protocol.primitives import ZERO_UUID
+from ..clock import wait_for
 from ..errors import BadResponse, ConnectionLost
 from ..metadata import NO_LEADER
 from ..network.cluster import Cluster
 from ..network.connection import Connection
-from .accumulator import Accumulator, Batch, Identity, PartitionQueue
+from .accumulator import RecordAccumulator
+from .batch import ProducerBatch
+from .partition_queue import PartitionQueue
+from .producer_ids import ProducerIds
 
-# Produce 3 brought batches of format v2, 7 zstd (the broker then knows what it is given), 13 topics by id.
-_ZSTD_VERSION = 7
-_TOPIC_ID_VERSION = 13
-_LAST_NAMED_VERSION = 12
+_LAST_NAMED_VERSION = 12  # Produce 13 goes by topic id
+# While batches are due that cannot be sent, a pass looks for expired ones this often.
+_EXPIRY_CHECK_MS = 1_000.0
 
 _IN_THE_LOG: set[int] = {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
-# The write may have happened although these were answered.
+# After these errors the batch may be written or not.
 _UNCERTAIN = {
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-# The broker that was asked is not, or not any more, the one to ask.
+# After these errors another broker may lead the partition.
 _STALE_METADATA = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -60,6 +61,8 @@ _STALE_METADATA = {
 
 @dataclass(frozen=True, slots=True)
 class SenderOptions:
+    """Kafka's options of the same names; `acks` is 0, 1 or -1 (all)."""
+
     acks: int
     max_request_size: int
     max_in_flight: int
@@ -67,13 +70,10 @@ class SenderOptions:
 
 
 class Sender:
-    """Moves batches from an accumulator to a cluster.
-
-    Run `run()` as a task; `wake()` when there is something new to see.
-    """
+    """Moves batches from an accumulator to a cluster. Run `run()` as a task; `wake()` it when batches may be due."""
 
     def __init__(
-        self, cluster: Cluster, accumulator: Accumulator, options: SenderOptions, clock: Callable[[], float]
+        self, cluster: Cluster, accumulator: RecordAccumulator, options: SenderOptions, clock: Callable[[], float]
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
@@ -81,85 +81,87 @@ class Sender:
         # Monotonic, in milliseconds.
         self._clock = clock
         self._wake = asyncio.Event()
-        # Requests under way by node id.
-        self._under_way: dict[int, int] = {}
-        # Nodes that are being connected to.
+        self._producer_ids = ProducerIds(cluster, accumulator, self.wake)
+        # Requests in flight by node id.
+        self._in_flight: dict[int, int] = {}
+        # Brokers that a task connects to.
         self._connecting: set[int] = set()
         self._connect_failures: dict[int, int] = {}
-        self._identities: asyncio.Task[None] | None = None
-        cluster.listen(lambda _view: self.wake())
+        cluster.on_update(lambda _view: self.wake())
 
     def wake(self) -> None:
+        """Have the task look for due batches."""
         self._wake.set()
 
     async def run(self) -> None:
+        """Send due batches until cancelled."""
         while True:
             self._wake.clear()
-            wait_ms = self._pass()
-            try:
-                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass  # the linger or pause that was waited for is over
+            await wait_for(self._wake, self._send_due())
 
-    def _pass(self) -> float | None:
-        """Send what is due; in how many ms to look again."""
+    # -- Send
+
+    def _send_due(self) -> float | None:
+        """Send the batches that are due. Return the milliseconds until the next pass, None: not before a `wake`."""
         while True:
             now_ms = self._clock()
             self._accumulator.expire(now_ms)
             ready, next_ms = self._accumulator.due(now_ms)
             sent = False
-            for node_id, queues in self._by_leader(ready).items():
-                sent = self._send_to(node_id, queues) or sent
+            for node_id, queues in self._sendable_by_leader(ready).items():
+                sent = self._send_request(node_id, queues) or sent
             if not sent:
-                # What is due but cannot go waits for metadata, a connection or an answer; each of them wakes us. The
-                # delivery time-out needs a look of its own.
-                return min(next_ms or 1_000.0, 1_000.0) if ready or next_ms is not None else None
+                # Due batches that cannot go wait for metadata, a connection or a response, each of which wakes the
+                # task. Only their expiry needs a pass by time.
+                return min(next_ms or _EXPIRY_CHECK_MS, _EXPIRY_CHECK_MS) if ready or next_ms is not None else None
 
-    def _by_leader(self, ready: list[PartitionQueue]) -> dict[int, list[PartitionQueue]]:
+    def _sendable_by_leader(self, ready: list[PartitionQueue]) -> dict[int, list[PartitionQueue]]:
+        """Return the queues that can be sent by leader; look for the leader or producer id of the others."""
         leaders: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
             leader = self._cluster.leader(queue.partition)
             if leader == NO_LEADER:
-                self._cluster.watch((queue.partition.topic,))
-                self._cluster.refresh_soon()
-            elif self._accumulator.idempotent and (queue.identity is None or queue.identity_lost):
-                self._find_identities()
+                self._cluster.refresh_leader(queue.partition)
+            elif self._accumulator.idempotent and queue.needs_producer_id:
+                self._producer_ids.request()
             else:
                 leaders.setdefault(leader, []).append(queue)
         return leaders
 
-    # -- out ---------------------------------------------------------------------------------------
-
-    def _send_to(self, node_id: int, queues: list[PartitionQueue]) -> bool:
-        """One request with as many of the queues' batches as fit, if the broker can take one now."""
-        if self._under_way.get(node_id, 0) >= self._options.max_in_flight:
+    def _send_request(self, node_id: int, queues: list[PartitionQueue]) -> bool:
+        """Send one request with as many of the queues' batches as fit, if the broker can take one now."""
+        if self._in_flight.get(node_id, 0) >= self._options.max_in_flight:
             return False
         connection = self._cluster.ready(node_id)
         if connection is None:
             self._connect(node_id)
             return False
-        batches: list[Batch] = []
+        batches = self._drain(queues)
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        try:
+            response = self._produce(connection, batches)
+        except KafkaError as error:
+            self._request_done(node_id)
+            self._fail_request(batches, error)
+        else:
+            self._cluster.spawn(self._complete(node_id, batches, response), "produce")
+        return True
+
+    def _drain(self, queues: list[PartitionQueue]) -> list[ProducerBatch]:
+        """Drain one batch per queue, up to `max_request_size` bytes but at least one."""
+        batches: list[ProducerBatch] = []
         size = 0
         for queue in queues:
-            following = queue.sealed[0] if queue.sealed else queue.open
+            following = queue.next_batch
             assert following is not None
             if batches and size + following.size_bytes > self._options.max_request_size:
                 break
             size += following.size_bytes
             batches.append(self._accumulator.drain(queue))
-        self._under_way[node_id] = self._under_way.get(node_id, 0) + 1
-        try:
-            answer = self._ask(connection, batches)
-        except KafkaError as error:
-            self._answered(node_id)
-            self._all_failed(batches, error)
-        else:
-            self._cluster.spawn(self._judge(node_id, batches, answer), "produce")
-        return True
+        return batches
 
-    def _ask(self, connection: Connection, batches: list[Batch]) -> asyncio.Future[ProduceResponse] | None:
-        """Put a request on the wire. None where acks=0 asks for no answer."""
+    def _produce(self, connection: Connection, batches: list[ProducerBatch]) -> asyncio.Future[ProduceResponse] | None:
+        """Send a Produce request. Return the future of its response, None with acks=0."""
         view = self._cluster.view
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
@@ -176,21 +178,23 @@ class Sender:
             topic_data=list(topics.values()),
         )
         if self._options.acks == 0:
-            connection.send_unanswered(request, version=version)
+            connection.send_without_response(request, version=version)
             return None
         return connection.send(request, ProduceResponse, version=version)
+
+    # -- Connect
 
     def _connect(self, node_id: int) -> None:
         if node_id not in self._connecting:
             self._connecting.add(node_id)
-            self._cluster.spawn(self._open(node_id), "connect for produce")
+            self._cluster.spawn(self._open_connection(node_id), "connect for produce")
 
-    async def _open(self, node_id: int) -> None:
+    async def _open_connection(self, node_id: int) -> None:
         try:
             await self._cluster.connection(node_id)
             self._connect_failures.pop(node_id, None)
         except KafkaError:
-            # The records stay queued until delivery_timeout_ms; perhaps somebody else leads by now.
+            # The batches stay queued until delivery_timeout_ms is over; another broker may lead by now.
             failures = self._connect_failures[node_id] = self._connect_failures.get(node_id, 0) + 1
             self._cluster.refresh_soon()
             await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
@@ -198,120 +202,85 @@ class Sender:
             self._connecting.discard(node_id)
             self.wake()
 
-    # -- identities --------------------------------------------------------------------------------
+    # -- Responses
 
-    def _find_identities(self) -> None:
-        if self._identities is None or self._identities.done():
-            self._identities = self._cluster.spawn(self._give_identities(), "producer id")
-
-    async def _give_identities(self) -> None:
-        """A producer id for every queue that has none or has lost its own. Queues that start together share one."""
-        failures = 0
-        while True:
-            try:
-                answer = await self._cluster.ask_any(
-                    InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1),
-                    InitProducerIdResponse,
-                )
-                if not answer.error_code:
-                    break
-                error = KafkaError(ErrorCode.of(answer.error_code), "InitProducerId was refused")
-            except KafkaError as caught:
-                error = caught
-            if not error.retriable:
-                for queue in self._without_identity():
-                    for batch in queue.batches():
-                        self._accumulator.fail(batch, error)
-                return
-            failures += 1
-            await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
-        identity = Identity(answer.producer_id, answer.producer_epoch)
-        for queue in self._without_identity():
-            queue.take_identity(identity)
-        self.wake()
-
-    def _without_identity(self) -> list[PartitionQueue]:
-        """Queues that can take an identity now: what was sent under the old one has come back."""
-        return [
-            q for q in self._accumulator.queues.values() if (q.identity is None or q.identity_lost) and not q.in_flight
-        ]
-
-    # -- back --------------------------------------------------------------------------------------
-
-    async def _judge(self, node_id: int, batches: list[Batch], answer: asyncio.Future[ProduceResponse] | None) -> None:
+    async def _complete(
+        self, node_id: int, batches: list[ProducerBatch], response: asyncio.Future[ProduceResponse] | None
+    ) -> None:
+        """Wait for a response and complete, retry or fail each of its batches."""
         try:
-            verdicts = {} if answer is None else self._verdicts(await answer)
+            results = None if response is None else self._results(await response)
         except KafkaError as error:
-            self._all_failed(batches, error)
+            self._fail_request(batches, error)
             return
         finally:
-            self._answered(node_id)
+            self._request_done(node_id)
         for batch in batches:
-            if answer is None:
+            if results is None:
                 self._accumulator.acknowledge(batch, -1, -1)
-                continue
-            verdict = verdicts.get(batch.partition)
-            if verdict is None:
-                self._failed(batch, BadResponse(f"Produce was answered without {batch.partition}"))
-            elif verdict.error_code in _IN_THE_LOG:
-                offset = -1 if verdict.error_code else verdict.base_offset
-                self._accumulator.acknowledge(batch, offset, verdict.log_append_time_ms)
             else:
-                self._failed(batch, _error(batch, verdict))
+                self._complete_batch(batch, results.get(batch.partition))
 
-    def _verdicts(self, answer: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
+    def _complete_batch(self, batch: ProducerBatch, result: PartitionProduceResponse | None) -> None:
+        if result is None:
+            self._fail_attempt(batch, BadResponse(f"Produce was answered without {batch.partition}"))
+        elif result.error_code in _IN_THE_LOG:
+            offset = -1 if result.error_code else result.base_offset
+            self._accumulator.acknowledge(batch, offset, result.log_append_time_ms)
+        else:
+            self._fail_attempt(batch, _error(batch, result))
+
+    def _results(self, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
         names = self._cluster.view.topic_names
         return {
             (topic.name or names.get(topic.topic_id, ""), partition.index): partition
-            for topic in answer.responses
+            for topic in response.responses
             for partition in topic.partition_responses
         }
 
-    def _answered(self, node_id: int) -> None:
-        self._under_way[node_id] -= 1
+    def _request_done(self, node_id: int) -> None:
+        self._in_flight[node_id] -= 1
         self.wake()
 
-    def _all_failed(self, batches: list[Batch], error: KafkaError) -> None:
+    def _fail_request(self, batches: list[ProducerBatch], error: KafkaError) -> None:
         for batch in batches:
-            self._failed(batch, error)
+            self._fail_attempt(batch, error)
 
-    def _failed(self, batch: Batch, error: KafkaError) -> None:
-        """Try the batch again, or give it up."""
+    def _fail_attempt(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """Send the batch again, or let it fail for good."""
         accumulator = self._accumulator
         queue = accumulator.queues[batch.partition]
         now_ms = self._clock()
         if error.code in _UNCERTAIN or isinstance(error, ConnectionLost):
             batch.maybe_written = True
         if error.code in _STALE_METADATA:
-            self._cluster.watch((batch.partition.topic,))
-            self._cluster.refresh_soon()
-        if accumulator.is_late(batch, now_ms):
-            accumulator.fail(batch, accumulator.lateness(batch))
-        elif error.retriable or self._is_behind_a_gap(queue, batch, error):
+            self._cluster.refresh_leader(batch.partition)
+        if accumulator.is_expired(batch, now_ms):
+            accumulator.fail(batch, accumulator.timeout_error(batch))
+        elif error.retriable or self._lacks_predecessor(queue, batch, error):
             accumulator.retry(batch, now_ms, self._cluster.backoff.pause_ms(batch.attempts))
             if queue.outcome_unknown:
                 accumulator.fail_uncertain(queue)
         else:
             accumulator.fail(batch, error)
 
-    def _is_behind_a_gap(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> bool:
-        """Whether the broker refuses the batch only because one before it has not arrived, or has forgotten who we are.
+    def _lacks_predecessor(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
+        """Whether the broker rejects the batch because an earlier one is missing, or it has forgotten the producer id.
 
-        Either way the batch is not in the log, and may go again: behind the one that is missing, or under a new
-        identity.
+        Either way the batch is not in the log and may go again: behind the missing one, or with a new producer id.
         """
         if error.code == ErrorCode.UNKNOWN_PRODUCER_ID and not batch.maybe_written:
-            queue.identity_lost = True
+            queue.producer_id_lost = True
             return True
         if error.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return False
-        return queue.identity_lost or any(other.number < batch.number for other in (*queue.sealed, *queue.in_flight))
+        return queue.producer_id_lost or any(other.number < batch.number for other in (*queue.sealed, *queue.in_flight))
 
 
-def _error(batch: Batch, verdict: PartitionProduceResponse) -> KafkaError:
-    code = ErrorCode.of(verdict.error_code)
-    text = verdict.error_message or code.text
-    if verdict.record_errors:
-        first = verdict.record_errors[0]
+def _error(batch: ProducerBatch, result: PartitionProduceResponse) -> KafkaError:
+    code = ErrorCode.of(result.error_code)
+    text = result.error_message or code.text
+    if result.record_errors:
+        first = result.record_errors[0]
         text += f" (record {first.batch_index} of the batch: {first.batch_index_error_message or 'no reason given'})"
     return KafkaError(code, f"{batch.partition.topic}-{batch.partition.partition}: {text}")

@@ -27,7 +27,7 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
-from ..network.exchange import MAX_FRAME_BYTES
+from ..network.frame_buffer import MAX_FRAME_BYTES
 from ..record import EARLIEST, TopicPartition
 from .brokers import Brokers
 from .errors import DataLoss

@@ -19,7 +19,8 @@ from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRes
 from ...protocol.schema import Message
 from ..errors import BadResponse, ConnectionLost, RequestTimedOut
 from ..network.addresses import Address
-from ..network.exchange import MAX_FRAME_BYTES, Exchange, opening_version
+from ..network.exchange import Exchange, api_versions_version
+from ..network.frame_buffer import MAX_FRAME_BYTES
 from .options import ClientOptions
 
 M = TypeVar("M", bound=Message)
@@ -61,7 +62,7 @@ class Wire:
     def send(self, message: Message, response: type[Message], version: int | None = None) -> None:
         """Send a request, whose answer a later `receive` gets."""
         chosen = self._exchange.version_for(type(message)) if version is None else version
-        pieces = self._exchange.ask(message, chosen, response, None)
+        pieces = self._exchange.send(message, chosen, response, None)
         try:
             self._socket.sendall(b"".join(pieces))
         except OSError as error:
@@ -74,8 +75,7 @@ class Wire:
             self.close()
             raise BadResponse(f"{self.address} announces a frame of {size} bytes: not a Kafka broker?")
         try:
-            # A memoryview serves as well as what `answer` declares.
-            _, message = self._exchange.answer(self._fill(size))  # pyright: ignore[reportArgumentType]
+            _, message = self._exchange.receive(self._fill(size))
         except BadResponse:
             self.close()
             raise
@@ -128,10 +128,10 @@ class Wire:
 
     def _agree_on_versions(self) -> None:
         question = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-        self.send(question, ApiVersionsResponse, opening_version())
+        self.send(question, ApiVersionsResponse, api_versions_version())
         answer = self.receive(ApiVersionsResponse)
         if ErrorCode.of(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION:
-            self.send(question, ApiVersionsResponse, opening_version(answer))
+            self.send(question, ApiVersionsResponse, api_versions_version(answer))
             answer = self.receive(ApiVersionsResponse)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), f"{self.address} answers ApiVersions with an error")

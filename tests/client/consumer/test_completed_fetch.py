@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.consumer.completed_fetch import Chunk
+from odradek.client.consumer.completed_fetch import CompletedFetch
 from odradek.client.errors import CorruptRecords
 from odradek.client.record import TopicPartition
 from odradek.protocol.records.batch import encode_batch
@@ -31,48 +31,48 @@ def marker(offset: int, producer_id: int, kind: ControlType) -> bytes:
     return encode_marker(Marker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=0, base_offset=offset)
 
 
-def chunk_of(data: bytes, start: int = 0, aborted: list[tuple[int, int]] | None = None) -> Chunk:
-    return Chunk(TP, memoryview(data), start, aborted or [])
+def fetch_of(data: bytes, start: int = 0, aborted: list[tuple[int, int]] | None = None) -> CompletedFetch:
+    return CompletedFetch(TP, memoryview(data), start, aborted or [])
 
 
-def offsets(chunk: Chunk, limit: int = 1000) -> list[int]:
+def offsets(fetch: CompletedFetch, limit: int = 1000) -> list[int]:
     found: list[int] = []
-    while records := chunk.take(limit):
+    while records := fetch.take(limit):
         assert len(records) <= limit
         found += [record.offset for record in records]
-        assert chunk.position == found[-1] + 1
+        assert fetch.position == found[-1] + 1
     return found
 
 
 def test_records_carry_where_they_come_from() -> None:
-    [record] = chunk_of(batch(7, 1)).take(10)
+    [record] = fetch_of(batch(7, 1)).take(10)
     assert record == ("t", 3, 7, 1000, 0, b"k", b"7", ())
 
 
 def test_a_piece_that_begins_in_front_of_the_position_gives_nothing_from_there() -> None:
-    chunk = chunk_of(batch(0, 5) + batch(5, 5), start=7)
-    assert offsets(chunk) == [7, 8, 9]
-    assert chunk.next_offset == 10
+    fetch = fetch_of(batch(0, 5) + batch(5, 5), start=7)
+    assert offsets(fetch) == [7, 8, 9]
+    assert fetch.next_offset == 10
 
 
 def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch() -> None:
-    chunk = chunk_of(batch(0, 2) + batch(2, 2)[:-1])
-    assert (offsets(chunk), chunk.next_offset) == ([0, 1], 2)
+    fetch = fetch_of(batch(0, 2) + batch(2, 2)[:-1])
+    assert (offsets(fetch), fetch.next_offset) == ([0, 1], 2)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 8), st.integers(0, 10))
 def test_whatever_is_taken_at_a_time_all_come_once_and_in_order(sizes: list[int], limit: int, start: int) -> None:
     bases = [sum(sizes[:n]) for n in range(len(sizes))]
     data = b"".join(batch(base, size) for base, size in zip(bases, sizes, strict=True))
-    chunk = chunk_of(data, start)
-    assert offsets(chunk, limit) == list(range(start, sum(sizes)))
-    assert chunk.position == chunk.next_offset == max(start, sum(sizes))
+    fetch = fetch_of(data, start)
+    assert offsets(fetch, limit) == list(range(start, sum(sizes)))
+    assert fetch.position == fetch.next_offset == max(start, sum(sizes))
 
 
 def test_markers_are_passed_over_and_the_position_with_them() -> None:
-    chunk = chunk_of(batch(0, 1) + marker(1, 9, ControlType.COMMIT))
-    assert offsets(chunk) == [0]
-    assert chunk.position == chunk.next_offset == 2
+    fetch = fetch_of(batch(0, 1) + marker(1, 9, ControlType.COMMIT))
+    assert offsets(fetch) == [0]
+    assert fetch.position == fetch.next_offset == 2
 
 
 def test_aborted_transactions_are_dropped_up_to_their_marker() -> None:
@@ -87,41 +87,41 @@ def test_aborted_transactions_are_dropped_up_to_their_marker() -> None:
         + marker(8, 9, ControlType.ABORT)
         + marker(9, 8, ControlType.COMMIT)
     )
-    assert offsets(chunk_of(data, aborted=[(9, 7), (9, 0)])) == [2, 3, 5]
-    assert offsets(chunk_of(data)) == [0, 1, 2, 3, 5, 7], "read_uncommitted lists none"
+    assert offsets(fetch_of(data, aborted=[(9, 7), (9, 0)])) == [2, 3, 5]
+    assert offsets(fetch_of(data)) == [0, 1, 2, 3, 5, 7], "read_uncommitted lists none"
 
 
 def test_a_transaction_that_was_aborted_before_the_piece_begins_is_known_from_the_list() -> None:
     data = batch(10, 2, producer_id=9, transactional=True) + marker(12, 9, ControlType.ABORT) + batch(13, 1)
-    assert offsets(chunk_of(data, start=11, aborted=[(9, 4)])) == [13]
+    assert offsets(fetch_of(data, start=11, aborted=[(9, 4)])) == [13]
 
 
 def test_old_formats_are_read_too() -> None:
     records = [Record(offset, 5, None, b"%d" % offset) for offset in (3, 4, 6)]
-    chunk = chunk_of(encode_message_set(records, magic=1), start=4)
-    assert offsets(chunk, limit=1) == [4, 6]
-    assert chunk.next_offset == 7
+    fetch = fetch_of(encode_message_set(records, magic=1), start=4)
+    assert offsets(fetch, limit=1) == [4, 6]
+    assert fetch.next_offset == 7
 
 
 def test_a_damaged_batch_says_where_it_lies() -> None:
     data = bytearray(batch(0, 2) + batch(2, 2))
     data[-1] ^= 1
-    chunk = chunk_of(bytes(data))
-    assert len(chunk.take(10)) == 2
+    fetch = fetch_of(bytes(data))
+    assert len(fetch.take(10)) == 2
     with pytest.raises(CorruptRecords, match=r"t-3: what was fetched at offset 2 cannot be read.*CRC"):
-        chunk.take(10)
+        fetch.take(10)
 
 
 def test_the_crc_can_be_left_unchecked() -> None:
     data = bytearray(batch(0, 1))
     data[17] ^= 1
-    assert len(Chunk(TP, memoryview(bytes(data)), 0, check_crcs=False).take(10)) == 1
+    assert len(CompletedFetch(TP, memoryview(bytes(data)), 0, check_crcs=False).take(10)) == 1
 
 
 def test_bytes_that_are_no_batch_are_refused_at_once() -> None:
     with pytest.raises(CorruptRecords):
-        chunk_of(b"\xff" * 100)
+        fetch_of(b"\xff" * 100)
 
 
 def test_an_empty_piece_is_no_piece() -> None:
-    assert offsets(chunk_of(b"", start=5)) == []
+    assert offsets(fetch_of(b"", start=5)) == []

@@ -7,7 +7,10 @@ import pytest
 from odradek.client.errors import ClientStopped, ConnectionLost, NoBrokerReachable, UnknownTopic
 from odradek.client.metadata import NO_LEADER, ClusterView
 from odradek.client.network.backoff import Backoff
-from odradek.client.network.cluster import FETCH, Cluster, ClusterOptions
+from odradek.client.network.cluster import Cluster
+from odradek.client.network.connection_pool import FETCH
+from odradek.client.network.coordinator import find_coordinator
+from odradek.client.network.options import ClusterOptions
 from odradek.client.record import TopicPartition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -152,7 +155,7 @@ async def test_the_coordinator_is_found_by_one_key_or_by_several(newest: int) ->
         fake.versions[ApiKey.FIND_COORDINATOR] = (0, newest)
         fake.group.node_id = 2
         cluster = await reach(fake.address)
-        assert await cluster.coordinator("g") == 2
+        assert await find_coordinator(cluster, "g") == 2
         await cluster.close()
 
 
@@ -162,7 +165,7 @@ async def test_no_coordinator_yet_is_a_retriable_error() -> None:
         nobody = Coordinator("g", -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         fake.on(ApiKey.FIND_COORDINATOR, answer(FindCoordinatorResponse(coordinators=[nobody])))
         with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE") as caught:
-            await cluster.coordinator("g")
+            await find_coordinator(cluster, "g")
         assert caught.value.retriable
         await cluster.close()
 
@@ -177,10 +180,10 @@ async def test_retriable_errors_are_tried_again_and_others_are_not() -> None:
                 raise KafkaError(errors.pop())
             return "done"
 
-        assert await cluster.until_done(attempt) == "done"
+        assert await cluster.retry(attempt) == "done"
         errors.append(ErrorCode.INVALID_REQUEST)
         with pytest.raises(KafkaError, match="INVALID_REQUEST"):
-            await cluster.until_done(attempt)
+            await cluster.retry(attempt)
         await cluster.close()
 
 
@@ -192,7 +195,7 @@ async def test_trying_again_ends_with_the_last_error() -> None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "still not")
 
         with pytest.raises(KafkaError, match="still not"):
-            await cluster.until_done(attempt, timeout_ms=20)
+            await cluster.retry(attempt, timeout_ms=20)
         await cluster.close()
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client.errors import BadResponse, UnsupportedVersion
-from odradek.client.network.exchange import Exchange, FrameBuffer, opening_version
+from odradek.client.network.exchange import Exchange, api_versions_version
+from odradek.client.network.frame_buffer import FrameBuffer
 from odradek.protocol import frame
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -67,42 +68,42 @@ def exchange_with(versions: dict[int, tuple[int, int]]) -> Exchange[str]:
 
 def test_answers_find_who_asked() -> None:
     exchange = exchange_with({})
-    exchange.ask(HeartbeatRequest(), 4, HeartbeatResponse, "first")
-    exchange.ask(HeartbeatRequest(), 0, HeartbeatResponse, "second")
-    assert exchange.answer(answer_bytes(0, HeartbeatResponse(error_code=27), 4)) == (
+    exchange.send(HeartbeatRequest(), 4, HeartbeatResponse, "first")
+    exchange.send(HeartbeatRequest(), 0, HeartbeatResponse, "second")
+    assert exchange.receive(answer_bytes(0, HeartbeatResponse(error_code=27), 4)) == (
         "first",
         HeartbeatResponse(error_code=27),
     )
-    assert exchange.answer(answer_bytes(1, HeartbeatResponse(), 0))[0] == "second"
-    assert exchange.waiting == {}
+    assert exchange.receive(answer_bytes(1, HeartbeatResponse(), 0))[0] == "second"
+    assert exchange.in_flight == {}
 
 
 def test_an_answer_out_of_turn_is_refused() -> None:
     exchange = exchange_with({})
-    exchange.ask(HeartbeatRequest(), 4, HeartbeatResponse, "first")
-    exchange.ask(HeartbeatRequest(), 4, HeartbeatResponse, "second")
+    exchange.send(HeartbeatRequest(), 4, HeartbeatResponse, "first")
+    exchange.send(HeartbeatRequest(), 4, HeartbeatResponse, "second")
     with pytest.raises(BadResponse, match="request 1 came where 0 is next"):
-        exchange.answer(answer_bytes(1, HeartbeatResponse(), 4))
+        exchange.receive(answer_bytes(1, HeartbeatResponse(), 4))
 
 
 def test_an_answer_that_was_not_asked_for_is_refused() -> None:
     with pytest.raises(BadResponse, match="where None is next"):
-        exchange_with({}).answer(answer_bytes(5, HeartbeatResponse(), 4))
+        exchange_with({}).receive(answer_bytes(5, HeartbeatResponse(), 4))
 
 
 def test_a_garbled_answer_says_which() -> None:
     exchange = exchange_with({})
-    exchange.ask(HeartbeatRequest(), 4, HeartbeatResponse, "who")
+    exchange.send(HeartbeatRequest(), 4, HeartbeatResponse, "who")
     with pytest.raises(BadResponse, match="Heartbeat version 4"):
-        exchange.answer(answer_bytes(0, HeartbeatResponse(), 4) + b"more")
+        exchange.receive(answer_bytes(0, HeartbeatResponse(), 4) + b"more")
 
 
 def test_correlation_ids_start_over() -> None:
     exchange = exchange_with({})
     exchange._next_id = 0x7FFFFFFF  # pyright: ignore[reportPrivateUsage]
-    exchange.ask(HeartbeatRequest(), 4, HeartbeatResponse, "last")
-    exchange.ask(HeartbeatRequest(), 4, HeartbeatResponse, "first again")
-    assert list(exchange.waiting) == [0x7FFFFFFF, 0]
+    exchange.send(HeartbeatRequest(), 4, HeartbeatResponse, "last")
+    exchange.send(HeartbeatRequest(), 4, HeartbeatResponse, "first again")
+    assert list(exchange.in_flight) == [0x7FFFFFFF, 0]
 
 
 @pytest.mark.parametrize(
@@ -123,13 +124,13 @@ def test_no_common_version_names_the_api_and_both_ranges(theirs: tuple[int, int]
 
 def test_a_refused_version_is_read_in_the_form_of_version_0() -> None:
     exchange = exchange_with({})
-    exchange.ask(ApiVersionsRequest(), 4, ApiVersionsResponse, "who")
+    exchange.send(ApiVersionsRequest(), 4, ApiVersionsResponse, "who")
     refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ApiVersion(18, 0, 3)])
-    _, answer = exchange.answer(answer_bytes(0, refusal, 0))
+    _, answer = exchange.receive(answer_bytes(0, refusal, 0))
     assert isinstance(answer, ApiVersionsResponse)
-    assert opening_version(answer) == 3
+    assert api_versions_version(answer) == 3
 
 
 @pytest.mark.parametrize(("offered", "version"), [([], 0), ([(18, 0, 2)], 2), ([(18, 0, 9)], 4), ([(3, 0, 9)], 0)])
 def test_the_second_try_goes_by_what_the_refusal_lists(offered: list[tuple[int, int, int]], version: int) -> None:
-    assert opening_version(ApiVersionsResponse(api_keys=[ApiVersion(*each) for each in offered])) == version
+    assert api_versions_version(ApiVersionsResponse(api_keys=[ApiVersion(*each) for each in offered])) == version

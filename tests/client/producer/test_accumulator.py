@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.errors import BufferFull, ConnectionLost, DeliveryTimedOut, KafkaError, OutcomeUnknown
-from odradek.client.producer.accumulator import Accumulator, Batch, Identity
+from odradek.client.producer.accumulator import RecordAccumulator
+from odradek.client.producer.batch import ProducerBatch, ProducerIdAndEpoch
 from odradek.client.record import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, read_header
@@ -20,46 +21,46 @@ TOO_LARGE = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
 
 
 class Account:
-    """A sink that writes down what it is told."""
+    """A callback that notes what it is told."""
 
     def __init__(self) -> None:
         self.delivered_values: list[tuple[int, int]] = []
         self.failures: list[tuple[int, KafkaError]] = []
 
-    def delivered(self, batch: Batch, first: int, end: int) -> None:
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
         self.delivered_values.append((batch.base_offset + first, batch.base_offset + end))
 
-    def failed(self, batch: Batch, first: int, end: int, error: KafkaError) -> None:
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
         self.failures.append((end - first, error))
 
 
-def accumulator(**options: float) -> Accumulator:
+def accumulator(**options: float) -> RecordAccumulator:
     values = {"batch_size": 1000, "linger_ms": 5, "buffer_memory": 100_000, "delivery_timeout_ms": 1000} | options
-    return Accumulator(**values, compression=Compression.NONE, idempotent=True)  # pyright: ignore[reportArgumentType]
+    return RecordAccumulator(**values, compression=Compression.NONE, idempotent=True)  # pyright: ignore[reportArgumentType]
 
 
 def append(
-    acc: Accumulator, value: bytes, sink: Account | None = None, now_ms: float = 0, tp: TopicPartition = TP
+    acc: RecordAccumulator, value: bytes, callback: Account | None = None, now_ms: float = 0, tp: TopicPartition = TP
 ) -> bool:
     record = Record(-1, 0, None, value)
-    return acc.append(acc.queue(tp), record, size_upper_bound(None, value), sink or Account(), now_ms)
+    return acc.append(acc.queue(tp), record, size_upper_bound(None, value), callback or Account(), now_ms)
 
 
-def drained(acc: Accumulator, tp: TopicPartition = TP) -> Batch:
+def drained(acc: RecordAccumulator, tp: TopicPartition = TP) -> ProducerBatch:
     queue = acc.queue(tp)
-    if queue.identity is None or queue.identity_lost:
-        queue.take_identity(Identity(7 if queue.identity is None else queue.identity.producer_id + 1, 0))
+    if queue.needs_producer_id:
+        queue.reset_producer_id(ProducerIdAndEpoch(7 if queue.producer is None else queue.producer.producer_id + 1, 0))
     return acc.drain(queue)
 
 
-def values(batch: Batch) -> list[bytes | None]:
+def values(batch: ProducerBatch) -> list[bytes | None]:
     assert batch.encoded is not None
     return [record.value for record in decode_batch(batch.encoded)]
 
 
-def fill(acc: Accumulator, count: int) -> list[Batch]:
+def fill(acc: RecordAccumulator, count: int) -> list[ProducerBatch]:
     """`count` batches of one record each, drained and in flight."""
-    batches: list[Batch] = []
+    batches: list[ProducerBatch] = []
     for number in range(count):
         append(acc, b"%d" % number)
         batches.append(drained(acc))
@@ -114,7 +115,7 @@ def test_memory_is_charged_until_the_broker_has_answered() -> None:
 def test_sequences_count_records_and_start_over_after_the_last() -> None:
     acc = accumulator()
     queue = acc.queue(TP)
-    queue.take_identity(Identity(7, 3))
+    queue.reset_producer_id(ProducerIdAndEpoch(7, 3))
     queue.next_sequence = 0x7FFFFFFF
     for _ in range(2):
         append(acc, b"a")
@@ -135,7 +136,7 @@ def test_what_failed_goes_again_in_its_place_with_the_same_bytes() -> None:
     assert acc.due(50) == ([], None), "the third is still in flight"
     acc.retry(third, 0, 0)
     assert acc.due(15) == ([], 5), "the longest pause counts"
-    order: list[Batch] = []
+    order: list[ProducerBatch] = []
     for _ in range(3):
         assert acc.due(20)[0] == [acc.queue(TP)]
         order.append(drained(acc))
@@ -202,8 +203,8 @@ def test_records_that_waited_too_long_fail_and_say_whether_they_may_be_written()
 def test_each_sink_is_told_of_its_own_records() -> None:
     acc = accumulator()
     one, other = Account(), Account()
-    for sink in (one, one, other, one):
-        append(acc, b"x", sink)
+    for callback in (one, one, other, one):
+        append(acc, b"x", callback)
     acc.acknowledge(drained(acc), 100, -1)
     assert one.delivered_values == [(100, 102), (103, 104)]
     assert other.delivered_values == [(102, 103)]
@@ -215,28 +216,28 @@ def test_partitions_take_turns() -> None:
     for _ in range(3):
         append(acc, b"x")
     append(acc, b"y", tp=other.partition)
-    busy.take_identity(Identity(1, 0))
+    busy.reset_producer_id(ProducerIdAndEpoch(1, 0))
     assert acc.due(9)[0] == [busy, other]
     acc.drain(busy)
     assert acc.due(9)[0] == [other, busy]
 
 
-Move = Callable[[Accumulator, int], None]
+Move = Callable[[RecordAccumulator, int], None]
 
 
-def _append(acc: Accumulator, number: int) -> None:
+def _append(acc: RecordAccumulator, number: int) -> None:
     partition = TopicPartition("t", number % 3)
     if acc.has_room(size_upper_bound(None, b"x" * (number % 200))):
         append(acc, b"x" * (number % 200), tp=partition)
 
 
-def _drain(acc: Accumulator, number: int) -> None:
+def _drain(acc: RecordAccumulator, number: int) -> None:
     for queue in acc.due(number)[0]:
         drained(acc, queue.partition)
 
 
 def _settle(what: str) -> Move:
-    def move(acc: Accumulator, number: int) -> None:
+    def move(acc: RecordAccumulator, number: int) -> None:
         in_flight = [batch for queue in acc.queues.values() for batch in queue.in_flight]
         if in_flight:
             batch = in_flight[number % len(in_flight)]
@@ -264,7 +265,7 @@ def test_memory_and_order_hold_whatever_happens(moves: list[tuple[Move, int]]) -
         for queue in acc.queues.values():
             assert [batch.number for batch in queue.sealed] == sorted(batch.number for batch in queue.sealed)
             assert [batch.number for batch in queue.in_flight] == sorted(batch.number for batch in queue.in_flight)
-            if not queue.identity_lost:
+            if not queue.producer_id_lost:
                 assert _consecutive(sorted([*queue.in_flight, *queue.sealed], key=lambda batch: batch.number))
     acc.flushing = 1
     for batch in [batch for queue in acc.queues.values() for batch in list(queue.in_flight)]:
@@ -277,7 +278,7 @@ def test_memory_and_order_hold_whatever_happens(moves: list[tuple[Move, int]]) -
     assert acc.used_bytes == 0
 
 
-def _consecutive(batches: list[Batch]) -> bool:
+def _consecutive(batches: list[ProducerBatch]) -> bool:
     """Of one identity, the sequences that are out follow on one another where nothing between them was acknowledged."""
     numbered = [batch for batch in batches if batch.base_sequence >= 0]
     return all(a.base_sequence < b.base_sequence for a, b in pairwise(numbered))

@@ -21,7 +21,7 @@ def test_murmur2_and_the_partition_are_javas(key: bytes, expected: int, partitio
 
 
 def test_remembered_hashes_stay_right_after_the_memory_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.client.producer.partitioner._REMEMBERED_KEYS", 3)
+    monkeypatch.setattr("odradek.client.producer.partitioner._CACHED_KEYS", 3)
     partitioner = Partitioner(1)
     for _ in range(3):
         for key, _expected, partition_of_six in VECTORS:

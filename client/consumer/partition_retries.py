@@ -1,0 +1,38 @@
+"""What follows a failed request for a partition: a pause and a look for its leader, or an error for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...protocol.errors import KafkaError
+from ..network.cluster import Cluster
+from .positions import PartitionState
+from .signals import Signals
+
+
+class PartitionRetries:
+    """Mutes partitions after failures, with growing pauses."""
+
+    def __init__(self, cluster: Cluster, signals: Signals, clock: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._signals = signals
+        # Monotonic, in milliseconds.
+        self._clock = clock
+
+    def failed(self, state: PartitionState, error: KafkaError) -> None:
+        """Mute the partition and look for its leader; keep the error for the user if it is not retriable."""
+        if not error.retriable:
+            self.keep_error(state, error)
+            return
+        state.failures += 1
+        state.muted_until_ms = self._clock() + self._cluster.backoff.pause_ms(state.failures)
+        self._cluster.refresh_leader(state.partition)
+
+    def mute(self, state: PartitionState) -> None:
+        """Leave the partition alone for the shortest pause."""
+        state.muted_until_ms = self._clock() + self._cluster.options.retry_backoff_ms
+
+    def keep_error(self, state: PartitionState, error: KafkaError) -> None:
+        """Have the next poll raise `error`."""
+        state.error = error
+        self._signals.wake_poll()

@@ -1,0 +1,108 @@
+"""Finds positions for partitions that have none: the committed offset, else what `auto_offset_reset` says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...protocol.errors import KafkaError
+from ..errors import NoOffsetForPartition
+from ..network.cluster import Cluster
+from ..network.committed_offsets import CommittedOffsets
+from ..network.log_offsets import list_offsets
+from ..record import OffsetAndMetadata, TopicPartition
+from .options import FetchOptions
+from .partition_retries import PartitionRetries
+from .positions import PartitionState, Positions
+from .signals import Signals
+
+
+class PositionFinder:
+    """Moves partitions to their committed offsets, and resets positions by ListOffsets."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        committed: CommittedOffsets | None,
+        options: FetchOptions,
+        retries: PartitionRetries,
+        signals: Signals,
+    ) -> None:
+        self._cluster = cluster
+        self._positions = positions
+        # None without a group.
+        self._committed = committed
+        self._options = options
+        self._retries = retries
+        self._signals = signals
+        self._resets: asyncio.Task[None] | None = None
+
+    # -- Committed offsets
+
+    async def find(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Move partitions without a position to their committed offsets; reset those that have none.
+
+        Return the committed offsets that are positions now. Raises KafkaError.
+        """
+        versions = {
+            state.partition: (state, state.version)
+            for state in states
+            if state.position is None and state.reset is None
+        }
+        committed: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
+        if self._committed is not None and versions:
+            committed = await self._committed.fetch(versions.keys())
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition, (state, version) in versions.items():
+            offset = committed.get(partition)
+            if state.version != version:
+                continue  # the user has sought meanwhile
+            if offset is None:
+                self.reset(state)
+            else:
+                state.move_to(offset.offset, offset.leader_epoch)
+                found[partition] = offset
+        self._signals.wake_fetcher()
+        self._signals.positions_changed()
+        return found
+
+    def keep_error(self, states: Sequence[PartitionState], error: KafkaError) -> None:
+        """Have the next poll, and calls that wait for a position, raise `error`."""
+        for state in states:
+            state.error = error
+        self._signals.wake_poll()
+        self._signals.positions_changed()
+
+    # -- Resets
+
+    def reset(self, state: PartitionState) -> None:
+        """Reset a partition without a committed offset as `auto_offset_reset` says."""
+        if self._options.reset is None:
+            text = f'{state} has no committed offset, and auto_offset_reset is "none": seek()'
+            self._retries.keep_error(state, NoOffsetForPartition(text))
+        else:
+            state.reset_to(self._options.reset)
+        self._signals.wake_fetcher()
+
+    def request_resets(self) -> None:
+        """Find the positions to be reset, in a task, unless one is at it."""
+        if self._resets is None or self._resets.done():
+            self._resets = self._cluster.spawn(self._reset_positions(), "list offsets")
+
+    async def _reset_positions(self) -> None:
+        states = {state.partition: (state, state.version) for state in self._positions if state.reset is not None}
+        timestamps = {partition: state.reset for partition, (state, _) in states.items() if state.reset is not None}
+        try:
+            found = await list_offsets(self._cluster, timestamps, self._options.isolation_level)
+        except KafkaError as error:
+            for state, version in states.values():
+                if state.version == version:
+                    self._retries.failed(state, error)
+        else:
+            for partition, (state, version) in states.items():
+                if state.version == version:
+                    state.move_to(found[partition].offset)
+        self._signals.wake_fetcher()
+        self._signals.wake_poll()
+        self._signals.positions_changed()

@@ -1,0 +1,159 @@
+"""The parts of a consumer that exist from its start to its stop: connections, tasks and membership."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..clock import monotonic_ms
+from ..errors import GroupRequired
+from ..network.cluster import Cluster
+from ..network.committed_offsets import CommittedOffsets
+from ..network.coordinator import Coordinator
+from ..network.options import ClusterOptions
+from ..record import TopicPartition
+from .assignment import Assignment
+from .fetch_collector import FetchCollector
+from .fetcher import Fetcher
+from .membership import Membership, MemberState
+from .offset_commits import OffsetCommits
+from .options import FetchOptions, GroupOptions
+from .partition_retries import PartitionRetries
+from .position_finder import PositionFinder
+from .positions import Positions
+from .signals import Signals
+
+
+class Session:
+    """One running consumer. Make it with `open`, end it with `close`."""
+
+    def __init__(
+        self, cluster: Cluster, positions: Positions, fetch_options: FetchOptions, group_options: GroupOptions | None
+    ) -> None:
+        self.cluster = cluster
+        self.positions = positions
+        self.signals = Signals()
+        self._group_options = group_options
+        self._coordinator = None if group_options is None else Coordinator(cluster, group_options.group_id)
+        self._committed = None if self._coordinator is None else CommittedOffsets(self._coordinator)
+        self.auto_commit_interval_ms = None if group_options is None else group_options.auto_commit_interval_ms
+        retries = PartitionRetries(cluster, self.signals, monotonic_ms)
+        finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
+        self.commits = OffsetCommits(self._committed, positions, self.auto_commit_interval_ms)
+        self.assignment = Assignment(cluster, positions, finder, self.commits)
+        self.collector = FetchCollector(positions, self.signals)
+        self._fetcher = Fetcher(cluster, positions, finder, fetch_options, retries, self.signals, monotonic_ms)
+        # None while the consumer is in no group.
+        self.membership: Membership | None = None
+        self._member_task: asyncio.Task[Any] | None = None
+        # For the next poll: a task that broke, or an error that had to wait for the records before it.
+        self.error: KafkaError | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        options: ClusterOptions,
+        topics: Collection[str],
+        positions: Positions,
+        fetch_options: FetchOptions,
+        group_options: GroupOptions | None,
+    ) -> Session:
+        """Reach the cluster and start the tasks. Raises NoBrokerReachable."""
+        session = cls(await Cluster.open(options, topics), positions, fetch_options, group_options)
+        session._start_tasks()
+        return session
+
+    def _start_tasks(self) -> None:
+        self.watch_task(self.cluster.spawn(self._fetcher.run(), "fetcher"))
+        interval_ms = self.auto_commit_interval_ms
+        if interval_ms is not None:
+            self.watch_task(self.cluster.spawn(self.commits.auto_commit(interval_ms), "auto-commit"))
+
+    def watch_task(self, task: asyncio.Task[Any]) -> None:
+        """Have the next poll raise the exception of a task, which should end by cancellation alone."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{task.get_name()} broke: {error!r}")
+                self.error.__cause__ = error
+                self.signals.wake_poll()
+
+        task.add_done_callback(ended)
+
+    async def leave_and_commit(self) -> None:
+        """Leave the group, and commit processed records with auto-commit."""
+        await self.leave_group()
+        if self.positions.partitions():
+            await self.commits.commit_processed()
+
+    async def close(self) -> None:
+        """Stop the tasks and close the connections."""
+        self.signals.wake_poll()  # a waiting poll finds the consumer stopped
+        await self.cluster.close()
+        self.positions.replace(())
+
+    # -- Partitions
+
+    def join_group(self, topics: Callable[[], Iterable[str]]) -> None:
+        """Join the group, or join it again because the subscribed topics have changed."""
+        assert self._coordinator is not None and self._group_options is not None
+        if self.membership is not None:
+            self.membership.request_rejoin()
+            return
+        self.membership = self.commits.membership = Membership(
+            self.cluster, self._coordinator, self._group_options, self.assignment, topics, self.signals
+        )
+        self._member_task = self.cluster.spawn(self.membership.run(), "membership")
+        self.watch_task(self._member_task)
+
+    async def leave_group(self) -> None:
+        """Stop heartbeating, commit, and leave."""
+        membership, self.membership = self.membership, None
+        task, self._member_task = self._member_task, None
+        if membership is None or task is None:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if membership.state is MemberState.STABLE:
+            # Also while the group rebalances: until that ends, this generation may commit.
+            await self.assignment.revoke()
+        self.commits.membership = None
+        await membership.leave("the consumer was closed")
+
+    def take_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Take the partitions that the user assigned, and find their positions."""
+        self.cluster.watch({partition.topic for partition in partitions})
+        self.cluster.refresh_soon()
+        new = self.positions.replace(partitions)
+        self.watch_task(self.cluster.spawn(self.assignment.find_positions(new), "begin"))
+
+    def committed_offsets(self) -> CommittedOffsets:
+        """Return the group's committed offsets. Raises GroupRequired."""
+        if self._committed is None:
+            raise GroupRequired("offsets are kept by groups: give the consumer a group_id")
+        return self._committed
+
+    # -- Polls
+
+    def may_return_records(self) -> bool:
+        """Whether a poll may return records now. Raises an error that waits for the next poll."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        membership = self.membership
+        if membership is None:
+            return True
+        if membership.error is not None:
+            raise membership.error
+        if membership.rebalancing:
+            self.signals.poll.clear()
+            return False
+        return True
+
+    def positions_changed(self) -> None:
+        """Wake everything that waits for a position or for records."""
+        self.signals.wake_fetcher()
+        self.signals.wake_poll()
+        self.signals.positions_changed()

@@ -1,0 +1,174 @@
+"""The committed offsets of one group: OffsetCommit (key 8) and OffsetFetch (key 9).
+
+A consumer without membership and the admin client use them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ...protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+from ...protocol.primitives import ZERO_UUID
+from ..errors import CommitFailed
+from ..record import OffsetAndMetadata, TopicPartition
+from .coordinator import Coordinator
+
+_LAST_NAMED_COMMIT = 9  # OffsetCommit 10 and OffsetFetch 10 go by topic id
+_LAST_NAMED_FETCH = 9
+_FIRST_GROUPS_FETCH = 8  # OffsetFetch 8 takes several groups
+# The group has gone on without this member: its partitions belong to others, or will in a moment.
+_FENCED = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The member that commits, and its generation; -1 and "" for a client that is no member."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class CommittedOffsets:
+    """Commits and reads the offsets of one group, with retries for `default_api_timeout_ms`."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._cluster = coordinator.cluster
+
+    # -- Commit
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
+        """Commit offsets. Raises CommitFailed if the group has gone on without this member, KafkaError."""
+        if offsets:
+            await self._cluster.retry(lambda: self._commit_once(offsets, generation))
+
+    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
+        connection = await self._coordinator.connection()
+        topics = self._commit_topics(offsets)
+        named = any(topic.topic_id == ZERO_UUID for topic in topics)
+        version = connection.version_for(OffsetCommitRequest, _LAST_NAMED_COMMIT if named else None)
+        request = OffsetCommitRequest(
+            group_id=self._coordinator.group_id,
+            generation_id_or_member_epoch=generation.generation_id,
+            member_id=generation.member_id,
+            group_instance_id=generation.group_instance_id,
+            topics=topics,
+        )
+        response = await self._coordinator.request_over(connection, request, OffsetCommitResponse, version=version)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                self._check_committed(partition.error_code)
+
+    def _commit_topics(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[OffsetCommitRequestTopic]:
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (name, number), offset in offsets.items():
+            topic_id = self._cluster.view.topic_id(name)
+            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=topic_id))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=number,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        return list(topics.values())
+
+    def _check_committed(self, error_code: int) -> None:
+        code = ErrorCode.of(error_code)
+        if code in _FENCED:
+            raise CommitFailed(
+                code,
+                f"group {self._coordinator.group_id!r} did not take the commit: {code.text} The records since the last "
+                "commit will be read again by the consumer that has their partitions now.",
+            )
+        self._coordinator.raise_error(error_code, "committing offsets")
+
+    # -- Fetch
+
+    async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the committed offset of each partition, None if it has none.
+
+        Waits for offsets that an open transaction holds (KIP-447).
+        """
+        return await self._cluster.retry(lambda: self._fetch_once(partitions))
+
+    async def fetch_all(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return every committed offset that the group has."""
+        found = await self._cluster.retry(lambda: self._fetch_once(None))
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    async def _fetch_once(
+        self, partitions: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions or ())
+        if partitions is not None and not partitions:
+            return found
+        numbers: dict[str, list[int]] = {}
+        for name, number in partitions or ():
+            numbers.setdefault(name, []).append(number)
+        connection = await self._coordinator.connection()
+        named = partitions is None or any(self._cluster.view.topic_id(name) == ZERO_UUID for name in numbers)
+        version = connection.version_for(OffsetFetchRequest, _LAST_NAMED_FETCH if named else None)
+        request = self._fetch_request(None if partitions is None else numbers, version)
+        response = await self._coordinator.request_over(connection, request, OffsetFetchResponse, version=version)
+        for name, partition in self._fetched_partitions(response):
+            self._coordinator.raise_error(partition.error_code, "reading committed offsets")
+            if partition.committed_offset >= 0:
+                found[TopicPartition(name, partition.partition_index)] = OffsetAndMetadata(
+                    partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+                )
+        return found
+
+    def _fetch_request(self, numbers: Mapping[str, list[int]] | None, version: int) -> OffsetFetchRequest:
+        group_id = self._coordinator.group_id
+        if version < _FIRST_GROUPS_FETCH:
+            request = OffsetFetchRequest(group_id=group_id, topics=None)
+            if numbers is not None:
+                request.topics = [OffsetFetchRequestTopic(name=t, partition_indexes=n) for t, n in numbers.items()]
+            return request
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+        if numbers is not None:
+            group.topics = [
+                OffsetFetchRequestTopics(name=name, topic_id=self._cluster.view.topic_id(name), partition_indexes=n)
+                for name, n in numbers.items()
+            ]
+        return OffsetFetchRequest(groups=[group], require_stable=True)
+
+    def _fetched_partitions(
+        self, response: OffsetFetchResponse
+    ) -> list[tuple[str, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]:
+        """Return topic names and partitions of both forms: up to version 7 without groups, from 8 in groups."""
+        self._coordinator.raise_error(response.error_code, "reading committed offsets")
+        found: list[tuple[str, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]] = []
+        for topic in response.topics:
+            found += [(topic.name, partition) for partition in topic.partitions]
+        names = self._cluster.view.topic_names
+        for group in response.groups:
+            self._coordinator.raise_error(group.error_code, "reading committed offsets")
+            for topic in group.topics:
+                name = topic.name or names.get(topic.topic_id, "")
+                found += [(name, partition) for partition in topic.partitions]
+        return found

@@ -1,0 +1,64 @@
+"""Requests to the leaders of many partitions: grouped by leader, retried where leaders have moved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..errors import UnknownTopic
+from ..metadata import NO_LEADER
+from ..record import TopicPartition
+from .cluster import Cluster
+
+W = TypeVar("W")
+F = TypeVar("F")
+
+
+async def request_from_leaders(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, W],
+    request: Callable[[int, Mapping[TopicPartition, W]], AsyncIterator[tuple[TopicPartition, F]]],
+    missing_text: Callable[[TopicPartition], str],
+) -> dict[TopicPartition, F]:
+    """Return what the leaders of `wanted` say of each partition.
+
+    `request` sends the partitions of one leader to its node id and yields those that are done. Partitions that it
+    leaves out are requested again until `default_api_timeout_ms` is over. Raises UnknownTopic, and KafkaError with
+    `missing_text` for a partition without a leader.
+    """
+    found: dict[TopicPartition, F] = {}
+
+    async def request_the_rest() -> None:
+        rest = {partition: value for partition, value in wanted.items() if partition not in found}
+        await know_leaders(cluster, rest)
+        for leader, partitions in group_by_leader(cluster, rest).items():
+            async for partition, value in request(leader, {partition: rest[partition] for partition in partitions}):
+                found[partition] = value
+        missing = [partition for partition in wanted if partition not in found]
+        if missing:
+            cluster.refresh_soon()
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, missing_text(missing[0]))
+
+    await cluster.retry(request_the_rest)
+    return found
+
+
+async def know_leaders(cluster: Cluster, partitions: Collection[TopicPartition]) -> None:
+    """Request the metadata of these partitions where a leader is not known. Raises UnknownTopic."""
+    for topic in {partition.topic for partition in partitions}:
+        await cluster.topic(topic)
+    if any(cluster.leader(partition) == NO_LEADER for partition in partitions):
+        await cluster.refresh()
+
+
+def group_by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    """Return the partitions by their leader's node id, without those that have no leader. Raises UnknownTopic."""
+    leaders: dict[int, list[TopicPartition]] = {}
+    for partition in partitions:
+        leader = cluster.leader(partition)
+        if leader != NO_LEADER:
+            leaders.setdefault(leader, []).append(partition)
+        elif cluster.view.partition(partition) is None:
+            raise UnknownTopic(f"topic {partition.topic!r} has no partition {partition.partition}")
+    return leaders

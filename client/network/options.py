@@ -1,0 +1,37 @@
+"""The options that all clients share: how to reach a cluster, how long to wait and when to retry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ..errors import InvalidOption
+from .addresses import bootstrap_addresses
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Kafka's options of the same names, in milliseconds. Raises InvalidOption."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str = "odradek"
+    request_timeout_ms: float = 30_000
+    connect_timeout_ms: float = 10_000
+    retry_backoff_ms: float = 100
+    retry_backoff_max_ms: float = 1_000
+    metadata_max_age_ms: float = 300_000
+    # How long a call may wait in all, retries included (Kafka's default.api.timeout.ms and max.block.ms).
+    default_api_timeout_ms: float = 60_000
+    allow_auto_create_topics: bool = True
+
+    def __post_init__(self) -> None:
+        bootstrap_addresses(self.bootstrap_servers)
+        for name in ("request_timeout_ms", "connect_timeout_ms", "metadata_max_age_ms", "default_api_timeout_ms"):
+            if not getattr(self, name) > 0:
+                raise InvalidOption(f"{name} must be above 0, not {getattr(self, name)}")
+
+
+def check_choice(name: str, value: str, choices: Collection[str]) -> None:
+    """Raise InvalidOption unless `value` is one of `choices`."""
+    if value not in choices:
+        raise InvalidOption(f"{name} must be one of {', '.join(choices)}, not {value!r}")

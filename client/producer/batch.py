@@ -1,0 +1,100 @@
+"""A batch of records on its way to one partition, and the callbacks that wait for its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from ...protocol.records.record import Record
+from ..errors import KafkaError
+from ..record import TopicPartition
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer id and its epoch, as InitProducerId returns them; -1 and -1 without idempotence."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_PRODUCER_ID = ProducerIdAndEpoch(-1, -1)
+
+
+class DeliveryCallback(Protocol):
+    """Waits for the outcome of records: of one record, or of many."""
+
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
+        """Records first..end-1 are acknowledged (`batch.base_offset` is -1 if the broker gave no offset)."""
+
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+        """Records first..end-1 have failed for good."""
+
+
+class ProducerBatch:
+    """Neighbouring records of one partition, which are sent together."""
+
+    __slots__ = (
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "callbacks",
+        "count",
+        "created_ms",
+        "encoded",
+        "log_append_time_ms",
+        "maybe_written",
+        "number",
+        "on_done",
+        "partition",
+        "producer",
+        "records",
+        "size_bytes",
+    )
+
+    def __init__(self, partition: TopicPartition, number: int, created_ms: float) -> None:
+        self.partition = partition
+        # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch.
+        self.number = number
+        self.created_ms = created_ms
+        # Invariant: empty while `encoded` is set.
+        self.records: list[Record] = []
+        self.count = 0
+        # An upper bound. It counts against `buffer_memory` until the batch is done.
+        self.size_bytes = 0
+        # (index of its first record, callback): each covers the records up to the next one's first.
+        self.callbacks: list[tuple[int, DeliveryCallback]] = []
+        # Called when the batch is done, whether acknowledged or failed.
+        self.on_done: list[Callable[[], None]] = []
+        self.encoded: bytes | None = None
+        self.producer = NO_PRODUCER_ID
+        self.base_sequence = -1
+        self.attempts = 0
+        # An attempt ended without a definite response: the broker may have the records.
+        self.maybe_written = False
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+
+    def complete(self, base_offset: int, log_append_time_ms: int) -> None:
+        """The broker has acknowledged the batch: notify its callbacks."""
+        self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
+        for callback, first, end in self._runs():
+            callback.delivered(self, first, end)
+        self._finish()
+
+    def fail(self, error: KafkaError) -> None:
+        """The batch has failed for good: notify its callbacks."""
+        for callback, first, end in self._runs():
+            callback.failed(self, first, end, error)
+        self._finish()
+
+    def _runs(self) -> Iterator[tuple[DeliveryCallback, int, int]]:
+        """Yield each callback with its range of records: (callback, first, end)."""
+        end = self.count or len(self.records)
+        for position, (first, callback) in enumerate(self.callbacks):
+            next_first = self.callbacks[position + 1][0] if position + 1 < len(self.callbacks) else end
+            yield callback, first, next_first
+
+    def _finish(self) -> None:
+        self.encoded = None
+        for done in self.on_done:
+            done()

@@ -1,0 +1,64 @@
+"""The options of a producer, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...protocol.records.compression import Compression
+from ..errors import InvalidOption
+
+_ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
+_MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember the last five batches of a producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerOptions:
+    """Kafka's options of the same names. Raises InvalidOption."""
+
+    acks: int | str
+    linger_ms: float
+    batch_size: int
+    compression_type: str
+    enable_idempotence: bool
+    max_request_size: int
+    max_in_flight_requests_per_connection: int
+    buffer_memory: int
+    delivery_timeout_ms: float
+    max_block_ms: float
+    request_timeout_ms: float
+
+    @property
+    def wire_acks(self) -> int:
+        """The acks of a Produce request: -1 for "all"."""
+        return _ACKS[self.acks]
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of batches."""
+        return Compression[self.compression_type.upper()]
+
+    def __post_init__(self) -> None:
+        if self.acks not in _ACKS:
+            raise InvalidOption(f'acks must be 0, 1 or "all", not {self.acks!r}')
+        if self.compression_type.upper() not in Compression.__members__:
+            names = ", ".join(codec.name.lower() for codec in Compression)
+            raise InvalidOption(f"compression_type must be one of {names}, not {self.compression_type!r}")
+        self._check_idempotence()
+        for name in ("batch_size", "buffer_memory", "linger_ms"):
+            if getattr(self, name) < 0:
+                raise InvalidOption(f"{name} must not be below 0, but is {getattr(self, name)}")
+        if self.max_in_flight_requests_per_connection < 1:
+            raise InvalidOption("max_in_flight_requests_per_connection must be at least 1")
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise InvalidOption(
+                f"delivery_timeout_ms ({self.delivery_timeout_ms:g}) must not be below linger_ms + request_timeout_ms "
+                f"({self.linger_ms + self.request_timeout_ms:g})"
+            )
+
+    def _check_idempotence(self) -> None:
+        too_many = self.max_in_flight_requests_per_connection > _MAX_IDEMPOTENT_IN_FLIGHT
+        if self.enable_idempotence and (self.wire_acks != -1 or too_many):
+            raise InvalidOption(
+                'enable_idempotence needs acks="all" and at most 5 max_in_flight_requests_per_connection: '
+                "change those, or say enable_idempotence=False"
+            )

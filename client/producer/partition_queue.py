@@ -1,0 +1,118 @@
+"""The batches of one partition that are not done, oldest first, and the producer id that numbers them."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+
+from ...protocol.records.batch import decode_batch
+from ...protocol.records.record import Record
+from ..record import TopicPartition
+from .batch import DeliveryCallback, ProducerBatch, ProducerIdAndEpoch
+
+
+class PartitionQueue:
+    """The batches of one partition: in flight, sealed, and the open batch that takes records."""
+
+    __slots__ = (
+        "_batch_size",
+        "_numbers",
+        "in_flight",
+        "muted_until_ms",
+        "next_sequence",
+        "open",
+        "outcome_unknown",
+        "partition",
+        "producer",
+        "producer_id_lost",
+        "sealed",
+    )
+
+    def __init__(self, partition: TopicPartition, batch_size: int) -> None:
+        self.partition = partition
+        self._batch_size = batch_size
+        self._numbers = count()
+        self.open: ProducerBatch | None = None
+        # Invariant: ordered by number, so that requeued batches are in front.
+        self.sealed: deque[ProducerBatch] = deque()
+        # Invariant: ordered by number.
+        self.in_flight: list[ProducerBatch] = []
+        # None until InitProducerId has returned one.
+        self.producer: ProducerIdAndEpoch | None = None
+        self.next_sequence = 0
+        # A sequence is missing for good, so the queue needs a new producer id.
+        self.producer_id_lost = False
+        # A batch has failed that may or may not be written.
+        self.outcome_unknown = False
+        self.muted_until_ms = 0.0
+
+    @property
+    def needs_producer_id(self) -> bool:
+        """Whether the queue has no producer id to go on with."""
+        return self.producer is None or self.producer_id_lost
+
+    @property
+    def retrying(self) -> bool:
+        """Whether the next batch is a retry: the batches behind it wait for it."""
+        return bool(self.sealed) and self.sealed[0].attempts > 0
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there is a batch that is not in flight."""
+        return bool(self.sealed) or self.open is not None
+
+    @property
+    def next_batch(self) -> ProducerBatch | None:
+        """The oldest batch that is not in flight."""
+        return self.sealed[0] if self.sealed else self.open
+
+    def append(self, record: Record, size_bytes: int, callback: DeliveryCallback, now_ms: float) -> bool:
+        """Add a record of at most `size_bytes`. Return whether that started a batch."""
+        batch = self.open
+        started = batch is None or batch.size_bytes + size_bytes > self._batch_size
+        if started:
+            batch = self._start(now_ms)
+        assert batch is not None
+        if not batch.callbacks or batch.callbacks[-1][1] is not callback:
+            batch.callbacks.append((len(batch.records), callback))
+        batch.records.append(record)
+        batch.size_bytes += size_bytes
+        return started
+
+    def _start(self, now_ms: float) -> ProducerBatch:
+        self.seal()
+        self.open = ProducerBatch(self.partition, next(self._numbers), now_ms)
+        return self.open
+
+    def seal(self) -> None:
+        """Let the open batch take no more records, so that it may be sent."""
+        if self.open is not None:
+            self.sealed.append(self.open)
+            self.open = None
+
+    def batches(self) -> list[ProducerBatch]:
+        """Return all batches that are not done."""
+        return [*self.in_flight, *self.sealed, *([self.open] if self.open is not None else [])]
+
+    def requeue(self, batch: ProducerBatch) -> None:
+        """Put a batch that was in flight back in its place."""
+        self.in_flight.remove(batch)
+        self.sealed.insert(sum(1 for other in self.sealed if other.number < batch.number), batch)
+
+    def remove(self, batch: ProducerBatch) -> None:
+        """Take out a batch that is done, wherever it is."""
+        if batch in self.in_flight:
+            self.in_flight.remove(batch)
+        elif batch in self.sealed:
+            self.sealed.remove(batch)
+        elif batch is self.open:
+            self.open = None
+
+    def reset_producer_id(self, producer: ProducerIdAndEpoch) -> None:
+        """Go on with another producer id from sequence 0; sealed batches that have a sequence get a new one."""
+        self.producer, self.next_sequence = producer, 0
+        self.producer_id_lost = self.outcome_unknown = False
+        for batch in self.sealed:
+            if batch.encoded is not None:
+                batch.records = [record._replace(offset=-1) for record in decode_batch(batch.encoded)]
+                batch.encoded, batch.base_sequence = None, -1

@@ -1,0 +1,47 @@
+"""Checks of the records that users pass to a producer, before they are queued."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..errors import UnknownTopic
+from ..metadata import TopicInfo
+from ..record import Headers
+
+_LAST_TIMESTAMP_MS = 0x7FFFFFFFFFFFFFFF
+
+
+def checked_bytes(content: object, field: str) -> bytes | None:
+    """Return a key or value as bytes. Raises TypeError for other types."""
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, (bytearray, memoryview)):
+        return bytes(cast("bytearray | memoryview[int]", content))
+    raise TypeError(f"{field} must be bytes or None, not {type(content).__name__}: encode it first")
+
+
+def checked_headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+    """Return headers as a tuple. Raises TypeError, UnicodeEncodeError."""
+    checked: list[tuple[str, bytes | None]] = []
+    for name, content in headers:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the name of a header must be str, not {type(name).__name__}")
+        name.encode("utf-8", "surrogateescape")  # a name without a form in UTF-8 must fail here, not when it is sent
+        checked.append((name, checked_bytes(content, f"header {name!r}")))
+    return tuple(checked)
+
+
+def checked_timestamp(timestamp_ms: int) -> int:
+    """Return a timestamp. Raises KafkaError, INVALID_TIMESTAMP."""
+    if not 0 <= timestamp_ms <= _LAST_TIMESTAMP_MS:
+        text = f"a timestamp is milliseconds since 1970, 0 or more, not {timestamp_ms}"
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+    return timestamp_ms
+
+
+def checked_partition(info: TopicInfo, partition: int) -> int:
+    """Return a partition number. Raises UnknownTopic if the topic has no such partition."""
+    if not 0 <= partition < len(info.partitions):
+        raise UnknownTopic(f"topic {info.name!r} has partitions 0 to {len(info.partitions) - 1}, not {partition}")
+    return partition
