@@ -14,7 +14,7 @@ from .states import GroupState
 
 
 def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:
-    """Answer the requests of the outcome with the error, and let the group go on from where it was."""
+    """Answer the requests of the outcome with the error, and let the group go on from its state before."""
     if isinstance(event.outcome.records[0], OffsetRecord):
         _reply_error(event, outcome)
     elif group.state is GroupState.COMPLETING_REBALANCE:

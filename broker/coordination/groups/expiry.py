@@ -72,7 +72,7 @@ def _is_over(value: OffsetCommitValue, since_ms: int, retention_ms: int, now_ms:
 
 
 def _delete_if_unused(group: Group, outcome: Outcome) -> None:
-    """Delete a group that nobody is in or about to join, and that has no offsets left."""
+    """Delete a group without members, pending ids and offsets."""
     if group.state is GroupState.EMPTY and not group.roster.pending and group.recorded:
         outcome.records.append(GroupRecord(group.group_id, None))
         outcome.notes.append(f"group {group.group_id} is deleted: it is empty and its offsets have expired")

@@ -15,7 +15,7 @@ from .states import GroupState
 from .subscriptions import CONSUMER, read_topics
 
 # Topics that a change of subscription names: a regular expression may match hundreds.
-MAX_TOPICS_TOLD = 5
+MAX_TOPICS_NAMED = 5
 
 # Member ids of a group that were given out and not used yet. Each is a name and a timer for a session timeout, and
 # costs a stranger one request.
@@ -100,21 +100,22 @@ def _join_again(group: Group, event: Join, outcome: Outcome, now_ms: int) -> Non
 def _cause_to_rebalance(group: Group, member: Member, event: Join) -> Cause | None:
     """Return why a join needs a new generation, or None if the current one will do (its answer was lost, say)."""
     if member.protocols != event.protocols:
-        return _change(group, member, event)
+        return _describe_change(group, member, event)
     if group.state is GroupState.STABLE and group.leader == member.member_id:
         # The leader asks for a rebalance this way, because what it assigns has changed: the number of partitions, say.
         return member.cause(CauseKind.LEADER_REJOINED, event.reason)
     return None
 
 
-def _change(group: Group, member: Member, event: Join) -> Cause:
+def _describe_change(group: Group, member: Member, event: Join) -> Cause:
     """Return what is new in a member's metadata: the topics, if they can be read."""
     old, new = _topics(group, member.protocols), _topics(group, event.protocols)
     if old is None or new is None or old == new:
         return member.cause(CauseKind.CHANGED_METADATA, event.reason)
     changes = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
-    shown = changes[:MAX_TOPICS_TOLD] + ([f"{len(changes) - MAX_TOPICS_TOLD} more"] * (len(changes) > MAX_TOPICS_TOLD))
-    return member.cause(CauseKind.CHANGED_SUBSCRIPTION, " ".join(shown))
+    more = len(changes) - MAX_TOPICS_NAMED
+    named = [*changes[:MAX_TOPICS_NAMED], f"{more} more"] if more > 0 else changes
+    return member.cause(CauseKind.CHANGED_SUBSCRIPTION, " ".join(named))
 
 
 def _topics(group: Group, protocols: Protocols) -> set[str] | None:

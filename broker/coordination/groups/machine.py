@@ -7,11 +7,18 @@
 The guards (guards.py) come first: they reject a request that does not fit the group's state. STEPS then names the one
 function that each event takes.
 
-What the log keeps changes in `apply` alone: Empty, Stable, Dead, assignments and committed offsets. Start-up calls it
-with the same records, so that a crash between any two steps comes back to the same place. What the log does not keep
-changes at once in the step: PreparingRebalance and CompletingRebalance with their members, parked requests and the next
-generation. A crash loses that, and the members join again. Between a step that returns a record of the group and its
-`apply` (or an AppendFailed) the caller does not step the group.
+Two kinds of changes:
+
+- What the log keeps changes in `apply`, when the record is committed: a group becomes Empty or Stable, gets assignments
+  or committed offsets, or is deleted. Start-up applies the same records, so it finds what the clients were told.
+- What a rebalance needs changes at once: PreparingRebalance and CompletingRebalance, members that join and leave,
+  parked requests, the next generation. A crash loses this, and start-up finds the last generation that was written.
+
+Two exceptions: a group without members becomes Empty even if its record could not be written (append_failure.py), and
+the offsets of a transaction count with EndTransaction, because its marker is in the log already.
+
+Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
+group.
 """
 
 from __future__ import annotations

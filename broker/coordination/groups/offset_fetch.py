@@ -43,23 +43,23 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
     if version >= SEVERAL_GROUPS_VERSION:
         return list({each.group_id: each for each in request.groups}.values())
     topics = request.topics
-    asked = (
+    requested = (
         None if topics is None else [OffsetFetchRequestTopics(t.name, ZERO_UUID, t.partition_indexes) for t in topics]
     )
-    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=asked)]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=requested)]
 
 
 def fetch_group(
-    asked: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool = False
+    requested: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
     """Return the offsets of one group. If the request has no list of topics, return all offsets."""
-    group = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=found.error)
+    group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
     if found.error is not ErrorCode.NONE:
         return group
-    if asked.topics is None:
+    if requested.topics is None:
         group.topics = _everything(found.offsets, topics, version)
     else:
-        group.topics = [_topic(topic, found.offsets, topics, version) for topic in asked.topics]
+        group.topics = [_topic(topic, found.offsets, topics, version) for topic in requested.topics]
     if require_stable and found.offsets is not None and found.offsets.pending:
         _hide_unstable(group, found.offsets)
     return group
@@ -109,21 +109,21 @@ def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) 
 
 
 def _topic(
-    asked: OffsetFetchRequestTopics, offsets: CommittedOffsets | None, topics: Topics, version: int
+    requested: OffsetFetchRequestTopics, offsets: CommittedOffsets | None, topics: Topics, version: int
 ) -> OffsetFetchResponseTopics:
-    name = asked.name
+    name = requested.name
     if version >= TOPIC_ID_VERSION:
-        topic = topics.by_id(asked.topic_id)
+        topic = topics.by_id(requested.topic_id)
         if topic is None:
-            failed = _errors(name, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
-            failed.topic_id = asked.topic_id
+            failed = _errors(name, requested.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+            failed.topic_id = requested.topic_id
             return failed
         name = topic.name
     answers: list[OffsetFetchResponsePartitions] = []
-    for index in asked.partition_indexes:
+    for index in requested.partition_indexes:
         value = offsets.get(name, index) if offsets is not None else None
-        answers.append(_partition(index, value if value is not None and _is_of(value, asked.topic_id) else None))
-    return OffsetFetchResponseTopics(name, asked.topic_id, answers)
+        answers.append(_partition(index, value if value is not None and _is_of(value, requested.topic_id) else None))
+    return OffsetFetchResponseTopics(name, requested.topic_id, answers)
 
 
 def _is_of(value: OffsetCommitValue, topic_id: bytes) -> bool:

@@ -57,7 +57,7 @@ def prepare(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int
 
 
 def complete_if_all_joined(group: Group, outcome: Outcome, now_ms: int) -> None:
-    """End PreparingRebalance if nobody is missing. The first round always runs its time."""
+    """End PreparingRebalance if no member is missing. The first round always runs its time."""
     if not group.first_round and group.roster.all_joined():
         complete(group, outcome, now_ms)
 

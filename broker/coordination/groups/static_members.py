@@ -67,7 +67,7 @@ def _write_new_id(group: Group, old: Member, member: Member, event: Join, outcom
 
 
 def _joined(group: Group, old: Member, member: Member, members: list[Member], can_skip_assignment: bool) -> Joined:
-    """Return the answer to a join that changes the id alone: the leader must not assign anew."""
+    """Return the answer to a join that changes the id alone: the leader must not assign again."""
     answer = Joined(
         ErrorCode.NONE, member.member_id, group.generation, group.protocol_type, group.protocol, group.leader or ""
     )

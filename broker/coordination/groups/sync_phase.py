@@ -1,4 +1,4 @@
-"""SyncGroup in the group machine: the leader brings everyone's assignment, the others wait for theirs.
+"""SyncGroup in the group machine: the leader brings the assignments of all members, the others wait for theirs.
 
 The leader's assignment becomes a record. When it is committed, the group is stable and all parked syncs are answered.
 """

@@ -13,7 +13,7 @@ from odradek.broker.coordination.partition_hash import partition_for
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.tests.broker.coordination.groups.world import Asker, Config, FakeLog, World, code_of, is_waiting
+from odradek.tests.broker.coordination.groups.world import Config, FakeContext, FakeLog, World, code_of, is_waiting
 
 HOUSEKEEPING = 1
 """The timer that looks for old offsets."""
@@ -143,8 +143,8 @@ async def test_while_a_partition_is_read_only_heartbeats_succeed() -> None:
             seen.append(world.sync("m", 1).error_code)
             seen.append(world.leave("m").error_code)
             seen.append(code_of(world.commit(9)))
-            seen.append(world.groups.describe(Asker(5), DescribeGroupsRequest(["g"])).groups[0].error_code)
-            seen.append(world.groups.list(Asker(5), ListGroupsRequest()).error_code)
+            seen.append(world.groups.describe(FakeContext(5), DescribeGroupsRequest(["g"])).groups[0].error_code)
+            seen.append(world.groups.list(FakeContext(5), ListGroupsRequest()).error_code)
 
     world.log.while_replaying = ask
     world.groups.start()
@@ -478,4 +478,4 @@ async def test_an_empty_log_is_a_coordinator_without_groups() -> None:
     world.groups.start()
     assert world.groups.shards.owned == set(range(50))
     assert not world.groups.shards.loading
-    assert world.groups.list(Asker(5), ListGroupsRequest()).groups == []
+    assert world.groups.list(FakeContext(5), ListGroupsRequest()).groups == []

@@ -8,7 +8,7 @@ from odradek.protocol.codec import decode_versioned
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.group_history import GroupHistory, HistoricRebalance
-from odradek.tests.broker.coordination.groups.world import Asker, Config, World
+from odradek.tests.broker.coordination.groups.world import Config, FakeContext, World
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ async def world() -> World:
 
 def history(world: World, group: str = "g") -> list[HistoricRebalance]:
     request = DescribeGroupsRequest([group], include_history=True)
-    (described,) = world.groups.describe(Asker(6), request).groups
+    (described,) = world.groups.describe(FakeContext(6), request).groups
     assert described.history is not None
     return decode_versioned(GroupHistory, described.history).rebalances
 
@@ -36,8 +36,8 @@ def subscribing(*topics: str) -> bytes:
 async def test_the_history_is_sent_on_request_and_an_unknown_group_has_none(world: World) -> None:
     world.stable_pair()
     asked = DescribeGroupsRequest(["g", "nobody"], include_history=True)
-    assert [each.history is None for each in world.groups.describe(Asker(6), asked).groups] == [False, True]
-    assert world.groups.describe(Asker(6), DescribeGroupsRequest(["g"])).groups[0].history is None
+    assert [each.history is None for each in world.groups.describe(FakeContext(6), asked).groups] == [False, True]
+    assert world.groups.describe(FakeContext(6), DescribeGroupsRequest(["g"])).groups[0].history is None
 
 
 async def test_a_join_is_a_cause_and_the_waits_for_the_others_are_listed(world: World) -> None:

@@ -135,7 +135,7 @@ class Observed(Stage):
         if self.group.state is GroupState.COMPLETING_REBALANCE and len(joined) > 1:
             assert any(answer.member_id == answer.leader for answer in joined), "the leader has not joined"
         for token, answer in outcome.replies:
-            assert token in self.unanswered, f"{token} was answered before, or never asked: {answer}"
+            assert token in self.unanswered, f"{token} was answered before, or never sent: {answer}"
             self.unanswered.remove(token)
             if token in self.commits_of and answer is ErrorCode.NONE:
                 member_id, generation = self.commits_of[token]
@@ -219,16 +219,16 @@ class Observed(Stage):
 
     def op_expire(self, retention_ms: int) -> None:
         self.step(ExpireOffsets(retention_ms))
-        self.anew_if_dead()
+        self.renew_if_dead()
 
     def op_delete(self) -> None:
         self.step(Delete(self.token()))
-        self.anew_if_dead()
+        self.renew_if_dead()
 
     def op_uncommit(self) -> None:
         self.step(DeleteOffsets(self.token(), {"t": [0]}))
 
-    def anew_if_dead(self) -> None:
+    def renew_if_dead(self) -> None:
         """Make a new group if the group is dead, as a coordinator does for the next member."""
         if self.group.state is GroupState.DEAD:
             self.group = Group(GROUP_ID, self.limits)

@@ -51,7 +51,7 @@ class Config:
 
 
 @dataclass
-class Asker:
+class FakeContext:
     """The client that sends a request."""
 
     api_version: int
@@ -194,20 +194,20 @@ class World:
         protocols = [JoinGroupRequestProtocol("range", rest.pop("metadata", b"x"))]
         options = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "protocol_type": "consumer", **rest}
         request = JoinGroupRequest(group, member_id=member_id, **{"protocols": protocols, **options})
-        return self.groups.join(Asker(version), request)
+        return self.groups.join(FakeContext(version), request)
 
     def sync(self, member_id: str, generation: int, group: str = "g", **assignments: bytes) -> Any:
         given = [SyncGroupRequestAssignment(name.replace("_", "-"), data) for name, data in assignments.items()]
         names = {"protocol_type": "consumer", "protocol_name": "range"}
         request = SyncGroupRequest(group, generation, member_id, assignments=given, **names)
-        return self.groups.sync(Asker(5), request)
+        return self.groups.sync(FakeContext(5), request)
 
     def heartbeat(self, member_id: str, generation: int, group: str = "g") -> Any:
-        return self.groups.heartbeat(Asker(4), HeartbeatRequest(group, generation, member_id))
+        return self.groups.heartbeat(FakeContext(4), HeartbeatRequest(group, generation, member_id))
 
     def leave(self, *member_ids: str, group: str = "g") -> Any:
         request = LeaveGroupRequest(group, members=[MemberIdentity(member) for member in member_ids])
-        return self.groups.leave(Asker(5), request)
+        return self.groups.leave(FakeContext(5), request)
 
     def commit(
         self, offset: int, member_id: str = "", generation: int = -1, group: str = "g", version: int = 9, **rest: Any
@@ -219,20 +219,20 @@ class World:
             rest.pop("topic", "t"), topic_id=rest.pop("topic_id", TOPIC_ID), partitions=[partition]
         )
         request = OffsetCommitRequest(group, generation, member_id, topics=[topic], **rest)
-        return self.groups.commit_offsets(Asker(version), request)
+        return self.groups.commit_offsets(FakeContext(version), request)
 
     def delete(self, *groups: str) -> Any:
-        return self.groups.delete(Asker(2), DeleteGroupsRequest(list(groups)))
+        return self.groups.delete(FakeContext(2), DeleteGroupsRequest(list(groups)))
 
     def uncommit(self, *indexes: int, topic: str = "t") -> Any:
         asked = OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
-        return self.groups.delete_offsets(Asker(0), OffsetDeleteRequest("g", [asked]))
+        return self.groups.delete_offsets(FakeContext(0), OffsetDeleteRequest("g", [asked]))
 
     def committed(self, group: str = "g", partition: int = 0) -> int:
         """Return the offset that a fetch gives, -1 for none."""
         topic = OffsetFetchRequestTopics("t", partition_indexes=[partition])
         asked = OffsetFetchRequestGroup(group, topics=[topic])
-        response = self.groups.fetch_offsets(Asker(9), OffsetFetchRequest(groups=[asked]))
+        response = self.groups.fetch_offsets(FakeContext(9), OffsetFetchRequest(groups=[asked]))
         (found,) = response.groups
         assert found.error_code == 0, found.error_code
         return found.topics[0].partitions[0].committed_offset
