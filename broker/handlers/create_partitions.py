@@ -1,5 +1,6 @@
-"""CreatePartitions, API key 37: more partitions for a topic. Those that it has keep their records, where they are: a
-key may go to another partition from then on.
+"""CreatePartitions, API key 37: more partitions for a topic.
+
+The existing partitions keep their records, so that a key may go to another partition from then on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> asyncio.Future[CreatePartitionsResponse]:
-    """One result a topic, in the order asked; one topic's error is no other's. A name that comes twice is refused."""
+    """Return one result for each topic, in order. An error of one topic does not affect the others.
+
+    A name that comes twice is an error.
+    """
     return asyncio.ensure_future(_grow_all(services, request))
 
 
@@ -57,7 +61,7 @@ async def _grow(services: Services, asked: CreatePartitionsTopic, validate_only:
 
 
 def _check_assignments(services: Services, topic: Topic, asked: CreatePartitionsTopic) -> None:
-    """Where replicas are named they must be those of one broker, for each new partition."""
+    """Check that named replicas are on this broker, one for each new partition."""
     if asked.assignments is None:
         return
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT

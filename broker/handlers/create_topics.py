@@ -1,7 +1,7 @@
 """CreateTopics, API key 19: topics with partitions and configs.
 
-Version 4 lets partitions and replication factor be -1 (the broker's defaults), 5 returns what was made with its
-configs, 7 the topic's id.
+Version 4 allows -1 for partitions and replication factor (the broker's defaults), 5 returns the topic with its configs,
+7 its id.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _DEFAULT = -1
 def handle(
     services: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> asyncio.Future[CreateTopicsResponse]:
-    """One result a topic, in the order asked; one topic's error is no other's.
+    """Return one result for each topic, in order. An error of one topic does not affect the others.
 
-    A name that comes twice is refused. Others get their turns while topics of many partitions are made.
+    A name that comes twice is an error. Other requests get their turns while topics of many partitions are created.
     """
     return asyncio.ensure_future(_create_all(services, request))
 
@@ -55,7 +55,7 @@ async def _create_all(services: Services, request: CreateTopicsRequest) -> Creat
 
 
 def _too_many(services: Services, request: CreateTopicsRequest) -> str:
-    """Why the request as a whole is refused, as Kafka does; empty where it is not."""
+    """Return why the whole request is rejected, as in Kafka; empty where it is not."""
     default = services.config.num_partitions
     numbers = (default if topic.num_partitions == _DEFAULT else topic.num_partitions for topic in request.topics)
     wanted = sum(
@@ -67,7 +67,7 @@ def _too_many(services: Services, request: CreateTopicsRequest) -> str:
 
 
 async def _create(services: Services, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
-    """Checked in Kafka's order: the name, the configs, the numbers, the brokers."""
+    """Check and create a topic. Kafka's order of checks: the name, the configs, the numbers, the brokers."""
     services.topics.check_free(topic.name)
     if topic.name in INTERNAL_TOPICS:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
@@ -87,8 +87,9 @@ async def _create(services: Services, topic: CreatableTopic, validate_only: bool
 
 
 def _partitions(services: Services, topic: CreatableTopic) -> int:
-    """The number of partitions, from the assignments where they are given; KafkaError where one replica a
-    partition is not asked for.
+    """Return the number of partitions, from the assignments where they are given.
+
+    Raises KafkaError where the request wants anything but one replica for each partition.
     """
     if topic.assignments:
         return _assigned_partitions(services, topic)

@@ -1,7 +1,7 @@
-"""DeleteRecords, API key 21: a partition begins at the offset asked for, and its older segments go.
+"""DeleteRecords, API key 21: a partition begins at the requested offset, and its older segments are deleted.
 
-Version 1 says the same as 0, 2 has tagged fields. -1 asks for the high watermark. Answered once it is on disk where
-the partitions begin: what was deleted does not come back, whatever happens then (Kafka writes that down by and by).
+Version 1 is as 0, 2 has tagged fields. -1 stands for the high watermark. The response waits until the new log start
+offsets are on disk, so that deleted records do not come back after a crash; Kafka writes them later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _NO_LOW_WATERMARK = -1
 def handle(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> asyncio.Future[DeleteRecordsResponse]:
-    """One result a partition; one partition's error is no other's. One named twice is asked for as the last time."""
+    """Return one result for each partition. An error of one does not affect the others.
+
+    For a partition that is named twice the last offset counts.
+    """
     topics: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         topics.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
@@ -44,7 +47,7 @@ def handle(
 
 
 async def _written(services: Services, response: DeleteRecordsResponse) -> DeleteRecordsResponse:
-    """The response once the starts are on disk: where they cannot be written, nothing is promised."""
+    """Return the response once the log start offsets are on disk, with an error where they cannot be written."""
     try:
         await services.background.checkpoints.write()
     except StorageError as error:
@@ -62,7 +65,7 @@ def _delete(services: Services, name: str, index: int, offset: int) -> DeleteRec
 
 
 def _delete_records(services: Services, name: str, index: int, offset: int) -> int:
-    """Where the partition begins now."""
+    """Delete records and return the new log start offset."""
     topic = services.topics.get(name)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:

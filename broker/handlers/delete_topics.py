@@ -1,6 +1,6 @@
 """DeleteTopics, API key 20: topics by name or, from version 6, by id.
 
-Gone at once for every client; the files follow. The topics of the broker itself stay.
+Clients no longer see a deleted topic; its files are removed later. Internal topics cannot be deleted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """One result a topic; one topic's error is no other's.
+    """Return one result for each topic. An error of one topic does not affect the others.
 
-    All are looked up before the first is deleted: a topic that is named twice, be it by name and by id, stays.
+    All are looked up before the first is deleted: a topic that is named twice, perhaps by name and by id, stays.
     """
     asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     times = Counter((each.name, each.topic_id) for each in asked)
@@ -41,7 +41,7 @@ def handle(services: Services, context: RequestContext, request: DeleteTopicsReq
             results.append(_error(*named, _twice() if times[named] > 1 else topic))
         elif topics[topic] == 1:
             results.append(_delete(services, topic))
-        elif topics.pop(topic, 0):  # the first of its names answers for all of them
+        elif topics.pop(topic, 0):  # one result covers all of its names
             results.append(_error(topic.name, topic.id, _twice()))
     return DeleteTopicsResponse(responses=results)
 

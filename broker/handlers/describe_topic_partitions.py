@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions, API key 75: topics in the order of their names, so many partitions a page (KIP-966).
+"""DescribeTopicPartitions, API key 75: topics in the order of their names, page by page (KIP-966).
 
-A page holds at most what the request and `max.request.partition.size.limit` allow, and one partition at least; the
-cursor in its answer is where the next one begins.
+A page holds at most as many partitions as the request and `max.request.partition.size.limit` allow, and at least one.
+The cursor in the response says where the next page begins.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """The topics that are asked for, or all; from the cursor on. A cursor that means nothing is INVALID_REQUEST for
-    each topic that was named.
+    """Return the requested topics, or all, from the cursor on.
+
+    An invalid cursor is INVALID_REQUEST for each topic that the request names.
     """
     asked = sorted({each.name for each in request.topics})
     names = asked or [topic.name for topic in services.topics.all()]
@@ -39,7 +40,7 @@ def handle(
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
         if start.partition_index < 0 or (asked and start.topic_name not in names):
-            return _refuse_all(asked)
+            return _reject_all(asked)
     limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
     return _page(services, names, start, max(limit, 1))
 
@@ -97,9 +98,9 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _refuse_all(names: Sequence[str]) -> DescribeTopicPartitionsResponse:
+def _reject_all(names: Sequence[str]) -> DescribeTopicPartitionsResponse:
     if not names:
-        # The answer has an error for each topic and none for itself: an empty one would look like the end.
+        # The response has an error for each topic and none for itself: an empty one would look like the last page.
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a cursor with a partition below 0")
     code = int(ErrorCode.INVALID_REQUEST)
     return DescribeTopicPartitionsResponse(topics=[DescribeTopicPartitionsResponseTopic(code, name) for name in names])

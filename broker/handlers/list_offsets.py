@@ -1,12 +1,12 @@
 """ListOffsets, API key 2: an offset for a time, or for one of the sentinels.
 
-Version 0 gives up to so many offsets, newest first: where segments begin that were last written to before a time, and
-the end of the log; Kafka dropped it with 4.0. Version 1 brought the offset of a record by its timestamp.
-Version 2 brought isolation levels, 4 leader epochs, 7 the record with the largest timestamp (-3), 8 the earliest on
-local disk (-4), 9 the latest in tiered storage (-5), 10 a time-out, 11 the earliest that waits for upload (-6). There
-is no tiered storage here: local is all, -5 and -6 find nothing.
+Version 0 returns several offsets, newest first: the end of the log, and where segments begin that were last written
+before a time. Kafka dropped it with 4.0. Version 1 brought the offset of a record by its timestamp, 2 isolation levels,
+4 leader epochs, 7 the record with the largest timestamp (-3), 8 the earliest on local disk (-4), 9 the latest in tiered
+storage (-5), 10 a time-out, 11 the earliest that waits for upload (-6). There is no tiered storage here: everything is
+local, -5 and -6 find nothing.
 
-What goes by time is looked up in a thread: it may have to wait for the disk, and to walk through a segment.
+A thread looks up what goes by time: that may wait for the disk, and walk through a segment.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-# The version from which a sentinel may be asked for. No other negative number may be.
+# The version that brought each sentinel. No other negative number is valid.
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NO_TIMESTAMP = -1
 _NO_OFFSET = -1
@@ -55,7 +55,7 @@ _NOT_LOOKED_UP = object()
 def handle(
     services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]:
-    """Answers partition by partition; one named twice is refused, once, as Kafka does."""
+    """Respond partition by partition. As in Kafka, one that is named twice gets one error."""
     searches = _searches(services, context, request)
     if not searches:
         return _response(services, context, request, {})
@@ -68,7 +68,7 @@ def handle(
 
 
 def _searches(services: Services, context: RequestContext, request: ListOffsetsRequest) -> dict[_Key, _Search]:
-    """What memory does not tell: the offsets by time, each to be looked up once."""
+    """Return the look-ups that memory cannot answer: offsets by time, one for each partition."""
     searches: dict[_Key, _Search] = {}
     for topic in request.topics:
         found = services.topics.get(topic.name)
@@ -81,11 +81,11 @@ def _searches(services: Services, context: RequestContext, request: ListOffsetsR
 
 
 def _search(
-    partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+    partition: Partition, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
 ) -> Callable[[LogView], object] | None:
-    timestamp = asked.timestamp
+    timestamp = wanted.timestamp
     if version == 0:
-        count = asked.max_num_offsets
+        count = wanted.max_num_offsets
         return (lambda view: view.starts_before(timestamp, count)) if timestamp >= 0 and count >= 0 else None
     if timestamp == MAX_TIMESTAMP:
         return lambda view: view.max_timestamp()
@@ -103,13 +103,13 @@ def _response(
     for topic in request.topics:
         topics.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
     response = ListOffsetsResponse()
-    for name, asked in topics.items():
-        if not asked:
-            # As Kafka: nothing was asked of it, nothing is said.
+    for name, partitions in topics.items():
+        if not partitions:
+            # As in Kafka: a topic without partitions is left out.
             continue
         answers = [
             _answer(services, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
-            for at, each in asked.items()
+            for at, each in partitions.items()
         ]
         response.topics.append(ListOffsetsTopicResponse(name, answers))
     return response
@@ -120,41 +120,41 @@ def _answer(
     context: RequestContext,
     request: ListOffsetsRequest,
     name: str,
-    asked: ListOffsetsPartition,
+    wanted: ListOffsetsPartition,
     twice: bool,
     found: object,
 ) -> ListOffsetsPartitionResponse:
     try:
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
-        _check_version(asked.timestamp, context.api_version)
+        _check_version(wanted.timestamp, context.api_version)
         topic = services.topics.get(name)
-        partition = topic.partition(asked.partition_index) if topic is not None else None
+        partition = topic.partition(wanted.partition_index) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if context.api_version == 0:
             now_ms = services.clock.now_ms()
-            offsets = _offsets_before(partition, asked.timestamp, asked.max_num_offsets, now_ms, found)
-            return ListOffsetsPartitionResponse(asked.partition_index, old_style_offsets=offsets)
-        partition.check_epoch(asked.current_leader_epoch)
+            offsets = _offsets_before(partition, wanted.timestamp, wanted.max_num_offsets, now_ms, found)
+            return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
+        partition.check_epoch(wanted.current_leader_epoch)
         end = partition.end_for(request.isolation_level)
-        timestamp, offset, epoch = _find(partition, asked.timestamp, end, found)
+        timestamp, offset, epoch = _find(partition, wanted.timestamp, end, found)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(asked.partition_index, int(error.code))
-    response = ListOffsetsPartitionResponse(asked.partition_index, timestamp=timestamp, offset=offset)
+        return ListOffsetsPartitionResponse(wanted.partition_index, int(error.code))
+    response = ListOffsetsPartitionResponse(wanted.partition_index, timestamp=timestamp, offset=offset)
     if context.api_version >= 4:
         response.leader_epoch = epoch
     return response
 
 
 def _check_version(timestamp: int, version: int) -> None:
-    """UNSUPPORTED_VERSION for a sentinel that came later; version 0 has a rule of its own."""
+    """Raise UNSUPPORTED_VERSION for a sentinel of a later version; version 0 has a rule of its own."""
     if version and timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} cannot be asked for in this version")
 
 
 def _find(partition: Partition, timestamp: int, end: int, found: object) -> Found:
-    """`found` is what was looked up, or why it could not be."""
+    """Return the offset for a time or sentinel. `found` is what the look-up found, or the error that it raised."""
     log = partition.log
     match timestamp:
         case -1:
@@ -170,9 +170,9 @@ def _find(partition: Partition, timestamp: int, end: int, found: object) -> Foun
 
 
 def _looked_up(found: object) -> object:
-    """What a look-up found; raises what it raised."""
+    """Return what a look-up found, or raise what it raised."""
     if found is _NOT_LOOKED_UP:
-        # It came only after the look-ups had begun.
+        # The partition was created after the look-ups had begun.
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if isinstance(found, BaseException):
         raise found
@@ -180,7 +180,7 @@ def _looked_up(found: object) -> object:
 
 
 def _offsets_before(partition: Partition, timestamp: int, count: int, now_ms: int, found: object) -> list[int]:
-    """The end of the log counts as a segment that is written to just now, unless the newest one is empty."""
+    """Return at most `count` offsets. The end counts as a segment written just now, unless the newest is empty."""
     if timestamp < EARLIEST or count < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} or {count} offsets cannot be asked for")
     log, end = partition.log, partition.high_watermark
@@ -193,7 +193,7 @@ def _offsets_before(partition: Partition, timestamp: int, count: int, now_ms: in
 
 
 def _largest_timestamp(partition: Partition, end: int, found: tuple[int, int]) -> Found:
-    """As Kafka: nothing, rather than another record, where that record may not be seen yet."""
+    """Return the record with the largest timestamp; as in Kafka nothing, if the reader may not see it yet."""
     timestamp, offset = found
     if not 0 <= offset < end:
         return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH

@@ -1,8 +1,8 @@
-"""Metadata, API key 3: the brokers, the topics, who leads what.
+"""Metadata, API key 3: the brokers, the topics and the leaders of partitions.
 
-Version 1 asks for all topics by null and for none by an empty list (version 0 has it the other way round); 4 may
-forbid auto-creation; 8 may ask for authorized operations; 10 brings topic ids, 12 asks by them (in 10 and 11 the
-field is there, but must not be used); 13 has an error for the whole.
+From version 1 on null means all topics and an empty list none; in version 0 an empty list means all. 4 may forbid
+auto-creation, 8 may request authorized operations, 10 brings topic ids in responses, 12 in requests (10 and 11 have the
+field, but must not use it), 13 has an error for the whole response.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..topics.topic_names import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from ..services import Services
 
-# Every operation that Kafka knows on a topic or a cluster, as bits: without an authorizer everyone may do all of them.
+# Every operation of Kafka on a topic or a cluster, as bits: without an authorizer everyone may perform all of them.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 # A partition whose data directory is offline.
@@ -34,9 +34,9 @@ _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Topics asked for, each once, or all; a topic that may be created is created and answered at once."""
+    """Return the requested topics, each once, or all. A missing topic is created at once where that is allowed."""
     if _is_misnamed(request, context.api_version):
-        return _refuse_all(request)
+        return _reject_all(request)
     host, port = context.advertised_address
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(services.config.node_id, host, port, services.config.broker_rack)],
@@ -49,7 +49,7 @@ def handle(services: Services, context: RequestContext, request: MetadataRequest
         response.topics = [_describe(services, topic, wants_operations) for topic in services.topics.all()]
     else:
         create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
-        # A topic that is named a thousand times is not described as often, in memory, before it is answered once.
+        # A topic that is named a thousand times is described once, which bounds the memory.
         asked = {(each.name, each.topic_id): each for each in request.topics or ()}.values()
         answers = [_answer(services, each, create, wants_operations) for each in asked]
         response.topics = list({(each.name, each.topic_id): each for each in answers}.values())
@@ -59,7 +59,7 @@ def handle(services: Services, context: RequestContext, request: MetadataRequest
 
 
 def _is_misnamed(request: MetadataRequest, version: int) -> bool:
-    """True if a topic goes by id where that is not allowed yet, or by nothing at all."""
+    """Return whether a topic goes by id in a version that does not allow it, or by nothing at all."""
     if version < 10 or not request.topics:
         return False
     if version < 12:
@@ -67,8 +67,8 @@ def _is_misnamed(request: MetadataRequest, version: int) -> bool:
     return any(each.name is None and each.topic_id == ZERO_UUID for each in request.topics)
 
 
-def _refuse_all(request: MetadataRequest) -> MetadataResponse:
-    """INVALID_REQUEST for the whole and for every topic of it; names may not be null in 10 and 11."""
+def _reject_all(request: MetadataRequest) -> MetadataResponse:
+    """Return INVALID_REQUEST for the response and every topic of it. Names must not be null in 10 and 11."""
     code = int(ErrorCode.INVALID_REQUEST)
     topics = [MetadataResponseTopic(code, each.name or "", each.topic_id) for each in request.topics or ()]
     return MetadataResponse(topics=topics, error_code=code)
@@ -78,7 +78,7 @@ def _answer(
     services: Services, asked: MetadataRequestTopic, create: bool, wants_operations: bool
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID or asked.name is None:
-        # Also where it is named: a topic made anew has the name and another id, and is not the one that is asked for.
+        # The id decides also where there is a name: a topic that was created again has the name, but another id.
         topic = services.topics.by_id(asked.topic_id)
         if topic is None:
             return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
@@ -88,7 +88,7 @@ def _answer(
         try:
             topic = _create(services, asked.name, create)
         except KafkaError as error:
-            # As Kafka: it is the name that something is allowed on, whether or not there is such a topic.
+            # As in Kafka: operations are authorized on the name, whether the topic exists or not.
             return _error(error.code, asked.name, ZERO_UUID, wants_operations)
     return _describe(services, topic, wants_operations)
 

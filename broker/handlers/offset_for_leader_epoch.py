@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch, API key 23: where the records of a leader epoch end (KIP-320).
 
-After a crash the leader epoch is higher; a consumer asks where the epoch that it knew ended, and sees whether records
-that it read are gone.
+After a crash the leader epoch is higher. A consumer learns here where the epoch that it knew ended, and so whether
+records that it has read are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """One answer a partition; one partition's error is no other's."""
+    """Return one result for each partition. An error of one does not affect the others."""
     topics = [
         OffsetForLeaderTopicResult(asked.topic, [_answer(services, asked.topic, each) for each in asked.partitions])
         for asked in request.topics

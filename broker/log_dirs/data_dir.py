@@ -1,9 +1,10 @@
-"""The data directory: who may use it, and what the last stop left there.
+"""A data directory, locked for one process, and the state in which the last stop left it.
 
-It holds Kafka's `meta.properties` (which cluster and node the data belong to), a lock file, the clean-stop marker,
-the metadata journal and a directory a partition. One process at a time: a second is refused and the first never
-notices.
+It holds Kafka's `meta.properties` (the cluster and node that the data belong to), a lock file, the clean-stop marker,
+the metadata journal and one directory for each partition. A second process is refused, and the first does not notice.
 """
+
+from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64encode
@@ -17,17 +18,16 @@ from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
 # The metadata journal's name, in front of the number of its file.
 JOURNAL_NAME = "metadata"
 
-# What a directory may hold and still be a new one: what a file system makes by itself, and what a first start that was
-# cut short leaves.
+# A directory with only these is new: the file system makes the first, an interrupted first start leaves the second.
 _NO_STRANGERS = frozenset({"lost+found", checkpoints.META_PROPERTIES + TEMPORARY_SUFFIX})
 
 
 class StartError(Exception):
-    """Why the broker cannot start, in one line that says what to do."""
+    """The broker cannot start. The message is one line that says why, and what to do."""
 
 
 class DirectoryFailed(StartError):
-    """A directory that the system does not let us use: what lies in it is out of reach, everything else is not."""
+    """The system does not let us use a directory. Its partitions are out of reach, all others are not."""
 
 
 class DataDir:
@@ -41,11 +41,12 @@ class DataDir:
         self._disk = disk
 
     @classmethod
-    def open(cls, path: Path, node_id: int, disk: Disk = DISK, cluster_id: str = "") -> "DataDir":
-        """Makes the directory if need be, locks it, and takes away the clean-stop marker.
+    def open(cls, path: Path, node_id: int, disk: Disk = DISK, cluster_id: str = "") -> DataDir:
+        """Make the directory if it is missing, lock it, and remove the clean-stop marker.
 
-        `cluster_id` is the one that it must belong to, or will where it is new; none is any, or a new one. StartError
-        says why it cannot, DirectoryFailed where the disk is to blame; somebody else's directory is then as it was.
+        The directory must belong to `cluster_id`; a new one gets it. With "" any cluster is right, and a new directory
+        gets a new id. Raises DirectoryFailed where the disk is to blame, otherwise StartError; the directory of another
+        cluster or program is left unchanged.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -68,16 +69,16 @@ class DataDir:
         return cls(path, lock, meta, clean, disk)
 
     def mark_clean(self) -> None:
-        """Everything is on disk: the next start need not check."""
+        """Write the clean-stop marker: everything is on disk, so that the next start need not check the logs."""
         checkpoints.write_clean_shutdown(self.path, self._disk)
 
     def close(self) -> None:
-        """Lets others have the directory."""
+        """Release the lock."""
         self._lock.release()
 
 
 def _refuse_strangers(path: Path) -> None:
-    """StartError for a directory that holds something, but nothing of a broker's."""
+    """Raise StartError for a directory that holds files, but none of a broker."""
     names = sorted(each.name for each in path.iterdir())
     strangers = [name for name in names if not name.startswith(".") and name not in _NO_STRANGERS]
     if strangers and checkpoints.META_PROPERTIES not in names:
@@ -100,7 +101,7 @@ def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk) -> MetaProperti
 
 
 def _new_id_text() -> str:
-    """A random UUID as Kafka writes ids: 22 letters of base64, never beginning with '-'."""
+    """Return a random UUID as Kafka writes ids: 22 letters of base64 that do not begin with '-'."""
     while True:
         text = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         if not text.startswith("-"):

@@ -1,13 +1,13 @@
-"""The data directories (log.dirs): which one holds which partition, where a new one goes, and what one's failure takes.
+"""The data directories (log.dirs): the partitions of each, the place of new ones, and directories that are offline.
 
-Each is locked, has its own meta.properties, checkpoints and clean-stop marker, and the same cluster and node ids. A new
-partition goes to the one that has the fewest. The metadata journal lies in the first, or in `metadata.log.dir`, which
-then need not hold partitions.
+Each directory is locked and has its own meta.properties, checkpoints and clean-stop marker; all share the cluster and
+node ids. A new partition goes to the directory with the fewest. The metadata journal lies in the first directory, or in
+`metadata.log.dir`, which then need not hold partitions.
 
-A directory that cannot be used at start, or whose device refuses an operation while the broker runs, is offline until
-the next start, and with it its partitions: KAFKA_STORAGE_ERROR for whoever writes or reads them, no leader in Metadata.
-All others go on. While one is offline, a partition that is nowhere else is taken to be there: it is not made anew. Only
-the directory with the metadata is one that nothing goes on without.
+A directory is offline until the next start if it cannot be used at start, or if its device fails while the broker runs.
+Its partitions answer KAFKA_STORAGE_ERROR and have no leader in Metadata; all others go on. While a directory is
+offline, a partition that is in no other directory counts as being there: it is not made again. The broker cannot start
+without the directory of the metadata.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ class LogDir:
     def __init__(self, path: Path, data: DataDir | None, failure: str | None, disk: Disk) -> None:
         self.path = path
         self.data = data
-        self.failure = failure  # why it is offline, None: it is not
+        # Why it is offline; None while it is online.
+        self.failure = failure
         self.partitions = PartitionDirs(path, disk)
         self.checkpoints = OffsetCheckpoints(path, disk, empty=data is None)
-        self.count = 0  # partitions that it holds, online or not
+        # The number of its partitions, online or not.
+        self.count = 0
 
     @property
     def is_online(self) -> bool:
@@ -46,7 +48,7 @@ class LogDir:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the last stop left all that is here whole."""
+        """Whether the last stop closed every log of the directory well."""
         return self.data is not None and self.data.clean
 
     def fail(self, error: StorageError, partitions: int) -> None:
@@ -82,15 +84,16 @@ class LogDirs:
         self.metadata = metadata
         self._disk = disk
         self._by_path = {each.path: each for each in dirs}
-        # Where the partitions are that a start found, by directory name.
+        # The directory of each partition that the start found, by the name of the partition's own directory.
         self._found: dict[str, LogDir] = {}
-        # With new names that no fsync has covered yet.
+        # Directories with new names that no fsync covers yet.
         self._unsynced: set[LogDir] = set()
 
     @classmethod
     def open(cls, config: BrokerConfig, disk: Disk = DISK) -> LogDirs:
-        """Opens them all. StartError where the one with the metadata cannot be used, or one belongs to somebody else;
-        one that fails otherwise is offline.
+        """Open and lock all of them; a directory that cannot be used is offline.
+
+        Raises StartError where that is the one with the metadata, or one belongs to another cluster or program.
         """
         check_whose(config.data_dir, config.data_dirs, disk)
         opened: dict[Path, DataDir] = {}
@@ -105,7 +108,7 @@ class LogDirs:
 
     @property
     def all(self) -> list[LogDir]:
-        """Every one, in order of log.dirs."""
+        """Every data directory, in the order of log.dirs."""
         return self._dirs
 
     @property
@@ -114,23 +117,24 @@ class LogDirs:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing that is served needs to be checked."""
+        """Whether no log that is online needs recovery."""
         return self.metadata.clean and all(each.is_clean for each in self.online)
 
     def of(self, log: Log) -> LogDir:
-        """The directory that a log lies in."""
+        """Return the directory of a log."""
         return self._by_path[log.directory.parent]
 
     def holding(self, path: Path) -> LogDir | None:
-        """The directory that a file lies in; None where that is none of ours."""
+        """Return the directory that a file lies in, or None."""
         return next((self._by_path[each] for each in path.parents if each in self._by_path), None)
 
-    # Partitions' directories.
+    # -- Directories of partitions ---------------------------------------------------------------------
 
     def tidy(self, owned: Mapping[str, bytes]) -> list[Path]:
-        """Sets aside what belongs to no topic, and finds what does; answers with what deletions have left to remove.
+        """Find the partitions, set aside directories without a topic, and return those that deletions have left.
 
-        `owned`: directory name -> topic id, of every partition there is. StartError where one is in two directories.
+        `owned` maps the directory name of every partition to its topic id. Raises StartError where a partition is in
+        two data directories.
         """
         left: list[Path] = []
         for each in self.online:
@@ -143,9 +147,9 @@ class LogDirs:
         return left
 
     def find(self, topic: str, index: int, topic_id: bytes) -> tuple[LogDir, Path] | None:
-        """Where a partition is that was there before; None: in a directory that is offline.
+        """Return the place of a partition of an earlier run, None where it is in an offline directory.
 
-        What a crash has taken is made again, empty.
+        A partition that a crash has removed is made again, empty.
         """
         home = self._found.get(f"{topic}-{index}")
         if home is None:
@@ -157,7 +161,7 @@ class LogDirs:
         return home, directory
 
     def make(self, topic: str, index: int, topic_id: bytes) -> Path:
-        """The directory of a new partition, in the data directory with the fewest. Durable after `sync`."""
+        """Make the directory of a new partition, in the data directory with the fewest. It is durable after `sync`."""
         home = self._fewest()
         directory = home.partitions.made(topic, index, topic_id)
         home.count += 1
@@ -165,17 +169,17 @@ class LogDirs:
         return directory
 
     def unmake(self, topic: str, index: int) -> None:
-        """Removes what there is of the directory of a partition that could not be made."""
+        """Remove what exists of the directory of a partition that could not be made."""
         for each in self.online:
             each.partitions.unmake(topic, index)
 
     def sync(self) -> None:
-        """Makes the names of new directories durable."""
+        """Make the names of new directories durable."""
         while self._unsynced:
             self._unsynced.pop().partitions.sync()
 
     def sync_all(self) -> None:
-        """Makes every name in every directory durable."""
+        """Make every name in every directory durable."""
         self._unsynced.update(self.online)
         self.sync()
 
@@ -184,10 +188,10 @@ class LogDirs:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory is offline")
         return min(self.online, key=lambda each: each.count)
 
-    # Checkpoints and the end.
+    # -- Checkpoints and stop --------------------------------------------------------------------------
 
     def may_name(self, topic: str) -> bool:
-        """Whether a checkpoint has, or will have, an offset of a topic of this name."""
+        """Return whether a checkpoint has, or will have, an offset of a topic of this name."""
         return any(each.checkpoints.may_name(topic) for each in self.online)
 
     def take_checkpoint(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
@@ -200,7 +204,7 @@ class LogDirs:
         return Checkpoint([home.checkpoints.take(share) for home, share in shares.items()])
 
     def mark_clean(self, spoilt: Iterable[Log]) -> None:
-        """Everything is on disk but the logs named: the next start need not check the directories without any."""
+        """Write the clean-stop markers of all directories but those of the `spoilt` logs."""
         torn = {self.of(log) for log in spoilt}
         for each in self.online:
             if each not in torn and each.data is not None:
@@ -209,7 +213,7 @@ class LogDirs:
             self.metadata.mark_clean()
 
     def close(self) -> None:
-        """Lets others have the directories."""
+        """Release the locks."""
         for each in self._dirs:
             if each.data is not None and each.data is not self.metadata:
                 each.data.close()
@@ -217,7 +221,7 @@ class LogDirs:
 
 
 def check_whose(metadata: Path, dirs: Iterable[Path], disk: Disk = DISK) -> None:
-    """StartError where partitions lie there and no metadata of ours do. Nothing has been touched then."""
+    """Raise StartError where the directories hold partitions without our metadata. Nothing has been changed then."""
     try:
         has_journal = metadata.is_dir() and Journal.exists(metadata, JOURNAL_NAME, disk)
     except (OSError, StorageError) as error:
@@ -227,15 +231,15 @@ def check_whose(metadata: Path, dirs: Iterable[Path], disk: Disk = DISK) -> None
 
 
 def refuse_orphans(metadata: Path, dirs: Iterable[Path]) -> None:
-    """StartError for partitions of which no metadata of ours tell: Kafka's own directory, or one that lost its journal.
+    """Raise StartError for partitions without our metadata: of Kafka, or of a directory that lost its journal.
 
-    All of them would be set aside as nobody's.
+    A start would set all of them aside.
     """
     for path in dirs:
         try:
             found = sorted(each.name for each in path.iterdir() if partition_of(each.name) and each.is_dir())
         except OSError:
-            # Not there yet, or out of reach: opening it says so.
+            # The directory is missing or out of reach; opening it raises the right error.
             continue
         if found:
             shown = ", ".join(found[:3])

@@ -1,8 +1,8 @@
-"""Two small files of the data directory: up to where each partition is on disk for certain, and where it starts.
+"""The two checkpoints of a data directory: the recovery point and the log start offset of each partition.
 
-They are written now and then while the broker runs (in a thread: it takes some fsyncs), at a clean stop, and before a
-new topic takes a name that they still know from a deleted one: a recovery that trusted the old topic's offset would
-leave the new one's batches unchecked.
+A thread writes them from time to time, because that takes some fsyncs. They are also written at a clean stop, and
+before a new topic gets a name that they still know from a deleted one: a recovery that trusted the old topic's offset
+would leave the batches of the new one unchecked.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetCheckpoints:
-    """Both files of one data directory. Reads them when made, unless `empty`.
+    """Both checkpoints of one data directory. The constructor reads them, unless `empty`.
 
-    Recovery points that cannot be read are those of nobody: everything is checked. StorageError where the starts are
-    damaged: records that were deleted would be there again.
+    Damaged recovery points are ignored, so that every log is checked from its first batch on. Damaged log start offsets
+    raise StorageError, because records that were deleted would appear again.
     """
 
     def __init__(self, directory: Path, disk: Disk = DISK, empty: bool = False) -> None:
@@ -41,7 +41,7 @@ class OffsetCheckpoints:
         self._written = 0
         # One writer at a time.
         self._writing = Lock()
-        # Topics by the number of the state that names them: the one on disk, and those on their way there.
+        # Topics by the number of the state that names them: the state on disk, and those that will be written.
         self._named = {0: {topic for topic, _ in self.recovery_points.keys() | self.log_starts.keys()}}
         self._naming = Lock()
 
@@ -53,7 +53,7 @@ class OffsetCheckpoints:
             return {}
 
     def may_name(self, topic: str) -> bool:
-        """Whether the files have, or will have, an offset of a topic of this name."""
+        """Return whether the files have, or will have, an offset of a topic of this name."""
         with self._naming:
             return any(topic in names for names in self._named.values())
 

@@ -1,10 +1,14 @@
-"""The directories of the partitions, `TOPIC-N` in the data directory, each with the id of its topic in it.
+"""The directories of partitions in a data directory: `TOPIC-N`, each with the id of its topic.
 
-The metadata journal says which topics there are; the directories follow it. A crash in between, or a name made again,
-can leave a directory that no topic owns: at start, and where a new topic needs the name, such a one is set aside
-(`-stray`), never deleted, unless its deletion had begun (`-delete`). The id in a directory is written without an
-fsync, for one each would hold the broker up: where a power cut took it, the journal's word stands.
+The metadata journal decides which topics exist, and the directories follow it. After a crash in between, or when a
+topic gets the name of an earlier one, a directory may belong to no topic. A start, or a new topic that needs the name,
+sets such a directory aside (`-stray`). It is deleted only if its deletion had begun (`-delete`).
+
+The id in a directory is written without an fsync, because one for each partition would take too long. If a power cut
+removes the id, the journal decides.
 """
+
+from __future__ import annotations
 
 import logging
 import re
@@ -24,25 +28,26 @@ _log = logging.getLogger(__name__)
 
 
 def partition_of(name: str) -> tuple[str, int] | None:
-    """Topic and index of a partition's directory by its name; None for any other."""
+    """Return topic and index of a partition from its directory's name; None for any other directory."""
     match = _PARTITION.fullmatch(name)
     return (match[1], int(match[2])) if match is not None else None
 
 
 class PartitionDirs:
-    """The directories of one broker. Errors are StorageErrors."""
+    """The partitions' directories in one data directory. Its methods raise StorageError."""
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self._directory = directory
         self._disk = disk
 
     def path(self, topic: str, index: int) -> Path:
+        """Return the directory of a partition."""
         return self._directory / f"{topic}-{index}"
 
     def tidy(self, owned: Mapping[str, bytes]) -> tuple[list[str], list[Path]]:
-        """Sets aside what belongs to no topic; the names of what does, and what deletions left to be removed.
+        """Set aside what belongs to no topic; return the names of what does, and what deletions have left.
 
-        `owned`: directory name -> topic id, of every partition there is.
+        `owned` maps the directory name of every partition to its topic id.
         """
         found: list[str] = []
         leftovers: list[Path] = []
@@ -58,15 +63,15 @@ class PartitionDirs:
         return found, leftovers
 
     def opened(self, topic: str, index: int, topic_id: bytes) -> Path:
-        """The directory of a partition that was there before; what a crash has taken is made again, empty."""
+        """Return the directory of a partition of an earlier run; make it again, empty, if a crash has removed it."""
         directory = self.path(topic, index)
         if not self._disk.exists(directory) or self._id_in(directory) is None:
-            _log.warning("%s: directory or topic id were missing, and are made again", directory.name)
+            _log.warning("%s: the directory or its topic id was missing and is made again", directory.name)
             self._make(directory, topic_id)
         return directory
 
     def made(self, topic: str, index: int, topic_id: bytes) -> Path:
-        """The directory of a new partition. Durable after `sync`."""
+        """Make the directory of a new partition. It is durable after `sync`."""
         directory = self.path(topic, index)
         if self._disk.exists(directory):
             self._set_aside(directory)
@@ -74,13 +79,13 @@ class PartitionDirs:
         return directory
 
     def unmake(self, topic: str, index: int) -> None:
-        """Removes what there is of the directory of a partition that could not be made."""
+        """Remove what exists of the directory of a partition that could not be made."""
         directory = self.path(topic, index)
         if self._disk.exists(directory):
             remove_directory(directory, self._disk)
 
     def sync(self) -> None:
-        """Makes the names of new directories durable."""
+        """Make the names of new directories durable."""
         self._disk.fsync_dir(self._directory)
 
     def _make(self, directory: Path, topic_id: bytes) -> None:

@@ -1,9 +1,11 @@
-"""A topic on its way out: nobody can see it any more, its partitions' directories follow, a few a turn of the loop.
+"""The deletion of a topic: clients no longer see it, and its directories are renamed, a few a turn of the event loop.
 
-Each gets another name (`-delete`), so that a new topic of the old name finds its place free; if one comes before all
-are renamed, the rest is done at once. What lies in them is removed in a thread after file.delete.delay.ms. A crash
-leaves directories with the new name, which the next start removes, or with the old one, which it sets aside.
+A directory that is called `-delete` makes room for a new topic of the old name. If such a topic comes before all are
+renamed, the rest is renamed at once. A thread removes the files after file.delete.delay.ms. After a crash the next
+start removes directories with the new name, and sets aside those with the old one.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -21,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Deletion:
-    """`start` it, or `finish` it at once. `then` gets the logs whose directories may be removed, in the end, once."""
+    """`start` it, or `finish` it at once. At the end `then` gets the logs whose directories may be removed, once."""
 
     def __init__(self, topic: str, partitions: Iterable[Partition], then: Callable[[list[Log]], None]) -> None:
         self._topic = topic
@@ -34,14 +36,14 @@ class Deletion:
         return self._then is None
 
     def start(self) -> None:
-        """Goes on by itself, turn by turn of the event loop."""
+        """Rename a few directories in each turn of the event loop, from now on."""
         if not self.is_done:
             self._step()
         if not self.is_done:
             asyncio.get_running_loop().call_soon(self.start)
 
     def finish(self) -> None:
-        """All of it, now."""
+        """Rename all that is left, now."""
         while not self.is_done:
             self._step()
 
@@ -52,7 +54,7 @@ class Deletion:
                 partition.log.set_aside(durable=False)
                 self._aside.append(partition.log)
             except StorageError as error:
-                # The journal has its word already: a start will set the directory aside.
+                # The deletion is in the journal already: a start will set the directory aside.
                 _log.error("files of deleted topic %s stay in place: %s", self._topic, error.message)
         if not self._left and self._then is not None:
             then, self._then = self._then, None

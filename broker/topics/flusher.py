@@ -1,12 +1,14 @@
-"""When batches are forced to disk: in threads, one fsync at a time a partition, shared by all that wait (group commit).
+"""Fsyncs of partitions: in threads, one at a time for each partition, shared by all that wait (group commit).
 
 `flush.messages` makes a produce request wait for the fsync that covers it; `flush.ms` starts one that nobody waits
-for. A partition whose fsync failed is told so by its log and takes no more writes: what the kernel dropped cannot be
-brought back by asking again. The others go on.
+for. A partition whose fsync failed takes no more writes: what the kernel dropped cannot be written by another fsync.
+All other partitions go on.
 
-After so many bytes `on_progress` is told: how far each partition is on disk is then worth writing down, because after a
-crash the next start reads everything behind what was.
+After PROGRESS_BYTES the flusher calls `on_progress`, so that a checkpoint is written: after a crash the next start
+reads everything behind the last one.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -16,7 +18,7 @@ from ...storage.errors import LogClosed, StorageError
 from ..timers import Timers
 from .partition import Partition
 
-# Of all partitions together. A start reads so much in a tenth of a second, and to write it down takes some fsyncs.
+# Of all partitions together. A start reads so much in a tenth of a second; a checkpoint takes some fsyncs.
 PROGRESS_BYTES = 128 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
@@ -47,18 +49,17 @@ class Flusher:
             self._timers.after(delay_ms, lambda: self._flush_due(partition))
 
     async def flush(self, partition: Partition) -> None:
-        """Returns when all that the partition holds now is on disk. StorageError where that cannot be."""
+        """Wait until everything that the partition holds now is on disk. Raises StorageError."""
         end = partition.log.log_end_offset
         while partition.log.recovery_point < end:
             running = self._running.get(partition)
-            # One that is done, but whose callbacks have not had their turn, would be awaited with no turn for anybody:
-            # for ever.
+            # To await one that is done, before its callbacks ran, would give nobody a turn: the loop would never end.
             if running is None or running.done():
                 running = self._start(partition)
             await asyncio.shield(running)
 
     async def flush_all(self, partitions: Iterable[Partition]) -> dict[Partition, StorageError]:
-        """Returns when all that these partitions hold now is on disk; those that could not be, with the reason."""
+        """Wait until all that these partitions hold now is on disk; return those that failed, with their errors."""
         asked = list(partitions)
         results = await asyncio.gather(*map(self.flush, asked), return_exceptions=True)
         failures: dict[Partition, StorageError] = {}
@@ -70,19 +71,19 @@ class Flusher:
         return failures
 
     async def stop(self) -> None:
-        """Waits for the fsyncs that run."""
+        """Wait for the fsyncs that run."""
         running = list(self._running.values())
         if running:
             await asyncio.wait(running)
 
-    def _start(self, partition: Partition) -> "asyncio.Future[None]":
+    def _start(self, partition: Partition) -> asyncio.Future[None]:
         log = partition.log
         loop = asyncio.get_running_loop()
         flushed_bytes = log.flushed_bytes
         future = loop.run_in_executor(None, log.flush, log.log_end_offset)
         self._running[partition] = future
 
-        def done(_: "asyncio.Future[None]") -> None:
+        def done(_: asyncio.Future[None]) -> None:
             self._done(partition, future)
             self._note_progress(log.flushed_bytes - flushed_bytes)
 
@@ -96,7 +97,7 @@ class Flusher:
             if self.on_progress is not None:
                 self.on_progress()
 
-    def _done(self, partition: Partition, future: "asyncio.Future[None]") -> None:
+    def _done(self, partition: Partition, future: asyncio.Future[None]) -> None:
         if self._running.get(partition) is future:
             del self._running[partition]
         error = None if future.cancelled() else future.exception()

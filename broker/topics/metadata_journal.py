@@ -1,14 +1,21 @@
-"""What the broker knows besides the batches: its cluster's id, the topics, the next producer id, the leader epoch.
+"""The metadata of the broker: cluster id, topics, dynamic configs, features, producer ids, leader epoch.
 
-All of it is a small state that changes by records in a journal (`storage.journal`): a change is appended and forced
-to disk first, then applied; start-up applies the same records in the same order. Every `SNAPSHOT_RECORDS` records the
-state is written as a snapshot, so that the journal stays short.
+They are a small state that changes by records in a journal (`storage.journal`). A change is appended and forced to disk
+first, then applied; a start applies the same records in the same order. Every `SNAPSHOT_RECORDS` records the state is
+written as a snapshot, so that the journal stays short.
 
-Records are dicts with a `type`: `cluster` (id), `topic` (name, id, partitions, configs), `topic_deleted` (name),
-`producer_ids` (next), `leader_epoch` (epoch), `broker_configs` (node, configs): what was changed while a broker ran,
-for the node of that number, or for all of them where `node` is the empty text; `features` (epoch, levels): those of
-features that were changed.
+A record is a dict with a `type`:
+
+    cluster          id
+    topic            name, id, partitions, configs       creates a topic or replaces its record
+    topic_deleted    name
+    producer_ids     next
+    leader_epoch     epoch
+    broker_configs   node, configs                       dynamic configs of a node, or of all where `node` is ""
+    features         epoch, levels                       levels of the features that were changed
 """
+
+from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
@@ -22,8 +29,7 @@ from ..log_dirs.data_dir import JOURNAL_NAME
 
 # The journal is read at every start: a thousand records are read in a few milliseconds.
 SNAPSHOT_RECORDS = 1000
-# Producer ids are handed out from blocks, as Kafka does, so that not each costs a write; a crash wastes the rest of a
-# block.
+# As in Kafka, producer ids come from blocks, so that not each costs a write. A crash wastes the rest of a block.
 PRODUCER_ID_BLOCK = 1000
 
 JournalRecord = dict[str, Any]
@@ -33,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TopicRecord:
-    """A topic as it is written down. `configs` holds only what was set for this topic."""
+    """A topic in the journal. `configs` holds only what was set for this topic."""
 
     name: str
     id: bytes
@@ -42,15 +48,15 @@ class TopicRecord:
 
 
 class Metadata:
-    """The state and its journal. Opening replays the journal."""
+    """The state and its journal. The constructor replays the journal."""
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self.cluster_id = ""
         self.leader_epoch = 0
         self.topics: dict[str, TopicRecord] = {}
-        # Config name -> text by node, "" for every node; a node without any is not here.
+        # By node ("" for every node): config name -> text. A node without dynamic configs has no entry.
         self.broker_configs: dict[str, dict[str, str]] = {}
-        # Feature -> level, of those that were ever changed; the epoch counts the changes.
+        # Feature -> level, of the features that were ever changed. The epoch counts the changes.
         self.features: dict[str, int] = {}
         self.features_epoch = 0
         self._next_producer_id = 0
@@ -62,47 +68,47 @@ class Metadata:
         self._next_producer_id = self._producer_id_limit
 
     def set_cluster_id(self, cluster_id: str) -> None:
-        """Once, when the data directory is new."""
+        """Give a new data directory its cluster id."""
         self._commit({"type": "cluster", "id": cluster_id})
 
     def raise_leader_epoch(self, at_least: int = 0) -> None:
-        """A stop that was not clean may have lost what a client had seen: a new epoch lets it notice (KIP-320).
+        """Begin a new leader epoch, so that clients notice if a crash lost records that they had seen (KIP-320).
 
-        `at_least`: an epoch that a log from elsewhere has seen already.
+        `at_least` is the latest epoch in a log that was imported.
         """
         self._commit({"type": "leader_epoch", "epoch": max(self.leader_epoch + 1, at_least)})
 
     def skip_producer_ids(self, up_to: int) -> None:
-        """Never hands out `up_to` or a lower one: a log from elsewhere knows sequences of another producer by it."""
+        """Skip all ids to `up_to`: an imported log has sequences of other producers with these ids."""
         if up_to >= self._producer_id_limit:
             self._commit({"type": "producer_ids", "next": up_to + 1})
             self._next_producer_id = self._producer_id_limit
 
     def put_topic(self, topic: TopicRecord) -> None:
-        """Creates a topic, or replaces what is written of it."""
+        """Create a topic, or replace its record."""
         self._commit(_topic_record(topic))
 
     def delete_topic(self, name: str) -> None:
-        """From here on the topic does not exist; its files are the caller's to remove."""
+        """Delete a topic; the caller removes its files."""
         self._commit({"type": "topic_deleted", "name": name})
 
     def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
-        """The configs that are changed for a node (its number), or for all of them (""), from here on these alone."""
+        """Replace the dynamic configs of a node (its number), or of all of them ("")."""
         self._commit({"type": "broker_configs", "node": node, "configs": configs})
 
     def put_features(self, levels: dict[str, int]) -> None:
-        """The levels of features from here on."""
+        """Replace the levels of features."""
         self._commit({"type": "features", "epoch": self.features_epoch + 1, "levels": levels})
 
     def new_producer_id(self) -> int:
-        """An id that was never handed out in this data directory, across restarts and crashes."""
+        """Return an id that this data directory has never given out, restarts and crashes included."""
         if self._next_producer_id >= self._producer_id_limit:
             self._commit({"type": "producer_ids", "next": self._next_producer_id + PRODUCER_ID_BLOCK})
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
     def close(self) -> None:
-        """Closes the journal; everything in it is on disk already."""
+        """Close the journal; everything in it is on disk already."""
         self._journal.close()
 
     def _commit(self, record: JournalRecord) -> None:
@@ -117,7 +123,7 @@ class Metadata:
         try:
             self._journal.snapshot(self._state())
         except StorageError as error:
-            # The change itself is on disk: it counts, whatever becomes of the journal's length.
+            # The change itself is on disk, so it is applied. Only the journal stays long.
             _log.error("the metadata journal could not be made shorter: %s", error.message)
 
     def _apply(self, record: JournalRecord) -> None:
@@ -148,7 +154,7 @@ class Metadata:
                 )
 
     def _state(self) -> list[JournalRecord]:
-        """The records that lead from nothing to the present state."""
+        """Return the records that lead from nothing to the present state."""
         return [
             {"type": "cluster", "id": self.cluster_id},
             {"type": "leader_epoch", "epoch": self.leader_epoch},
@@ -167,7 +173,7 @@ class Metadata:
 
 
 class UnknownMetadata(Exception):
-    """The journal says something that this version cannot act on: it refuses to start rather than guess."""
+    """The journal has a record that this version does not know. The broker refuses to start rather than guess."""
 
 
 def _topic_record(topic: TopicRecord) -> JournalRecord:

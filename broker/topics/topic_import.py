@@ -1,8 +1,10 @@
-"""Topics of another broker, taken into a data directory that no broker uses: folders first, then what names them.
+"""The import of another broker's topics into a data directory that no broker uses (`odradek log import`).
 
-The order makes a crash harmless: copies lie under names that a start removes, get their own names only when all are
-there, and belong to no topic (a start sets such folders aside) until the journal has the topics, last of all.
+The order makes a crash harmless. Copies have names that a start removes. They get their own names when all exist, but
+belong to no topic yet, so that a start would set them aside. The journal gets the topics last.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,13 +23,13 @@ from ..log_dirs.partition_dirs import partition_of
 from .metadata_journal import Metadata, TopicRecord
 from .topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
 
-# What only the broker that wrote it can make sense of.
+# Internal topics: only the broker that wrote them can use them.
 _INTERNAL_PREFIX = "__"
 
 
 @dataclass(slots=True)
 class Plan:
-    """A topic that is to come, and the folder of each partition that there is one of."""
+    """A topic to import, and the folders of its partitions by index."""
 
     name: str
     folders: dict[int, Path]
@@ -35,7 +37,7 @@ class Plan:
 
     @property
     def partitions(self) -> int:
-        """By the highest index: those without a folder begin empty."""
+        """The number of partitions, by the highest index: those without a folder begin empty."""
         return max(self.folders) + 1
 
     @property
@@ -67,7 +69,7 @@ def plan(directories: Iterable[Path]) -> list[Plan]:
 
 
 def _folders(directory: Path) -> list[Path]:
-    """The partitions of a data directory but for internal topics; any other directory is a partition itself."""
+    """Return the partitions of a data directory without internal topics; any other directory is a partition itself."""
     if not directory.is_dir():
         raise ImportRejected(f"{directory} is not a directory")
     if not (directory / checkpoints.META_PROPERTIES).exists():
@@ -77,7 +79,7 @@ def _folders(directory: Path) -> list[Path]:
 
 
 class Importer:
-    """One data directory, locked while it is open. StartError where it cannot be used."""
+    """A data directory, locked while it is open. The constructor raises StartError where it cannot be used."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         meta = checkpoints.read_meta_properties(path, disk) if path.is_dir() else None
@@ -94,11 +96,11 @@ class Importer:
             raise
         self._is_clean = self._data_dir.clean or not self._metadata.topics
 
-    def __enter__(self) -> "Importer":
+    def __enter__(self) -> Importer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Lets others have the directory; its logs are as whole as they were."""
+        """Release the directory; its logs are as clean as they were."""
         try:
             self._metadata.close()
             if self._is_clean:
@@ -139,7 +141,7 @@ class Importer:
                 raise ImportRejected(f"{target} is there already, of no topic: start the broker once, or remove it")
 
     def _take_in(self, plans: list[Plan], copies: list[tuple[Plan, int, Imported]]) -> None:
-        """Name the copies, note where they begin and end, and last of all write the topics down."""
+        """Name the copies, write their checkpoints, and last of all write the topics into the journal."""
         path = self._data_dir.path
         ids = {each.name: self._topic_id(each) for each in plans}
         for plan_, index, imported in copies:
@@ -149,7 +151,7 @@ class Importer:
             new = {(plan_.name, index): offset_of(imported) for plan_, index, imported in copies}
             checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self._disk) | new, self._disk)
         metadata = self._metadata
-        # Epochs and producer ids that the logs know must not come again with another meaning.
+        # Leader epochs and producer ids in the logs must not be given out again with another meaning.
         epoch = max(imported.leader_epoch for _, _, imported in copies)
         if epoch > metadata.leader_epoch:
             metadata.raise_leader_epoch(epoch)
@@ -158,7 +160,7 @@ class Importer:
             metadata.put_topic(TopicRecord(each.name, ids[each.name], each.partitions, {}))
 
     def _topic_id(self, plan: Plan) -> bytes:
-        """The id that all folders agree on, if it is free; or else a new one."""
+        """Return the id that all folders agree on, if it is free; otherwise a new one."""
         named = {topic_id_in(folder, self._disk) for folder in plan.folders.values()}
         topic_id = (named.pop() if len(named) == 1 else None) or ZERO_UUID
         taken = {ZERO_UUID, *(each.id for each in self._metadata.topics.values())}
