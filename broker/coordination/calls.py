@@ -1,23 +1,29 @@
-"""A request that a coordinator may not be able to answer at once."""
+"""A call: a request that the coordinator may not be able to answer at once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from ...protocol.schema import Struct
+
 AnswerT = TypeVar("AnswerT")
+PartT = TypeVar("PartT", bound=Struct)
 ResponseT = TypeVar("ResponseT")
+
+# A response, or a future of it.
+Eventual = ResponseT | asyncio.Future[ResponseT]
 
 
 class Call(Generic[AnswerT, ResponseT]):
-    """One request, and its token in the machine. The response is there at once, or a future of it is."""
+    """One request. It is also the token that the machine hands back with the answer."""
 
     __slots__ = ("_future", "_respond", "response")
 
     def __init__(self, respond: Callable[[AnswerT], ResponseT]) -> None:
         self._respond = respond
-        # None until it is made at once.
+        # None unless the answer came at once.
         self.response: ResponseT | None = None
         self._future: asyncio.Future[ResponseT] | None = None
 
@@ -29,9 +35,29 @@ class Call(Generic[AnswerT, ResponseT]):
         elif not self._future.done():
             self._future.set_result(self._respond(answer))
 
-    def result(self) -> ResponseT | asyncio.Future[ResponseT]:
+    def result(self) -> Eventual[ResponseT]:
         """Return the response, or a future of it."""
         if self.response is None:
             self._future = asyncio.get_running_loop().create_future()
             return self._future
         return self.response
+
+
+def combine(parts: Sequence[Eventual[PartT]], respond: Callable[[list[PartT]], ResponseT]) -> Eventual[ResponseT]:
+    """Return the response that is made of all parts, once the last of them is there."""
+    waiting = [each for each in parts if isinstance(each, asyncio.Future)]
+
+    def response() -> ResponseT:
+        return respond([each.result() if isinstance(each, asyncio.Future) else each for each in parts])
+
+    if not waiting:
+        return response()
+    future: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
+
+    def done(_: asyncio.Future[PartT]) -> None:
+        if not future.done() and all(each.done() for each in waiting):
+            future.set_result(response())
+
+    for each in waiting:
+        each.add_done_callback(done)
+    return future

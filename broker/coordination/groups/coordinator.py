@@ -6,7 +6,6 @@ request returns a response if that is known at once, otherwise a future of one.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Callable
@@ -26,28 +25,14 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...topics.topic_names import OFFSETS_TOPIC
 from ..actor import Runtime
-from ..calls import Call
+from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
-from . import description, offset_fetch, records, requests
+from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
-from .events import (
-    CommitInTransaction,
-    CommitOffsets,
-    Create,
-    Delete,
-    DropTopic,
-    EndTransaction,
-    ExpireOffsets,
-    Heartbeat,
-    Joined,
-    Left,
-    Synced,
-)
 from .group import Group, GroupLimits
-from .offset_commit import PLAIN_VERSION, Commit, as_plain, as_transactional
 from .records import NO_PRODUCER, OffsetRecord, Record
 
 _log = logging.getLogger(__name__)
@@ -73,7 +58,7 @@ class GroupsConfig(Protocol):
 
 
 def new_member_id(prefix: str) -> str:
-    """A member id that was never given out: the client's or the instance's id, and chance."""
+    """Return a new member id: the client's or the instance's id, and a random part."""
     return f"{prefix}-{uuid.uuid4()}"
 
 
@@ -136,84 +121,65 @@ class GroupCoordinator:
 
     # -- Membership
 
-    def join(
-        self, context: Context, request: JoinGroupRequest
-    ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
-        """JoinGroup. A first join without a member id makes the group."""
+    def join(self, context: Context, request: JoinGroupRequest) -> Eventual[JoinGroupResponse]:
+        """Answer a JoinGroup. The first join without a member id makes the group."""
         version = context.api_version
         respond = requests.join_response(version)
-        error = self._check_join(request)
         actor = self.groups.get(request.group_id)
-        if error is ErrorCode.NONE and actor is None:
-            error = self._check(request.group_id)
-            if error is ErrorCode.NONE:
-                error = _check_first_join(request)
+        error = self._check_join(request, is_first=actor is None)
         if error is not ErrorCode.NONE:
-            return respond(Joined(error, request.member_id))
+            return respond(events.Joined(error, request.member_id))
         if actor is None:
             actor = self.shards.add(request.group_id)
-            actor.feed(Create())
+            actor.feed(events.Create())
         prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
         new_id = "" if request.member_id else self._new_member_id(prefix)
         call = Call(respond)
         actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
         return call.result()
 
-    def sync(
-        self, context: Context, request: SyncGroupRequest
-    ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
-        """SyncGroup."""
-        if context.api_version >= requests.PROTOCOL_NAMED_VERSION and None in (
-            request.protocol_type,
-            request.protocol_name,
-        ):
-            return requests.sync_response(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        actor = self._joined(request.group_id)
+    def sync(self, context: Context, request: SyncGroupRequest) -> Eventual[SyncGroupResponse]:
+        """Answer a SyncGroup."""
+        must_name = context.api_version >= requests.PROTOCOL_NAMED_VERSION
+        if must_name and None in (request.protocol_type, request.protocol_name):
+            return requests.sync_response(events.Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        actor = self._with_members(request.group_id)
         if actor is None:
-            return requests.sync_response(Synced(self._absent(request.group_id)))
+            return requests.sync_response(events.Synced(self._absence(request.group_id)))
         call = Call(requests.sync_response)
         actor.feed(requests.sync_event(call, request))
         return call.result()
 
-    def heartbeat(
-        self, context: Context, request: HeartbeatRequest
-    ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
-        """Heartbeat. While the group is being read nobody can say that the member is unknown, so it is let be."""
-        actor = self._joined(request.group_id)
+    def heartbeat(self, context: Context, request: HeartbeatRequest) -> Eventual[HeartbeatResponse]:
+        """Answer a Heartbeat. While the group is loading it succeeds, because the member may be in the log."""
+        actor = self._with_members(request.group_id)
         if actor is None:
-            error = self._absent(request.group_id)
-            return HeartbeatResponse(
-                error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
-            )
+            error = self._absence(request.group_id)
+            is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
         call = Call(requests.heartbeat_response)
-        actor.feed(Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
+        actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
         return call.result()
 
-    def leave(
-        self, context: Context, request: LeaveGroupRequest
-    ) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
-        """LeaveGroup."""
+    def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
+        """Answer a LeaveGroup."""
         version = context.api_version
         respond = requests.leave_response(request, version)
-        actor = self._joined(request.group_id)
-        if actor is not None:
-            call = Call(respond)
-            actor.feed(requests.leave_event(call, request, version))
-            return call.result()
-        error = self._absent(request.group_id)
-        if error is not ErrorCode.UNKNOWN_MEMBER_ID:
-            return LeaveGroupResponse(error_code=error)
-        return respond(Left([error] * requests.leavers(request, version)))
+        actor = self._with_members(request.group_id)
+        if actor is None:
+            error = self._absence(request.group_id)
+            if error is not ErrorCode.UNKNOWN_MEMBER_ID:
+                return LeaveGroupResponse(error_code=error)
+            return respond(events.Left([error] * requests.leavers(request, version)))
+        call = Call(respond)
+        actor.feed(requests.leave_event(call, request, version))
+        return call.result()
 
     # -- Offsets
 
-    def commit_offsets(
-        self, context: Context, request: OffsetCommitRequest
-    ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
-        """OffsetCommit. From outside of any group (generation -1) it makes a group that has offsets and no members."""
-        commit = Commit(
-            request, context.api_version, self._topics, self._config.offset_metadata_max_bytes, self._clock.now_ms()
-        )
+    def commit_offsets(self, context: Context, request: OffsetCommitRequest) -> Eventual[OffsetCommitResponse]:
+        """Answer an OffsetCommit. A consumer without a group (generation -1) makes a group that has no members."""
+        commit = self._commit(request, context.api_version)
         if not commit.asks_group:
             return commit.response
         generation = request.generation_id_or_member_epoch
@@ -227,127 +193,121 @@ class GroupCoordinator:
                 return commit.answer(error)
             actor = self.shards.add(request.group_id)
         call = Call(commit.answer)
-        actor.feed(CommitOffsets(call, request.member_id, request.group_instance_id, generation, commit.records))
+        member = request.member_id, request.group_instance_id
+        actor.feed(events.CommitOffsets(call, *member, generation, commit.records))
         return call.result()
 
     def commit_in_transaction(
         self, context: Context, request: TxnOffsetCommitRequest, verify: Callable[[int], ErrorCode]
-    ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-        """TxnOffsetCommit. `verify` checks that the group's partition belongs to the transaction."""
-        version, producer_id = context.api_version, request.producer_id
-        commit = Commit(
-            as_plain(request),
-            PLAIN_VERSION,
-            self._topics,
-            self._config.offset_metadata_max_bytes,
-            self._clock.now_ms(),
-            producer_id,
-        )
+    ) -> Eventual[TxnOffsetCommitResponse]:
+        """Answer a TxnOffsetCommit. `verify` checks that the group's partition belongs to the transaction."""
+        group_id, producer_id = request.group_id, request.producer_id
+        commit = self._commit(offset_commit.as_plain(request), offset_commit.PLAIN_VERSION, producer_id)
+
+        def respond(error: ErrorCode) -> TxnOffsetCommitResponse:
+            return offset_commit.as_transactional(commit.answer(error), context.api_version)
+
         if not commit.asks_group:
-            return as_transactional(commit.response, version)
-        group_id = request.group_id
-        error = self._check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+            return respond(ErrorCode.NONE)
         partition = self.shards.partition_of(group_id)
+        error = self._check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if error is ErrorCode.NONE:
             error = verify(partition)
         actor = self.groups.get(group_id)
         if error is ErrorCode.NONE and actor is None and request.generation_id >= 0:
             error = ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
-            return as_transactional(commit.answer(error), version)
+            return respond(error)
         actor = actor or self.shards.add(group_id)
         self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
-
-        def respond(answer: ErrorCode) -> TxnOffsetCommitResponse:
-            return as_transactional(commit.answer(answer), version)
-
         call = Call(respond)
+        member = request.member_id, request.group_instance_id, request.generation_id
         producer = producer_id, request.producer_epoch
-        actor.feed(
-            CommitInTransaction(
-                call, request.member_id, request.group_instance_id, request.generation_id, commit.records, producer
-            )
-        )
+        actor.feed(events.CommitInTransaction(call, *member, commit.records, producer))
         return call.result()
 
+    def _commit(
+        self, request: OffsetCommitRequest, version: int, producer_id: int = NO_PRODUCER
+    ) -> offset_commit.Commit:
+        max_bytes, now_ms = self._config.offset_metadata_max_bytes, self._clock.now_ms()
+        return offset_commit.Commit(request, version, self._topics, max_bytes, now_ms, producer_id)
+
     def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """The marker of a producer's transaction is in this partition of the log: its groups learn how it ended."""
+        """Tell the groups of a partition that the marker of a producer's transaction is in it."""
         for group_id in self._in_transactions.pop((partition, producer_id), ()):
             actor = self.groups.get(group_id)
             if actor is not None:
-                actor.feed(EndTransaction(producer_id, commit))
+                actor.feed(events.EndTransaction(producer_id, commit))
 
     def fetch_offsets(self, context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        """OffsetFetch, from the cache. `require_stable` holds back what an undecided transaction may change."""
-        version = context.api_version
+        """Answer an OffsetFetch. `require_stable` hides offsets that an open transaction may change."""
+        version, is_stable = context.api_version, request.require_stable
         groups = [
-            offset_fetch.fetch_group(
-                asked, self._offsets_of(asked.group_id), self._topics, version, request.require_stable
-            )
-            for asked in offset_fetch.groups_of(request, version)
+            offset_fetch.fetch_group(each, self._offsets_of(each.group_id), self._topics, version, is_stable)
+            for each in offset_fetch.groups_of(request, version)
         ]
         return offset_fetch.response_of(request, groups, version)
 
-    def delete_offsets(
-        self, context: Context, request: OffsetDeleteRequest
-    ) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
-        """OffsetDelete."""
+    def _offsets_of(self, group_id: str) -> offset_fetch.Found:
+        actor = self.groups.get(group_id)
+        if actor is not None:
+            return offset_fetch.Found(ErrorCode.NONE, actor.state.offsets)
+        return offset_fetch.Found(self._check(group_id), None)
+
+    def delete_offsets(self, context: Context, request: OffsetDeleteRequest) -> Eventual[OffsetDeleteResponse]:
+        """Answer an OffsetDelete."""
         respond = requests.delete_offsets_response(request, self._topics)
         actor = self.groups.get(request.group_id)
         if actor is None:
-            return respond(self._missing(request.group_id))
+            return respond(self._absence(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND))
         call = Call(respond)
         actor.feed(requests.delete_offsets_event(call, request, self._topics))
         return call.result()
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted: every group forgets how far it had come in it."""
+        """Delete the offsets of a topic that was deleted."""
         for actor in list(self.groups.values()):
             if actor.state.offsets.with_pending(topic):
-                actor.feed(DropTopic(topic))
+                actor.feed(events.DropTopic(topic))
 
     def _expire(self) -> None:
         retention_ms = self._config.offsets_retention_minutes * 60_000
         for actor in list(self.groups.values()):
-            actor.feed(ExpireOffsets(retention_ms))
+            actor.feed(events.ExpireOffsets(retention_ms))
 
     # -- Administration
 
-    def delete(
-        self, context: Context, request: DeleteGroupsRequest
-    ) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
-        """DeleteGroups. A group that is named twice is deleted and answered once."""
+    def delete(self, context: Context, request: DeleteGroupsRequest) -> Eventual[DeleteGroupsResponse]:
+        """Answer a DeleteGroups. A group that is named twice is deleted and answered once."""
         results = [self._delete(group_id) for group_id in dict.fromkeys(request.groups_names)]
-        return requests.deletions(results)
+        return combine(results, lambda done: DeleteGroupsResponse(results=done))
 
-    def _delete(self, group_id: str) -> DeletableGroupResult | asyncio.Future[DeletableGroupResult]:
+    def _delete(self, group_id: str) -> Eventual[DeletableGroupResult]:
         respond = requests.deletion(group_id)
         actor = self.groups.get(group_id)
         if actor is None:
-            error = self._check(group_id)
-            return respond(ErrorCode.GROUP_ID_NOT_FOUND if error is ErrorCode.NONE else error)
+            return respond(self._check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)
         call = Call(respond)
-        actor.feed(Delete(call))
+        actor.feed(events.Delete(call))
         return call.result()
 
-    # -- Description
-
     def describe(self, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        """DescribeGroups."""
+        """Answer a DescribeGroups."""
         response = DescribeGroupsResponse()
         for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
             error = self._check(group_id) if actor is None else ErrorCode.NONE
             group = None if actor is None else actor.state
-            response.groups.append(description.describe(group_id, group, error, context.api_version))
-            if request.include_authorized_operations and not response.groups[-1].error_code:
-                response.groups[-1].authorized_operations = description.ALL_OPERATIONS
+            described = description.describe(group_id, group, error, context.api_version)
+            if request.include_authorized_operations and not described.error_code:
+                described.authorized_operations = description.ALL_OPERATIONS
             if request.include_history and group is not None:
-                response.groups[-1].history = description.history(group, self._clock.now_ms())
+                described.history = description.history(group, self._clock.now_ms())
+            response.groups.append(described)
         return response
 
     def list(self, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
-        """ListGroups."""
+        """Answer a ListGroups."""
         if self.shards.loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         groups = (actor.state for actor in self.groups.values())
@@ -359,41 +319,26 @@ class GroupCoordinator:
         """Return why this broker does not coordinate a group; NONE if it does."""
         return ErrorCode.INVALID_GROUP_ID if len(group_id.encode()) > MAX_ID_BYTES else self.shards.check(group_id)
 
-    def _joined(self, group_id: str) -> GroupActor | None:
-        """The group that a member speaks of. The empty name can hold offsets, as Kafka's, but no members."""
+    def _with_members(self, group_id: str) -> GroupActor | None:
+        """Return the group of a member. The group with the empty id can hold offsets, as in Kafka, but no members."""
         return self.groups.get(group_id) if group_id else None
 
-    def _absent(self, group_id: str) -> ErrorCode:
-        """What a member is told whose group is not in the cache."""
-        if not group_id:
-            return ErrorCode.INVALID_GROUP_ID
-        error = self._check(group_id)
-        return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.NONE else error
+    def _absence(self, group_id: str, unknown: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> ErrorCode:
+        """Return the error for a group that is not in memory: `unknown` if this broker would coordinate it."""
+        return (self._check(group_id) or unknown) if group_id else ErrorCode.INVALID_GROUP_ID
 
-    def _missing(self, group_id: str) -> ErrorCode:
-        """What an administrator is told whose group is not in the cache."""
-        if not group_id:
-            return ErrorCode.INVALID_GROUP_ID
-        error = self._check(group_id)
-        return ErrorCode.GROUP_ID_NOT_FOUND if error is ErrorCode.NONE else error
-
-    def _check_join(self, request: JoinGroupRequest) -> ErrorCode:
+    def _check_join(self, request: JoinGroupRequest, is_first: bool) -> ErrorCode:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         low, high = self._config.group_min_session_timeout_ms, self._config.group_max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        return ErrorCode.NONE
-
-    def _offsets_of(self, group_id: str) -> offset_fetch.Found:
-        actor = self.groups.get(group_id)
-        if actor is not None:
-            return offset_fetch.Found(ErrorCode.NONE, actor.state.offsets)
-        return offset_fetch.Found(self._check(group_id), None)
+        if not is_first:
+            return ErrorCode.NONE
+        return self._check(request.group_id) or _check_first_join(request)
 
 
 def _check_first_join(request: JoinGroupRequest) -> ErrorCode:
-    """For a group that does not exist: what it would be made from must make sense, and its member cannot have an id."""
     if request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if not request.protocol_type or not request.protocols:

@@ -7,11 +7,10 @@ offset_commit.py, offset_fetch.py, description.py.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from ....protocol.messages.delete_groups import DeletableGroupResult
 from ....protocol.messages.heartbeat import HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -187,25 +186,3 @@ def _deleted(topics: Topics, answer: OffsetsDeleted, topic: str, index: int) -> 
 def _exists(topics: Topics, name: str, index: int) -> bool:
     topic = topics.get(name)
     return topic is not None and topic.partition(index) is not None
-
-
-def deletions(
-    results: Sequence[DeletableGroupResult | asyncio.Future[DeletableGroupResult]],
-) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
-    """Return the response to a DeleteGroups, or a future of it until the last group has answered."""
-    waiting = [each for each in results if isinstance(each, asyncio.Future)]
-
-    def response() -> DeleteGroupsResponse:
-        return DeleteGroupsResponse(results=[r.result() if isinstance(r, asyncio.Future) else r for r in results])
-
-    if not waiting:
-        return response()
-    future: asyncio.Future[DeleteGroupsResponse] = asyncio.get_running_loop().create_future()
-
-    def answered(_: asyncio.Future[DeletableGroupResult]) -> None:
-        if not future.done() and all(each.done() for each in waiting):
-            future.set_result(response())
-
-    for each in waiting:
-        each.add_done_callback(answered)
-    return future

@@ -6,7 +6,6 @@ request returns a response if that is known at once, otherwise a future of one.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Protocol
@@ -24,23 +23,13 @@ from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitPr
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ..actor import Runtime
-from ..calls import Call
+from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
-from . import description, id_pattern, records, requests
+from . import description, events, id_pattern, records, requests
 from .actor import TransactionActor, WriteMarker
-from .events import (
-    AddPartitions,
-    EndTransaction,
-    Expire,
-    Initialize,
-    LookForTimeout,
-    Producer,
-    Verified,
-    VerifyPartitions,
-)
 from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TransactionRecord
 from .states import TransactionState
 from .transaction import TransactionLimits
@@ -89,18 +78,8 @@ class TransactionCoordinator:
         # Invariant: only ids of partitions that this broker owns.
         self.ids = self.shards.actors
         self._sweeps = (
-            Sweep(
-                timers,
-                clock,
-                lambda: config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                self._look_for_timeouts,
-            ),
-            Sweep(
-                timers,
-                clock,
-                lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
-                self._expire,
-            ),
+            Sweep(timers, clock, lambda: _timeout_interval_ms(config), self._look_for_timeouts),
+            Sweep(timers, clock, lambda: _expiry_interval_ms(config), self._expire),
         )
 
     def start(self) -> None:
@@ -126,67 +105,64 @@ class TransactionCoordinator:
 
     # -- Requests of producers
 
-    def initialize(
-        self, context: Context, request: InitProducerIdRequest
-    ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
-        """InitProducerId with a transactional id. The first one makes the id known."""
+    def initialize(self, context: Context, request: InitProducerIdRequest) -> Eventual[InitProducerIdResponse]:
+        """Answer an InitProducerId that has a transactional id. The first one makes the id known."""
         respond = requests.init_response(context.api_version)
         transactional_id = request.transactional_id or ""
         error = self._check_initialize(request) or self._check(transactional_id)
         if error is not ErrorCode.NONE:
-            return respond(Producer(error))
+            return respond(events.Producer(error))
         actor = self.ids.get(transactional_id) or self.shards.add(transactional_id)
         call = Call(respond)
-        actor.feed(Initialize(call, request.transaction_timeout_ms, request.producer_id, request.producer_epoch))
+        actor.feed(events.Initialize(call, request.transaction_timeout_ms, request.producer_id, request.producer_epoch))
         return call.result()
 
     def add_partitions(
         self, context: Context, request: AddPartitionsToTxnRequest
-    ) -> AddPartitionsToTxnResponse | asyncio.Future[AddPartitionsToTxnResponse]:
-        """AddPartitionsToTxn."""
+    ) -> Eventual[AddPartitionsToTxnResponse]:
+        """Answer an AddPartitionsToTxn."""
         version = context.api_version
-        asked = requests.asked_of(request, version)
-        return requests.added_response([self._add(each, version) for each in asked], version)
+        results = [self._add(each, version) for each in requests.additions(request, version)]
+        return requests.added_response(results, version)
 
-    def add_offsets(
-        self, context: Context, request: AddOffsetsToTxnRequest
-    ) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
-        """AddOffsetsToTxn: the group's partition of `__consumer_offsets` comes into the transaction."""
-        respond = requests.offsets_response(context.api_version)
-        error = self._absent(request.transactional_id)
+    def _add(self, addition: requests.Addition, version: int) -> Eventual[AddPartitionsToTxnResult]:
+        rejected = requests.rejected_partitions(addition, self._topics, version)
+        if rejected:
+            return requests.none_added(addition, rejected)
+        respond = requests.added(addition, version)
+        error = self._absence(addition.transactional_id)
         if error is not ErrorCode.NONE:
             return respond(error)
-        partition = self._group_partition(request.group_id)
-        call = Call(respond)
-        self.ids[request.transactional_id].feed(
-            AddPartitions(
-                call,
-                request.producer_id,
-                request.producer_epoch,
-                frozenset({(OFFSETS_TOPIC, partition)}),
-                KEEPS_EPOCH,
-            )
-        )
+        actor, call = self.ids[addition.transactional_id], Call(respond)
+        who = addition.producer_id, addition.producer_epoch
+        if addition.verify_only:
+            actor.feed(events.VerifyPartitions(call, *who, addition.partitions))
+        else:
+            actor.feed(events.AddPartitions(call, *who, addition.partitions, addition.client_version))
         return call.result()
 
-    def end(self, context: Context, request: EndTxnRequest) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
-        """EndTxn, answered once the decision is committed."""
-        version = context.api_version
-        respond = requests.end_response(version)
-        error = self._absent(request.transactional_id)
+    def add_offsets(self, context: Context, request: AddOffsetsToTxnRequest) -> Eventual[AddOffsetsToTxnResponse]:
+        """Answer an AddOffsetsToTxn: add the group's partition of `__consumer_offsets`."""
+        respond = requests.offsets_response(context.api_version)
+        error = self._absence(request.transactional_id)
         if error is not ErrorCode.NONE:
-            return respond(Producer(error))
-        raises = version >= requests.END_RAISES_EPOCH_VERSION
-        call = Call(respond)
-        self.ids[request.transactional_id].feed(
-            EndTransaction(
-                call,
-                request.producer_id,
-                request.producer_epoch,
-                request.committed,
-                RAISES_EPOCH if raises else KEEPS_EPOCH,
-            )
-        )
+            return respond(error)
+        actor, call = self.ids[request.transactional_id], Call(respond)
+        who = request.producer_id, request.producer_epoch
+        places = frozenset({(OFFSETS_TOPIC, self._group_partition(request.group_id))})
+        actor.feed(events.AddPartitions(call, *who, places, KEEPS_EPOCH))
+        return call.result()
+
+    def end(self, context: Context, request: EndTxnRequest) -> Eventual[EndTxnResponse]:
+        """Answer an EndTxn, once the decision is committed."""
+        respond = requests.end_response(context.api_version)
+        error = self._absence(request.transactional_id)
+        if error is not ErrorCode.NONE:
+            return respond(events.Producer(error))
+        actor, call = self.ids[request.transactional_id], Call(respond)
+        who = request.producer_id, request.producer_epoch
+        raises = context.api_version >= requests.END_RAISES_EPOCH_VERSION
+        actor.feed(events.EndTransaction(call, *who, request.committed, RAISES_EPOCH if raises else KEEPS_EPOCH))
         return call.result()
 
     def verify(
@@ -205,7 +181,7 @@ class TransactionCoordinator:
         TRANSACTION_ABORTABLE unless it was added before. CONCURRENT_TRANSACTIONS if the answer has to wait: the client
         tries again. Other errors as those of AddPartitionsToTxn.
         """
-        error = self._absent(transactional_id)
+        error = self._absence(transactional_id)
         if error is not ErrorCode.NONE:
             return error
         actor = self.ids[transactional_id]
@@ -214,16 +190,16 @@ class TransactionCoordinator:
         places = frozenset({(topic, index)})
         call = Call(_verification_error)
         if implicit:
-            actor.feed(AddPartitions(call, producer_id, producer_epoch, places, RAISES_EPOCH))
+            actor.feed(events.AddPartitions(call, producer_id, producer_epoch, places, RAISES_EPOCH))
         else:
-            actor.feed(VerifyPartitions(call, producer_id, producer_epoch, places))
+            actor.feed(events.VerifyPartitions(call, producer_id, producer_epoch, places))
         error = call.response
         return ErrorCode.CONCURRENT_TRANSACTIONS if error is None else error
 
     # -- Description
 
     def describe(self, context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-        """DescribeTransactions."""
+        """Answer a DescribeTransactions."""
         response = DescribeTransactionsResponse()
         for transactional_id in dict.fromkeys(request.transactional_ids):
             actor = self.ids.get(transactional_id)
@@ -233,12 +209,12 @@ class TransactionCoordinator:
         return response
 
     def list(self, context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
-        """ListTransactions."""
+        """Answer a ListTransactions."""
         if self.shards.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
             matches = id_pattern.matcher(request.transactional_id_pattern or ".*")
-        except id_pattern.BadPattern as error:
+        except id_pattern.InvalidPattern as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         transactions = (actor.state for actor in self.ids.values())
@@ -250,11 +226,11 @@ class TransactionCoordinator:
         for actor in list(self.ids.values()):
             # Most ids are idle, and cost no more than this check.
             if actor.state.state is TransactionState.ONGOING:
-                actor.feed(LookForTimeout())
+                actor.feed(events.LookForTimeout())
 
     def _expire(self) -> None:
         for actor in list(self.ids.values()):
-            actor.feed(Expire(self._config.transactional_id_expiration_ms))
+            actor.feed(events.Expire(self._config.transactional_id_expiration_ms))
 
     # -- Checks
 
@@ -264,7 +240,7 @@ class TransactionCoordinator:
         if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH):
             return ErrorCode.INVALID_REQUEST
         if request.enable2_pc:
-            # transaction.two.phase.commit.enable is off, which Kafka says so.
+            # Kafka's answer while transaction.two.phase.commit.enable is off.
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if request.keep_prepared_txn:
             return ErrorCode.UNSUPPORTED_VERSION
@@ -272,32 +248,14 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return ErrorCode.NONE
 
-    def _add(
-        self, asked: requests.Asked, version: int
-    ) -> AddPartitionsToTxnResult | asyncio.Future[AddPartitionsToTxnResult]:
-        refused = requests.refused(asked, self._topics, version)
-        if refused:
-            return requests.none_added(asked, refused)
-        respond = requests.added(asked, version)
-        error = self._absent(asked.transactional_id)
-        if error is not ErrorCode.NONE:
-            return respond(error)
-        actor, call = self.ids[asked.transactional_id], Call(respond)
-        who = asked.producer_id, asked.producer_epoch
-        if asked.verify_only:
-            actor.feed(VerifyPartitions(call, *who, asked.partitions))
-        else:
-            actor.feed(AddPartitions(call, *who, asked.partitions, asked.client_version))
-        return call.result()
-
     def _check(self, transactional_id: str) -> ErrorCode:
         """Return why this broker does not coordinate an id; NONE if it does."""
         if not transactional_id or len(transactional_id.encode()) > MAX_ID_BYTES:
             return ErrorCode.INVALID_REQUEST
         return self.shards.check(transactional_id)
 
-    def _absent(self, transactional_id: str) -> ErrorCode:
-        """Return the error for a producer whose id is not known; NONE if it is."""
+    def _absence(self, transactional_id: str) -> ErrorCode:
+        """Return the error for an id that is not in memory; NONE if it is there."""
         if transactional_id in self.ids:
             return ErrorCode.NONE
         return self._check(transactional_id) or ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -308,7 +266,15 @@ def _decode(written: Written, _: int) -> tuple[str, TransactionRecord] | None:
     return None if record is None else (record.transactional_id, record)
 
 
-def _verification_error(answer: Verified | ErrorCode) -> ErrorCode:
-    if isinstance(answer, Verified):
+def _verification_error(answer: events.Verified | ErrorCode) -> ErrorCode:
+    if isinstance(answer, events.Verified):
         return ErrorCode.NONE if answer.added else ErrorCode.TRANSACTION_ABORTABLE
     return answer
+
+
+def _timeout_interval_ms(config: TransactionsConfig) -> int:
+    return config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+
+
+def _expiry_interval_ms(config: TransactionsConfig) -> int:
+    return config.transaction_remove_expired_transaction_cleanup_interval_ms

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: transactional ids as outsiders see them."""
+"""DescribeTransactions and ListTransactions: transactional ids as an administrator sees them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BY_NAME = {state.value: state for state in states.TransactionState}
 
 
 def describe(transactional_id: str, transaction: Transaction | None, error: ErrorCode) -> TransactionState:
-    """One id of DescribeTransactions; `transaction` None where it is not known, with what kept us from looking."""
+    """Return one id of DescribeTransactions: `error` if there is one, not found if `transaction` is None."""
     if error is ErrorCode.NONE and (transaction is None or transaction.state is states.TransactionState.DEAD):
         error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     if error is not ErrorCode.NONE or transaction is None:
         return TransactionState(error_code=error, transactional_id=transactional_id)
     standing = transaction.standing
-    # While it ends: those that do not have their marker yet.
+    # While it ends: the partitions that do not have their marker yet.
     partitions = transaction.unmarked if transaction.state in states.ENDING else standing.partitions
     return TransactionState(
         transactional_id=transactional_id,
@@ -41,7 +41,7 @@ def list_ids(
     now_ms: int,
     matches: Callable[[str], bool],
 ) -> ListTransactionsResponse:
-    """ListTransactions. States that nobody knows filter like others: nothing is in them."""
+    """Return a ListTransactions response. An unknown state in a filter matches no id."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]
     found = [each for each in transactions if _is_wanted(each, request, now_ms) and matches(each.transactional_id)]
     return ListTransactionsResponse(

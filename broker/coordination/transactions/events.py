@@ -1,9 +1,8 @@
-"""What happens to a transactional id, and what comes of it: the vocabulary of its machine. Plain values, no behaviour.
+"""The events, answers and outcome of the machine of a transactional id. Plain values.
 
-An event is a request (Initialize, AddPartitions, VerifyPartitions, EndTransaction), a look at the clock
-(LookForTimeout,
-Expire), word of the markers (MarkersWritten, MarkersFailed), the one timer (RetryMarkers) or word from the log
-(Loaded, AppendFailed). Tokens stand for parked requests; the machine only hands them back.
+An event is a request (Initialize, AddPartitions, VerifyPartitions, EndTransaction), a periodic check (LookForTimeout,
+Expire), the result of markers (MarkersWritten, MarkersFailed), the one timer (RetryMarkers), or something that happened
+to the log (Loaded, Unload, AppendFailed).
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from ..outcome import Loaded, SetTimer, Token, Unload
 from .records import NO_EPOCH, NO_ID, Standing, TopicPartition, TransactionRecord
 from .states import TransactionState
 
-# Requests.
+# -- Requests
 
 
 @dataclass(slots=True)
 class Initialize:
-    """InitProducerId: a producer takes the transactional id, or goes on after an error (KIP-360)."""
+    """InitProducerId: a producer takes the transactional id, or continues after an error (KIP-360)."""
 
     token: Token[Producer]
     timeout_ms: int
+    # What the producer has, if it continues.
     producer_id: int = NO_ID
-    """What the producer has, if it goes on; NO_ID for one that begins."""
     producer_epoch: int = NO_EPOCH
 
 
@@ -44,7 +43,7 @@ class AddPartitions:
 
 @dataclass(slots=True)
 class VerifyPartitions:
-    """AddPartitionsToTxn that only asks whether partitions were added."""
+    """An AddPartitionsToTxn that adds nothing: it verifies that partitions were added."""
 
     token: Token[Verified | ErrorCode]
     producer_id: int
@@ -63,39 +62,39 @@ class EndTransaction:
     client_version: int
 
 
-# The clock.
+# -- Checks and timers
 
 
 @dataclass(slots=True)
 class LookForTimeout:
-    """Time to abort the transaction if it has run for longer than its producer allowed."""
+    """Abort the transaction if it has run for longer than its producer's time-out."""
 
 
 @dataclass(slots=True)
 class Expire:
-    """Time to forget the id if nothing happened to it for so long."""
+    """Forget the id if it was unused for `retention_ms`."""
 
     retention_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class RetryMarkers:
-    """The one timer: markers, or the record that says that all are written, could not be written."""
+    """The one timer: write again the markers, or the record of the end, that could not be written."""
 
 
-# Word from the partitions, the coordinator and the log.
+# -- Markers
 
 
 @dataclass(slots=True)
 class MarkersWritten:
-    """These partitions know how the transaction ended, or exist no longer."""
+    """These partitions have their marker, or need none any more."""
 
     partitions: Iterable[TopicPartition]
 
 
 @dataclass(slots=True)
 class MarkersFailed:
-    """These partitions could not be told now."""
+    """The markers of these partitions could not be written."""
 
     partitions: Iterable[TopicPartition]
 
@@ -103,12 +102,12 @@ class MarkersFailed:
 Request = Initialize | AddPartitions | VerifyPartitions | EndTransaction
 
 
-# What comes of an event.
+# -- Answers and outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The answer to Initialize and EndTransaction: the id and epoch to go on with."""
+    """The answer to Initialize and EndTransaction: the producer id and epoch to use from then on."""
 
     error: ErrorCode
     producer_id: int = NO_ID
@@ -117,7 +116,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Verified:
-    """The answer to VerifyPartitions: which of them were added."""
+    """The answer to VerifyPartitions: those of them that were added."""
 
     added: frozenset[TopicPartition]
 
@@ -133,7 +132,7 @@ def error_answer(answer: Answer, error: ErrorCode) -> Answer:
 
 @dataclass(slots=True)
 class Markers:
-    """Write these: how the transaction ended, into each of its partitions."""
+    """The markers to write, one into each partition."""
 
     producer_id: int
     producer_epoch: int
@@ -151,7 +150,7 @@ class Markers:
 
 @dataclass(slots=True)
 class Outcome(outcome.Outcome[TransactionRecord, RetryMarkers]):
-    """What to do after a step: with records, the markers are due once they are committed."""
+    """What to do after a step. Markers are written when the records are committed."""
 
     markers: Markers | None = None
 

@@ -1,11 +1,12 @@
-"""Patterns of transactional ids (KIP-1152): the part of RE2's language that names are told apart with.
+"""Patterns that filter transactional ids in ListTransactions (KIP-1152): a part of the RE2 language.
 
 Characters, `.`, `\\` before what is not a letter or digit, `\\d \\w \\s \\D \\W \\S`, classes (`[a-z]`, `[^...]`),
 groups, `|`, `*`, `+`, `?`, `{2}`, `{2,}`, `{2,5}`, each also lazy (`*?`), `(?i)` in front, `^` and `$` at the ends.
-Anything else is refused. A match takes time in proportion to pattern times text, whatever either is: Python's `re`
-would let one pattern stop the broker.
+Anything else is invalid. A match takes at most time in proportion to pattern times text. With Python's `re` one pattern
+could stop the broker.
 
-A pattern becomes a list of steps: (test, None, None) takes a character, (None, a, b) goes on at both a and b.
+A pattern becomes a list of steps: (test, 0, 0) takes a character that passes the test, (None, a, b) continues both at
+the step a further on and at the step b further on.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+# In characters. An id of usual length takes a millisecond at most.
 MAX_PATTERN = 250
-"""Characters: nobody types more. An id of usual length takes a millisecond at worst."""
+# Of groups inside groups, because they are read by recursion.
 MAX_DEPTH = 50
-"""Of groups in groups: they are read by recursion."""
+# Of `{...}`, as in RE2.
 MAX_COUNT = 1000
-"""Of `{...}`, as RE2's."""
+# Counts multiply steps, and each character may visit each step.
 MAX_STEPS = 500
-"""What counts may make of a pattern: each step may be looked at for each character."""
 
 Test = Callable[[str], bool]
 Step = tuple[Test | None, int, int]
@@ -39,14 +40,14 @@ _COUNTS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?
 _ANY_CASE = "(?i)"
 
 
-class BadPattern(Exception):
-    """A pattern that is not understood here."""
+class InvalidPattern(Exception):
+    """A pattern that this broker does not understand."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole text is what the pattern says. BadPattern."""
+    """Return the function that tells whether a whole text matches. InvalidPattern if the pattern is none."""
     if len(pattern) > MAX_PATTERN:
-        raise BadPattern(f"a pattern of {len(pattern)} characters, more than {MAX_PATTERN}")
+        raise InvalidPattern(f"a pattern of {len(pattern)} characters, more than {MAX_PATTERN}")
     fold = pattern.startswith(_ANY_CASE)
     steps = _Reader(pattern.removeprefix(_ANY_CASE).removeprefix("^"), fold).read()
     return lambda text: _matches(steps, text)
@@ -66,7 +67,7 @@ def _takes(step: Step, each: str) -> bool:
 
 
 def _reach(steps: list[Step], places: set[int]) -> set[int]:
-    """All places that can be gone to without a character."""
+    """Add all places that can be reached without taking a character."""
     todo = list(places)
     while todo:
         at = todo.pop()
@@ -81,7 +82,7 @@ def _bounds(counted: re.Match[str]) -> tuple[int, int | None]:
     low = int(counted[1])
     high = low if counted[2] is None else int(counted[3]) if counted[3] else None
     if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
-        raise BadPattern(f"{counted[0]} is no count")
+        raise InvalidPattern(f"{counted[0]} is no count")
     return low, high
 
 
@@ -97,9 +98,9 @@ class _Reader:
     def read(self) -> list[Step]:
         steps = self._either()
         if self._at < len(self._text) and self._text[self._at :] != "$":
-            raise BadPattern(f"{self._text[self._at]!r} at {self._at} has no meaning there")
+            raise InvalidPattern(f"{self._text[self._at]!r} at {self._at} has no meaning there")
         if len(steps) > MAX_STEPS:
-            raise BadPattern(f"more than {MAX_STEPS} steps")
+            raise InvalidPattern(f"more than {MAX_STEPS} steps")
         return steps
 
     def _peek(self) -> str:
@@ -108,7 +109,7 @@ class _Reader:
     def _take(self) -> str:
         each = self._peek()
         if not each:
-            raise BadPattern("it ends too early")
+            raise InvalidPattern("it ends too early")
         self._at += 1
         return each
 
@@ -131,7 +132,7 @@ class _Reader:
         if (low, high) == (1, 1):
             return one
         if len(one) * max(low, high or 0) > MAX_STEPS:
-            raise BadPattern(f"more than {MAX_STEPS} steps")
+            raise InvalidPattern(f"more than {MAX_STEPS} steps")
         size = len(one)
         if high is None:
             return (
@@ -143,7 +144,10 @@ class _Reader:
         return [*one * low, *maybe]
 
     def _count(self) -> tuple[int, int | None]:
-        """How often at least and at most, None without end. Lazy is the same: whole texts are matched."""
+        """Read how often the last part may repeat: at least and at most, None for no limit.
+
+        Lazy repetition is the same, because whole texts are matched.
+        """
         kind = self._peek()
         counted = _COUNTED.match(self._text, self._at)
         if not kind or (kind not in _COUNTS and counted is None):
@@ -152,7 +156,7 @@ class _Reader:
         self._at += 1 if counted is None else len(counted[0])
         self._at += self._peek() == "?"
         if self._peek() and self._peek() in "*+?{":
-            raise BadPattern(f"{self._peek()!r} at {self._at} has no meaning there")
+            raise InvalidPattern(f"{self._peek()!r} at {self._at} has no meaning there")
         return low, high
 
     def _one(self) -> list[Step]:
@@ -166,7 +170,7 @@ class _Reader:
         if each == "\\":
             return [(self._escaped(), 0, 0)]
         if each in "*+?{}]^":
-            raise BadPattern(f"{each!r} at {self._at - 1} has no meaning there")
+            raise InvalidPattern(f"{each!r} at {self._at - 1} has no meaning there")
         return [(self._character(each), 0, 0)]
 
     def _character(self, each: str) -> Test:
@@ -175,12 +179,12 @@ class _Reader:
     def _group(self) -> list[Step]:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise BadPattern(f"more than {MAX_DEPTH} groups in one another")
+            raise InvalidPattern(f"more than {MAX_DEPTH} groups in one another")
         if self._text.startswith("?:", self._at):
             self._at += 2
         steps = self._either()
         if self._take() != ")":
-            raise BadPattern("a group does not end")
+            raise InvalidPattern("a group does not end")
         self._depth -= 1
         return steps
 
@@ -189,7 +193,7 @@ class _Reader:
         if each in _NAMED:
             return _NAMED[each]
         if each.isalnum():
-            raise BadPattern(f"\\{each} is not known here")
+            raise InvalidPattern(f"\\{each} is not known here")
         return self._character(each)
 
     def _class(self) -> Test:
@@ -210,7 +214,7 @@ class _Reader:
         self._at += 1
         high = self._take()
         if high < low:
-            raise BadPattern(f"{low}-{high} is empty")
+            raise InvalidPattern(f"{low}-{high} is empty")
         if self._fold:
             return lambda each: low <= each.lower() <= high or low <= each.upper() <= high
         return lambda each: low <= each <= high

@@ -1,9 +1,9 @@
 """How a producer takes a transactional id: every epoch has one owner, and each new owner fences the one before.
 
-A producer that begins gets the next epoch. One that goes on after an error says which id and epoch it has (KIP-360): it
-gets the next epoch if nobody else came meanwhile, and the same answer again if it only asks again. An open transaction
-of the former owner is aborted first, under the next epoch; whoever asked is told CONCURRENT_TRANSACTIONS,
-and comes back.
+A new producer gets the next epoch. A producer that continues after an error sends the id and epoch that it has
+(KIP-360). It gets the next epoch unless another producer came meanwhile; if it repeats the request, it gets the same
+answer. An open transaction of the former owner is first aborted under the next epoch: meanwhile the new producer gets
+CONCURRENT_TRANSACTIONS and tries again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .transaction import Transaction
 
 
 def initialize(transaction: Transaction, event: Initialize, outcome: Outcome, now_ms: int) -> None:
-    """Initialize. PRODUCER_FENCED for who goes on with what is not its own."""
+    """Give the id to the producer. PRODUCER_FENCED if it continues with an id or epoch that is not its own."""
     error = ErrorCode.NONE if _may_have(transaction, event) else ErrorCode.PRODUCER_FENCED
     if error is ErrorCode.NONE and transaction.state in ENDING:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -32,13 +32,13 @@ def initialize(transaction: Transaction, event: Initialize, outcome: Outcome, no
 
 
 def _may_have(transaction: Transaction, event: Initialize) -> bool:
-    """Whether the id that the producer goes on with can be its own; its epoch is looked at when it is raised."""
+    """Return whether the producer id that it continues with can be its own. `_next_owner` checks the epoch."""
     standing = transaction.standing
     if event.producer_id == NO_ID or standing.producer_epoch == NO_EPOCH:
         return True
     if event.producer_id == standing.producer_id:
         return True
-    # It asks again for what it was given when its epochs were used up.
+    # It repeats a request after which its epochs were used up and it got a new producer id.
     return event.producer_id == standing.previous_producer_id and event.producer_epoch >= LAST_TOLD_EPOCH
 
 
@@ -52,20 +52,21 @@ def _take(transaction: Transaction, event: Initialize, outcome: Outcome, now_ms:
 
 
 def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Standing | None:
-    """How the id stands once the producer has it; None if somebody else came meanwhile."""
+    """Return the standing with this producer as the owner; None if another producer came meanwhile."""
     now = transaction.standing
-    goes_on = event.producer_id != NO_ID
+    continues = event.producer_id != NO_ID
     producer_id = now.producer_id
-    if transaction.epochs_used_up and (not goes_on or event.producer_epoch == now.producer_epoch):
-        producer_id, epoch, last = transaction.limits.new_producer_id(), 0, now.producer_epoch if goes_on else NO_EPOCH
-    elif not goes_on:
+    if transaction.epochs_used_up and (not continues or event.producer_epoch == now.producer_epoch):
+        producer_id, epoch = transaction.limits.new_producer_id(), 0
+        last = now.producer_epoch if continues else NO_EPOCH
+    elif not continues:
         epoch, last = now.producer_epoch + 1, NO_EPOCH
     elif event.producer_epoch == now.producer_epoch or now.producer_epoch == NO_EPOCH:
         epoch, last = now.producer_epoch + 1, now.producer_epoch
     elif event.producer_epoch == now.last_producer_epoch and now.producer_epoch > LAST_TOLD_EPOCH:
         producer_id, epoch, last = transaction.limits.new_producer_id(), 0, event.producer_epoch
     elif event.producer_epoch == now.last_producer_epoch:
-        # A repetition: had anybody else come since, there would be no last epoch.
+        # The producer repeats a request. If another one had come since, there would be no last epoch.
         epoch, last = now.producer_epoch, now.last_producer_epoch
     else:
         return None
@@ -75,7 +76,7 @@ def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Sta
         TransactionState.EMPTY,
         now_ms,
         producer_id=producer_id,
-        # Kafka's records of a new id say the same twice.
+        # As in Kafka's records of a new id.
         previous_producer_id=producer_id if now.producer_id == NO_ID else now.producer_id,
         producer_epoch=epoch,
         last_producer_epoch=last,

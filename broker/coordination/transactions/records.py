@@ -1,11 +1,11 @@
 """The records of `__transaction_state`, in Kafka's own format.
 
-A key is its type (int16: 0) and the transactional id. A value is its version (int16) and the fields of that version; no
-value is a tombstone: the id has expired. We write version 1, as Kafka 4.3.1 does with transactions of version 2
-(KIP-890), and read version 0 too.
+A key is its type (int16: 0) and the transactional id. A value is its version (int16) and the fields of that version. A
+tombstone (no value) says that the id has expired. The broker writes version 1, as Kafka 4.3.1 does with transaction
+version 2 (KIP-890), and reads version 0 too.
 
-The epoch before the last raise (`last_producer_epoch`) is not in the format: a client that repeats an InitProducerId
-across a restart of its coordinator is fenced, as with Kafka.
+The format does not hold the epoch before the last raise (`last_producer_epoch`). Therefore a client that repeats an
+InitProducerId after a restart of its coordinator is fenced, as with Kafka.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ TopicPartition = tuple[str, int]
 
 
 class UnknownStatus(DecodeError):
-    """A record says a state that Kafka does not have."""
+    """A record has a state that Kafka does not have."""
 
 
 class Standing(NamedTuple):
-    """How a transactional id stands: what one record says."""
+    """The standing of a transactional id: the contents of one record."""
 
     state: TransactionState
     producer_id: int = NO_ID
-    # The producer id before the last record: the same, but after a change of ids.
+    # The producer id of the record before. It differs after a change of the producer id.
     previous_producer_id: int = NO_ID
-    # While a transaction ends whose epochs are used up: the id that comes next.
+    # While a transaction ends whose epochs are used up: the next producer id.
     next_producer_id: int = NO_ID
     producer_epoch: int = NO_EPOCH
-    # Invariant: the epoch that the owner of `producer_epoch` had before, NO_EPOCH where somebody else had it.
+    # Invariant: the epoch that the owner of `producer_epoch` had before, NO_EPOCH if it had none.
     last_producer_epoch: int = NO_EPOCH
     timeout_ms: int = 0
     # Invariant: empty in the idle states.
@@ -81,14 +81,14 @@ class Standing(NamedTuple):
 
 
 class TransactionRecord(NamedTuple):
-    """A transactional id as it is written down; None: it has expired."""
+    """One record: the standing of a transactional id, or None if the id has expired."""
 
     transactional_id: str
     standing: Standing | None
 
 
 def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they lie in the log. EncodeError where a name is too long for the format."""
+    """Return the key and value of a record. EncodeError if a name is too long for the format."""
     key = encode_versioned(TransactionLogKey(record.transactional_id), KEY_TYPE)
     standing = record.standing
     if standing is None:
@@ -100,7 +100,7 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
         producer_epoch=standing.producer_epoch,
         transaction_timeout_ms=standing.timeout_ms,
         transaction_status=_NUMBERS[standing.state],
-        # Kafka's way to say that there is no transaction.
+        # In Kafka's format null says that there is no transaction.
         transaction_partitions=_grouped(standing.partitions) if standing.state is not TransactionState.EMPTY else None,
         transaction_last_update_timestamp_ms=standing.update_ms,
         transaction_start_timestamp_ms=standing.start_ms,
@@ -110,7 +110,7 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
-    """The record, or None for a type of key that is not known. DecodeError where the bytes do not fit their type."""
+    """Return the record, or None for an unknown type of key. DecodeError if the bytes do not fit their type."""
     if int.from_bytes(key[:2], "big", signed=True) != KEY_TYPE:
         return None
     transactional_id = decode(TransactionLogKey, KEY_TYPE, key, 2).transactional_id
@@ -139,7 +139,7 @@ def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
 
 
 def by_topic(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> dict[str, list[int]]:
-    """Partition indexes by topic, both in order."""
+    """Return the partition indexes by topic, both sorted."""
     found: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         found.setdefault(topic, []).append(index)

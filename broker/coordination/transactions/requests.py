@@ -1,8 +1,7 @@
-"""Requests of transactions as events, and answers as responses: where their versions differ."""
+"""Transaction requests: what their versions say, and how each version words the response."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,22 +17,23 @@ from ....protocol.messages.add_partitions_to_txn import (
 )
 from ....protocol.messages.end_txn import EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdResponse
+from ...topics.topic_names import INTERNAL_TOPICS
+from ..calls import Eventual, combine
 from ..interfaces import Topics
-from .events import Answer, Producer, Verified
+from .events import Producer, Verified
 from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TopicPartition
 
+# From these versions on, clients know PRODUCER_FENCED: AddPartitionsToTxn, AddOffsetsToTxn and EndTxn, InitProducerId.
 FENCED_VERSION = 2
-"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn may say PRODUCER_FENCED from here on, InitProducerId from..."""
 INIT_FENCED_VERSION = 4
+# From this version on, an AddPartitionsToTxn has several transactions.
 BATCH_VERSION = 4
-"""AddPartitionsToTxn: several transactions at once."""
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+# From this version on, the client of an EndTxn takes the next epoch from the response (KIP-890).
 END_RAISES_EPOCH_VERSION = 5
-"""EndTxn: the client takes the next epoch from the answer (KIP-890)."""
 
 
-class Asked(NamedTuple):
-    """One transaction of an AddPartitionsToTxn, whatever its version."""
+class Addition(NamedTuple):
+    """One transaction of an AddPartitionsToTxn of any version, and the partitions to add."""
 
     transactional_id: str
     producer_id: int
@@ -48,13 +48,13 @@ class Asked(NamedTuple):
 
 
 def fenced(error: ErrorCode, version: int, since: int = FENCED_VERSION) -> ErrorCode:
-    """PRODUCER_FENCED under its older name, where the client does not know the new one."""
+    """Return the error with its older name if the client does not know PRODUCER_FENCED."""
     too_old = error is ErrorCode.PRODUCER_FENCED and version < since
     return ErrorCode.INVALID_PRODUCER_EPOCH if too_old else error
 
 
 def init_response(version: int) -> Callable[[Producer], InitProducerIdResponse]:
-    """Makes the response of an InitProducerId."""
+    """Return the function that makes the response of an InitProducerId."""
 
     def respond(answer: Producer) -> InitProducerIdResponse:
         error = fenced(answer.error, version, INIT_FENCED_VERSION)
@@ -66,7 +66,7 @@ def init_response(version: int) -> Callable[[Producer], InitProducerIdResponse]:
 
 
 def end_response(version: int) -> Callable[[Producer], EndTxnResponse]:
-    """Makes the response of an EndTxn."""
+    """Return the function that makes the response of an EndTxn."""
 
     def respond(answer: Producer) -> EndTxnResponse:
         error = fenced(answer.error, version)
@@ -78,17 +78,17 @@ def end_response(version: int) -> Callable[[Producer], EndTxnResponse]:
 
 
 def offsets_response(version: int) -> Callable[[ErrorCode], AddOffsetsToTxnResponse]:
-    """Makes the response of an AddOffsetsToTxn."""
+    """Return the function that makes the response of an AddOffsetsToTxn."""
     return lambda error: AddOffsetsToTxnResponse(error_code=fenced(error, version))
 
 
-# AddPartitionsToTxn.
+# -- AddPartitionsToTxn
 
 
-def asked_of(request: AddPartitionsToTxnRequest, version: int) -> list[Asked]:
-    """The transactions that a request is about: one, or several among brokers."""
+def additions(request: AddPartitionsToTxnRequest, version: int) -> list[Addition]:
+    """Return the transactions of a request: one of a client, or several of another broker."""
     if version < BATCH_VERSION:
-        one = Asked(
+        one = Addition(
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
@@ -98,17 +98,19 @@ def asked_of(request: AddPartitionsToTxnRequest, version: int) -> list[Asked]:
         )
         return [one]
     return [
-        Asked(each.transactional_id, each.producer_id, each.producer_epoch, each.verify_only, RAISES_EPOCH, each.topics)
+        Addition(
+            each.transactional_id, each.producer_id, each.producer_epoch, each.verify_only, RAISES_EPOCH, each.topics
+        )
         for each in request.transactions
     ]
 
 
-def refused(asked: Asked, topics: Topics, version: int) -> dict[TopicPartition, ErrorCode]:
-    """The partitions that cannot be in a transaction: they do not exist, or a client asks for the broker's own."""
+def rejected_partitions(addition: Addition, topics: Topics, version: int) -> dict[TopicPartition, ErrorCode]:
+    """Return the partitions that cannot be in a transaction: they do not exist, or are internal to the broker."""
     errors: dict[TopicPartition, ErrorCode] = {}
-    for name, index in asked.partitions:
+    for name, index in addition.partitions:
         topic = topics.get(name)
-        # Brokers bring the groups' partitions in, clients by AddOffsetsToTxn.
+        # Other brokers add the groups' partitions here, clients by AddOffsetsToTxn.
         if version < BATCH_VERSION and name in INTERNAL_TOPICS:
             errors[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic is None or topic.partition(index) is None:
@@ -116,58 +118,45 @@ def refused(asked: Asked, topics: Topics, version: int) -> dict[TopicPartition, 
     return errors
 
 
-def none_added(asked: Asked, errors: dict[TopicPartition, ErrorCode]) -> AddPartitionsToTxnResult:
-    """All or none: where partitions are refused the others are not even tried."""
-    return _result(asked, lambda place: errors.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED))
+def none_added(addition: Addition, errors: dict[TopicPartition, ErrorCode]) -> AddPartitionsToTxnResult:
+    """Return the result when some partitions are rejected: the others are not attempted."""
+    return _result(addition, lambda place: errors.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED))
 
 
-def added(asked: Asked, version: int) -> Callable[[Answer], AddPartitionsToTxnResult]:
-    """Makes one transaction's part of the response."""
+def added(addition: Addition, version: int) -> Callable[[Verified | ErrorCode], AddPartitionsToTxnResult]:
+    """Return the function that makes one transaction's result."""
 
-    def respond(answer: Answer) -> AddPartitionsToTxnResult:
+    def respond(answer: Verified | ErrorCode) -> AddPartitionsToTxnResult:
         if isinstance(answer, Verified):
-            # In version 4 too, as Kafka does; it is among brokers.
+            # Also in version 4, as in Kafka: only brokers use it.
             return _result(
-                asked, lambda place: ErrorCode.NONE if place in answer.added else ErrorCode.TRANSACTION_ABORTABLE
+                addition, lambda place: ErrorCode.NONE if place in answer.added else ErrorCode.TRANSACTION_ABORTABLE
             )
-        assert isinstance(answer, ErrorCode)
         error = fenced(answer, version)
-        return _result(asked, lambda place: error)
+        return _result(addition, lambda place: error)
 
     return respond
 
 
 def added_response(
-    results: Sequence[AddPartitionsToTxnResult | asyncio.Future[AddPartitionsToTxnResult]], version: int
-) -> AddPartitionsToTxnResponse | asyncio.Future[AddPartitionsToTxnResponse]:
-    """The response of an AddPartitionsToTxn, once the last transaction has answered."""
-    waiting = [each for each in results if isinstance(each, asyncio.Future)]
+    results: Sequence[Eventual[AddPartitionsToTxnResult]], version: int
+) -> Eventual[AddPartitionsToTxnResponse]:
+    """Return the response of an AddPartitionsToTxn, once the last transaction has its result."""
 
-    def response() -> AddPartitionsToTxnResponse:
-        parts = [each.result() if isinstance(each, asyncio.Future) else each for each in results]
+    def respond(parts: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
         if version >= BATCH_VERSION:
             return AddPartitionsToTxnResponse(results_by_transaction=parts)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=parts[0].topic_results)
 
-    if not waiting:
-        return response()
-    future: asyncio.Future[AddPartitionsToTxnResponse] = asyncio.get_running_loop().create_future()
-
-    def answered(_: asyncio.Future[AddPartitionsToTxnResult]) -> None:
-        if not future.done() and all(each.done() for each in waiting):
-            future.set_result(response())
-
-    for each in waiting:
-        each.add_done_callback(answered)
-    return future
+    return combine(results, respond)
 
 
-def _result(asked: Asked, error_of: Callable[[TopicPartition], ErrorCode]) -> AddPartitionsToTxnResult:
+def _result(addition: Addition, error_of: Callable[[TopicPartition], ErrorCode]) -> AddPartitionsToTxnResult:
     topics = [
         AddPartitionsToTxnTopicResult(
             topic.name,
             [AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index))) for index in topic.partitions],
         )
-        for topic in asked.topics
+        for topic in addition.topics
     ]
-    return AddPartitionsToTxnResult(asked.transactional_id, topics)
+    return AddPartitionsToTxnResult(addition.transactional_id, topics)

@@ -10,9 +10,9 @@
         |                          EndTxn                                                          |
         +------------------------------------------------------------------------------------------+
 
-All but PrepareEpochFence are states of the log: an id enters them when the record that says so is committed, now or
-while the log is replayed. From the moment that a Prepare record is committed the transaction *is* committed or aborted;
-a coordinator that restarts there writes the markers again and goes on.
+All states but PrepareEpochFence are in the log: an id enters them when their record is committed, now or while the log
+is loaded. Once a Prepare record is committed, the transaction *is* committed or aborted. A coordinator that restarts
+there writes the markers again and goes on.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from enum import Enum
 class TransactionState(Enum):
     """The state of a transactional id; the value is the name that Kafka shows."""
 
-    # Known, with a producer id and epoch; no transaction since then.
-    #   -> Ongoing when partitions are added, -> PrepareAbort (KIP-890: an abort of nothing still raises the epoch),
+    # It has a producer id and epoch, and no transaction since it got them.
+    #   -> Ongoing when partitions are added, -> PrepareAbort (KIP-890: aborting no transaction still raises the epoch),
     #   -> Empty with the next InitProducerId, -> Dead when it has expired.
     EMPTY = "Empty"
 
-    # A transaction writes. Its partitions are in the log before anything is in them.
+    # A transaction is open. The log names its partitions before they hold anything of it.
     #   -> Ongoing with more partitions, -> PrepareCommit or PrepareAbort by EndTxn, -> PrepareEpochFence.
     ONGOING = "Ongoing"
 
-    # Decided: committed, though readers do not know yet. Markers are on their way to every partition. Requests are told
+    # Decided: committed, though readers do not see it yet. Every partition gets a marker. Requests get
     # CONCURRENT_TRANSACTIONS.
     #   -> CompleteCommit when the last marker is written.
     PREPARE_COMMIT = "PrepareCommit"
 
-    # Decided: aborted; the rest likewise.
+    # Decided: aborted. Otherwise as PrepareCommit.
     #   -> CompleteAbort when the last marker is written.
     PREPARE_ABORT = "PrepareAbort"
 
-    # The last transaction was committed, and all partitions know.
+    # The last transaction was committed, and all partitions have their marker.
     #   -> Ongoing, Empty, PrepareAbort, Dead as from Empty.
     COMPLETE_COMMIT = "CompleteCommit"
 
-    # The last transaction was aborted, and all partitions know. -> as CompleteCommit.
+    # The last transaction was aborted, and all partitions have their marker. -> as from CompleteCommit.
     COMPLETE_ABORT = "CompleteAbort"
 
-    # Expired: nothing is known of it. -> nowhere.
+    # Expired and forgotten. -> nowhere.
     DEAD = "Dead"
 
-    # Only in memory: the coordinator itself ends the transaction, under an epoch that its producer does not have, and
-    # the record of it is not committed yet. A failed write leads back to Ongoing.
+    # Only in memory: the coordinator aborts the transaction under an epoch that its producer does not have, and the
+    # record is not committed yet. A failed append leads back to Ongoing.
     #   -> PrepareAbort, -> Ongoing.
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
 
@@ -61,6 +61,7 @@ _IDLE = frozenset(
     {TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.DEAD}
 )
 
+# The states that each state may be followed by.
 LEGAL: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: _IDLE,
     TransactionState.ONGOING: frozenset(
@@ -78,17 +79,16 @@ LEGAL: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.DEAD: frozenset(),
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.PREPARE_ABORT, TransactionState.ONGOING}),
 }
-"""From each state, where a transactional id may go next."""
 
+# No transaction is open or ending.
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""No transaction is open or ending."""
 
+# The end is decided, and markers are being written.
 ENDING = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""The end is decided, markers are being written."""
 
 
 class IllegalMove(Exception):
-    """A defect: the machine was about to leave its table of legal moves."""
+    """A defect: the machine tried a move that LEGAL does not list."""
 
     def __init__(self, transactional_id: str, state: TransactionState, target: TransactionState) -> None:
         super().__init__(f"transactional id {transactional_id!r} cannot go from {state.value} to {target.value}")

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.transactions.id_pattern import MAX_PATTERN, BadPattern, matcher
+from odradek.broker.coordination.transactions.id_pattern import MAX_PATTERN, InvalidPattern, matcher
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "\\d", "\\.", "1"])
 COUNTS = ["*", "+", "?", "*?", "{2}", "{0,2}", "{1,}", "{0}"]
@@ -50,7 +50,7 @@ def test_matches_as_re_does(pattern: str, texts: list[str]) -> None:
     ],
 )
 def test_refuses_what_it_does_not_know(pattern: str) -> None:
-    with pytest.raises(BadPattern):
+    with pytest.raises(InvalidPattern):
         matcher(pattern)
 
 
