@@ -1,2 +1,1 @@
-"""Benchmarks: commands that print figures, never tests. `python -m benchmarks` measures beside a real Kafka where its
-jars are."""
+"""Benchmarks: commands that print figures. `python -m benchmarks` compares with Apache Kafka if its jars are there."""

@@ -1,4 +1,4 @@
-"""Measures this broker beside a real Kafka, the two in turn, scenario by scenario.
+"""Measure this broker and Apache Kafka in turn, scenario by scenario.
 
     python -m benchmarks                      all scenarios, three rounds, median; Kafka too where KAFKA_LIB names its
                                               jars
@@ -27,8 +27,8 @@ from . import log_alone, recovery
 from .brokers import Broker, Kafka, Odradek
 from .scenarios import KCAT, SCENARIOS, Scenario
 
-# While a further run of a warm-up is better than all before by so much, the broker is not warm yet; but a load of few
-# requests a second, which Java takes minutes to compile, must end some time.
+# The broker is not warm while one more run is better than all before by this share. A load of few requests a second,
+# which Java takes minutes to compile, must end at some time.
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
 SPIN = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
@@ -60,8 +60,10 @@ def main() -> None:
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """Keeps the processors from falling asleep between two requests: waking up costs a virtual machine more time than
-    answering does. Whoever spins here runs only where nobody else wants to (SCHED_IDLE)."""
+    """Keep the processors awake between two requests: a virtual machine needs more time to wake up than to respond.
+
+    The threads that spin run only when nothing else does (SCHED_IDLE).
+    """
     spinners = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -72,7 +74,7 @@ def awake() -> Iterator[None]:
 
 
 def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
-    """A row a scenario; the brokers take turns within each."""
+    """Return one row for each scenario. The brokers take turns within it."""
     starts = {broker.name: [broker.start()] for broker in brokers}
     for broker in brokers:
         for _ in range(rounds - 1):
@@ -86,7 +88,7 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
         try:
             figures = _figures(scenario, brokers, rounds)
         except subprocess.CalledProcessError as error:
-            # It is told, and the others are measured all the same.
+            # The failure is printed, and the other scenarios are still measured.
             print(f"{scenario.name}: failed: {str(error.stderr)[-300:]}", file=sys.stderr)
             rows.append([scenario.name, scenario.unit, "failed", *["", "", ""][: 3 * (len(brokers) - 1)]])
             continue
@@ -98,7 +100,7 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
 
 
 def _figures(scenario: Scenario, brokers: list[Broker], rounds: int) -> list[list[float]]:
-    """By broker, one a round."""
+    """Return the figures of each broker, one a round."""
     figures: list[list[float]] = [[] for _ in brokers]
     if scenario.warm:
         for broker in brokers:
@@ -110,7 +112,7 @@ def _figures(scenario: Scenario, brokers: list[Broker], rounds: int) -> list[lis
 
 
 def warm_up(scenario: Scenario, broker: Broker) -> None:
-    """The scenario's own load, which does not count: as long as the broker needs, and while it still gets better."""
+    """Run the load of a scenario, uncounted, for the broker's warm-up time and while the broker still gets faster."""
     started = time.perf_counter()
     best = scenario.measure(broker)
     grows = True

@@ -1,4 +1,4 @@
-"""How long assignors take for 1,000 members and 10,000 partitions, what loads come out, and how many partitions move.
+"""Measure assignors with 1,000 members and 10,000 partitions: seconds, loads of members, and moved partitions.
 
     python -m benchmarks.assignors
     python -m benchmarks.assignors --members 200 --partitions 4000 --rounds 1
@@ -124,7 +124,7 @@ def disordered(group: Group) -> list[Member]:
 
 
 def with_history(member: Member, hand: Sequence[TopicPartition]) -> Member:
-    """The member after it was given that."""
+    """Return the member after it got that assignment."""
     return replace(member, owned=tuple(hand), user_data=STICKY.user_data(member.topics, hand, 1))
 
 

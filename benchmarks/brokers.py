@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 READY_WITHIN_S = 60.0
-# What makes a process id the clock of that process (clock_getcpuclockid).
+# Turns a process id into the clock of that process (clock_getcpuclockid).
 _PROCESS_CLOCK = 2
 
 
@@ -49,7 +49,7 @@ class Broker:
             self._process = None
 
     def remove(self) -> None:
-        """Takes its data away."""
+        """Delete its data."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

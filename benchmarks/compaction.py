@@ -1,12 +1,12 @@
-"""The cleaner: how fast it is, and what it and a cold reader cost those who produce meanwhile.
+"""Measure the cleaner: its speed, and how much it and a cold reader slow down a producer.
 
     python -m benchmarks.compaction 127.0.0.1:9092 speed
     python -m benchmarks.compaction 127.0.0.1:9092 slowdown --data DIR
 
-`speed` is MB/s: a topic is filled, then it is compacted from one moment on, until its size is what the keys that are
-left take. `slowdown` is in one run, by turns: one producer with one small record in flight, alone, and then beside a
-cleaning and a reader whose data are in no cache; it prints the 99th percentiles in microseconds and their ratio, which
-is to be at most 2. Works against any Kafka broker on this machine that has its data in DIR.
+`speed` prints MB/s: it fills a topic, starts compaction, and waits until only the last records of the keys are left.
+`slowdown` measures a producer with one small record in flight, in turns: alone, and beside a cleaning and a reader
+whose data are in no cache. It prints the 99th percentiles in microseconds and their ratio; the goal is at most 2. Works
+against any Kafka broker on this machine that has its data in DIR.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ BATCH_RECORDS = 500
 VALUE_BYTES = 180
 SEGMENT_BYTES = 16 << 20
 COLD_BYTES = 256 << 20
-# A consumer that lags and does anything at all with what it reads reads no faster; one that did not would be measured
-# by how fast the two cores copy, whoever serves it.
+# A consumer that uses the records reads no faster. Without this limit the figure would show how fast the two cores
+# copy, and nothing of the broker.
 COLD_BYTES_PER_S = 100e6
-# By turns, so that a machine that slows down meanwhile slows down both.
+# In turns, so that a machine that gets slower slows down both.
 TURNS = 3
 QUIET_S = 3.0
 SLICE_S = 0.25
@@ -106,7 +106,7 @@ def _run(broker: Broker, *arguments: str) -> dict[str, float]:
 
 
 def speed(address: str) -> float:
-    """MB/s that are read of a log whose every key has been written ROUNDS times."""
+    """Return MB/s of a cleaning of a log in which each key was written ROUNDS times."""
     wire = Wire(address)
     _hurry(wire)
     before = _fill(wire, topic := f"cleaned-{time.time_ns()}")
@@ -131,7 +131,7 @@ def slowdown(address: str, data_dir: Path) -> dict[str, float]:
     busy: list[float] = []
     for _ in range(TURNS):
         before = _fill(admin, topic := f"cleaned-{time.time_ns()}")
-        os.sync()  # what was written before is no matter of the two
+        os.sync()  # earlier writes must not disturb either figure
         _produce_for(wire, one, QUIET_S / 10)
         quiet.append(_p99(_produce_for(wire, one, QUIET_S)))
         with _cold_reader(address, cold, data_dir):
@@ -181,7 +181,7 @@ class _cold_reader:
     def __enter__(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        # It says when it has read the first pieces.
+        # The reader prints a line after its first pieces.
         if not self._process.stdout.readline():
             raise SystemExit("the cold reader has ended")
 
@@ -268,7 +268,7 @@ def _create(wire: Wire, topic: str, configs: dict[str, str]) -> None:
 
 
 def _hurry(wire: Wire) -> None:
-    """Lets the cleaner look around ten times a second."""
+    """Let the cleaner look for work ten times a second."""
     _alter(wire, _BROKER, "", "log.cleaner.backoff.ms", "100")
 
 
@@ -284,7 +284,7 @@ def _alter(wire: Wire, kind: int, resource: str, name: str, value: str) -> None:
 
 
 def _is_clean(wire: Wire, topic: str, before: int) -> bool:
-    """Whether nothing but the last round is left, and the segment that is written to."""
+    """Return whether only the last round and the active segment are left."""
     return _size_of(wire, topic) < before / ROUNDS * 1.2 + SEGMENT_BYTES
 
 

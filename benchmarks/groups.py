@@ -1,7 +1,8 @@
-"""Loads of consumer groups, by raw requests: a member's life over and over, heartbeats, a rebalance of ten, a thousand
-groups that do nothing, and a million commits to be read back. Each takes a running broker and returns one figure.
+"""Loads of consumer groups by raw requests. Each takes a running broker and returns one figure.
 
-One load is a process of its own where it competes with the broker: python -m benchmarks.groups HOST:PORT cycle
+The loads: joins and leaves of a member, heartbeats, a rebalance of ten members, a thousand idle groups, and a million
+commits that a start reads back. A load that competes with the broker has a process of its own:
+python -m benchmarks.groups HOST:PORT cycle
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CYCLES_FOR_S = 4.0
 HEARTBEATS_FOR_S = 3.0
 SESSION_MS = 300_000
 IDLE_GROUPS = 1000
-# A million commits: so many groups commit so many partitions so many times.
+# A million commits: groups, partitions of each, and commits of each partition.
 REPLAYED_GROUPS, REPLAYED_PARTITIONS, REPLAYED_TIMES = 50, 1000, 20
 READY_WITHIN_S = 60.0
 # Versions that a real Kafka and we both serve; JoinGroup 3 needs no second round for a member id.
@@ -210,7 +211,7 @@ def agree(address: str) -> float:
 
 
 def rebalance(members: list[Member]) -> None:
-    """The last is new: the others hear of it by their heartbeats."""
+    """Let the last member join. The others learn of the rebalance from their heartbeats."""
     *old, new = members
     new.send_join()
     for each in old:

@@ -1,5 +1,4 @@
-"""One load, by raw requests over one blocking socket: the client costs as little as it can, so that the figure is the
-broker's.
+"""One load by raw requests over one blocking socket. The client costs little, so the figure is the broker's.
 
     python -m benchmarks.load 127.0.0.1:9092 produce-one --in-flight 64 --seconds 3
 
@@ -107,7 +106,7 @@ def fetch(name: str, offset: int, max_bytes: int) -> bytes:
 
 
 def run(wire: Wire, data: bytes, in_flight: int, seconds: float) -> dict[str, float]:
-    """Sends the same frame again and again with so many unanswered."""
+    """Send the same frame repeatedly, with a fixed number of requests in flight."""
     times: list[float] = []
     deadline = time.perf_counter() + seconds
     done = answered_bytes = 0
@@ -140,7 +139,7 @@ def run(wire: Wire, data: bytes, in_flight: int, seconds: float) -> dict[str, fl
 
 
 def check_produced(wire: Wire, data: bytes) -> int:
-    """One produce, to see that it is accepted: the offset it got."""
+    """Produce once, to check that the broker accepts it. Return the offset."""
     wire.send(data)
     answer = frame.decode_response(bytes(wire.receive()), ProduceResponse, 9)[1]
     partition = answer.responses[0].partition_responses[0]

@@ -1,13 +1,13 @@
-"""The log by itself, without a broker, beside plain writes and reads of the same sizes: what storage costs.
+"""Measure the cost of storage: the log without a broker, compared with plain writes and reads of the same sizes.
 
     python -m benchmarks.log_alone                           batches of 1 MB, 16 KB and 1 KB, half a GB a round
     python -m benchmarks.log_alone --batch-kb 1000 --gb 4 --rounds 9 --folder /var/tmp
 
-Each round is a pair in the same folder, now the one first and now the other: `os.write` of the same buffer again and
-again, and `Log.append` of it; `os.preadv` into one buffer through the whole file, and `Log.read` and the range's own
-read through the whole log, a fetch of 1 MB at a time. Prints a line of JSON a size with the medians in MB/s and, of the
-rounds' ratios (log / plain), the median: the goal is 0.8 at 1 MB. What is written stays in the page cache: a disk
-that is slower than memory would make any log look well. No CRC on either side: that is the broker's, before it appends.
+Each round is a pair in the same folder, in changing order. Writes: `os.write` of one buffer, and `Log.append` of it.
+Reads: `os.preadv` of the whole file into one buffer, and `Log.read` with the read of its range, 1 MB at a time. It
+prints a line of JSON for each size: the medians in MB/s, and the median of the ratios (log / plain). The goal is 0.8 at
+1 MB. The data stay in the page cache, because a disk slower than memory would make any log look good. Neither side
+checks CRCs: the broker does that before an append.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from odradek.storage.log import Log, LogConfig
 
 SIZES_KB = (1000, 16, 1)
 FETCH_BYTES = 1 << 20
-# Of plain writes and reads, at 1 MB.
+# The share of plain writes and reads to reach at 1 MB.
 GOAL = 0.8
 NOW_MS = 1_700_000_000_000
-# No fsync while it is measured: neither side has one.
+# No fsync during the measurement: neither side has one.
 CONFIG = LogConfig()
 
 
@@ -60,7 +60,7 @@ def measure(batch_kb: int, gigabytes: float, rounds: int, folder: Path | None = 
 
 
 def _round(place: Path, batch: bytearray, count: int, plain_first: bool) -> dict[str, float]:
-    """A pair of each, with the same buffer and as many bytes. Each side finds a disk that has nothing left to do."""
+    """Measure a pair with the same buffer and as many bytes. Each side starts when the disk is idle."""
     log = Log.open(place / "log", CONFIG, clean=False, now_ms=NOW_MS)
     plain, total, found = place / "plain", len(batch) * count, dict[str, float]()
     # Whole batches on either side.

@@ -1,13 +1,13 @@
-"""From kill -9 to serving again, by what lies in the log.
+"""Measure the time from kill -9 until the broker serves again, for logs of several sizes.
 
     python -m benchmarks.recovery                                 2 GB, then 10 GB in one partition, in batches of 1 MB
     python -m benchmarks.recovery --gb 10 --batch-kb 16 --folder /var/tmp
 
-The broker is killed right after the last answer. Its page cache stays (a process died, no machine did), but what was
-not forced to disk is not believed for that, and read again. Prints a line of JSON a size: seconds of a start with
-nothing in the log, and of one after the kill until it says `ready`, until the last acknowledged record was read, and
-until one more was written; and how many MB that start has read. That no acknowledged record is missing is looked at,
-too. Needs so much room in the folder, and gives it back.
+The broker is killed right after its last response. The page cache stays, because only a process died, but the start
+reads everything again that was not forced to disk. It prints a line of JSON for each size: the seconds of a start with
+an empty log; the seconds of the start after the kill until `ready`, until the last acknowledged record was read, and
+until one more was written; and the MB that this start has read. It checks that no acknowledged record is missing. It
+needs as much room in the folder, and frees it at the end.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _last_offset(broker: Broker, offset: int) -> int:
 
 
 def _read_mb(broker: Broker) -> float:
-    """What the process has read so far, from wherever."""
+    """Return the bytes that the process has read so far, from disk or cache."""
     fields = dict(line.split(": ") for line in Path(f"/proc/{broker.pid}/io").read_text().splitlines())
     return int(fields["rchar"]) / 1e6
 

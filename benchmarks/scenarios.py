@@ -1,4 +1,4 @@
-"""What is measured: each scenario takes a running broker and returns one figure. Clients are processes of their own."""
+"""The scenarios: each takes a running broker and returns one figure. Clients are processes of their own."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Scenario(NamedTuple):
     goal: float | None = None
     less: bool = False
     needs: str | None = None
-    # Whether its own load runs for a while before it is measured (Broker.warm_up_s), so that the figure is of a broker
-    # that has been at it for long. Not where that would write gigabytes, nor where the start is what is measured.
+    # Whether its load runs before the measurement (Broker.warm_up_s), so that the broker is warm. Not for loads that
+    # would write gigabytes, nor for measurements of a start.
     warm: bool = False
 
 
@@ -204,6 +204,6 @@ SCENARIOS = (
     ),
     Scenario("2,000 connections opened", "s", connections, less=True),
     Scenario("memory after all of the above", "MB", Broker.memory_mb, less=True),
-    # Last, for it starts the broker again, which makes Java forget what it had compiled.
+    # Last, because it restarts the broker, and Java then forgets its compiled code.
     Scenario("1 million offset commits read at start", "s", groups.replay, less=True),
 )

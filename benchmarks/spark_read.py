@@ -1,4 +1,4 @@
-"""How fast Spark reads a topic through the source: rows a second, whole query, on one machine with the broker.
+"""Measure how fast Spark reads a topic through the source: rows a second of a query, on one machine with the broker.
 
     python benchmarks/spark_read.py --bootstrap 127.0.0.1:9092 [--rows 2000000] [--value-bytes 100] [--partitions 2]
 

@@ -1,14 +1,14 @@
-"""Transactions a second, and what idempotence costs a produce.
+"""Measure transactions a second, and the cost of idempotence for a produce.
 
     python -m benchmarks.transactions 127.0.0.1:9092 --producers 50 --seconds 4     by librdkafka, 10 records each
     python -m benchmarks.transactions 127.0.0.1:9092 --idempotence PID              by raw frames, in pairs
 
 Each prints a line of JSON. Works against any Kafka broker.
 
-What idempotence costs is the CPU time of the broker's process (PID), in pairs of runs of which one has producer id and
-sequences and the other has not. All else is the same on both sides, by raw frames: bursts of five requests, as many as
-a client with idempotence may have in flight. librdkafka itself will not do: with idempotence it sends the five one by
-one, without it together, and what that costs a broker is far more than idempotence is.
+The cost of idempotence is CPU time of the broker's process (PID), measured in pairs of runs: one with producer id and
+sequences, one without. All else is equal, by raw frames: bursts of five requests, which is the most that an idempotent
+client may have in flight. librdkafka cannot be used for this: with idempotence it sends the five one by one, without it
+together, and that difference costs a broker far more than idempotence does.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def idempotence(address: str, pid: int, record_bytes: int, rounds: int) -> dict[
         asked = InitProducerIdRequest(None, 60_000)
         producer_id = wire.ask(ApiKey.INIT_PRODUCER_ID, 4, asked, InitProducerIdResponse).producer_id
         idempotent = _frames(topic, producer_id, record_bytes)
-        # Which one comes first changes: whatever follows from the one before is shared out.
+        # The order changes, so that an effect of the first run on the second hits both sides.
         if number % 2:
             with_it = _cpu_us(pid, wire, idempotent)
             pairs.append((_cpu_us(pid, wire, plain), with_it))

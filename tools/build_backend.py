@@ -1,4 +1,4 @@
-"""setuptools, plus one top-level module in what it builds: `pyspark_odradek`, by which Spark finds the data source.
+"""A build backend: setuptools, plus the top-level module `pyspark_odradek`, by which Spark finds the data source.
 
 Spark looks through the folders of `sys.path` for modules named `pyspark_<something>` and takes their `DefaultSource`.
 The repository's root is the package `odradek` itself and holds no other module, and setuptools' editable installs are

@@ -1,4 +1,4 @@
-"""Writes the record batches that other people's producers make, codec by codec, with what librdkafka reads from them.
+"""Write the record batches of other producers as golden data, for each codec, with the records that librdkafka reads.
 
     python tools/capture_batches.py HOST:PORT [--kafka-lib DIR] [--out tests/golden/wire/batches.json]
 

@@ -1,10 +1,10 @@
-"""Writes what a broker answers, byte for byte, as golden files: one TSV per API, one line per exchange.
+"""Write the responses of a broker, byte for byte, as golden files: one TSV per API, one line per exchange.
 
     python tools/capture_wire.py HOST:PORT [--out tests/golden/wire] [--only SUBJECT]
 
-Meant for a fresh Apache Kafka 4.3.1: topics and groups are called w-*, so a second run on the same broker answers
-otherwise. Columns: case, version, outcome (answered, closed, silent), request hex, response hex; frames with headers,
-without their length.
+Meant for a fresh Apache Kafka 4.3.1: topics and groups are called w-*, so a second run on the same broker has
+other responses. Columns: case, version, outcome (answered, closed, silent), request hex, response hex; frames with
+headers, without their length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asks two brokers the same and prints where their answers differ: A is the real one, B is ours.
+"""Send the same requests to two brokers and print where the responses differ: A is Apache Kafka, B is Odradek.
 
     python tools/compare_with_kafka.py A_HOST:PORT B_HOST:PORT [--only SUBJECT] [--case TEXT] [--messages]
     python tools/compare_with_kafka.py A_HOST:PORT --show           # just what A answers, decoded
@@ -6,7 +6,7 @@
 Left out of the comparison: ids that a broker makes up, addresses, clocks, and the wording of error messages (whether
 there is one counts; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need
 not be fresh.
-Exit status 1 where something differs.
+Exit status 1 if something differs.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def ask(address: str, subjects: list[str], prefix: str) -> dict[Key, Exchange]:
 
 
 def differences(ours: dict[Key, Exchange], theirs: dict[Key, Exchange], prefix: str, messages: bool) -> int:
-    """Prints what differs, the same difference in several versions once; how many exchanges differ."""
+    """Print the differences, each only once for several versions. Return how many exchanges differ."""
     found: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
     not_asked = [key for key in ours if key not in theirs]
     for (case, api, version, times), real in ours.items():
@@ -103,7 +103,7 @@ def differences(ours: dict[Key, Exchange], theirs: dict[Key, Exchange], prefix: 
 
 
 def compare(path: str, real: Any, other: Any) -> Any:
-    """Lines that say where two values differ."""
+    """Return lines with the differences of two values."""
     if isinstance(real, dict) and isinstance(other, dict):
         for name in sorted(real.keys() | other.keys(), key=str):
             yield from compare(f"{path}.{name}".lstrip("."), real.get(name, "(absent)"), other.get(name, "(absent)"))
@@ -120,7 +120,7 @@ def compare(path: str, real: Any, other: Any) -> Any:
 
 
 def settle(value: Any, prefix: str, messages: bool, name: str = "") -> Any:
-    """The value without what may differ between two brokers."""
+    """Return the value without the parts that may differ between two brokers."""
     if isinstance(value, dict):
         return {key: settle(inner, prefix, messages, key) for key, inner in value.items()}
     if isinstance(value, list):

@@ -87,7 +87,7 @@ def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """`odradek serve` on a free port; on leaving, it must stop by itself with status 0."""
+    """Run `odradek serve` on a free port. At the end it must stop with status 0."""
     began = time.monotonic()
     with (folder / "broker.log").open("w") as log:
         command = [sys.executable, "-m", "odradek.broker", "serve"]

@@ -25,7 +25,7 @@ class FlightsMissing(Exception):
 
 @dataclass(slots=True)
 class Delays:
-    """What is known of one carrier's flights: enough to tell a lost record from one that came twice or changed."""
+    """The sums of one carrier. They show a lost record, a duplicate and a changed one."""
 
     flights: int = 0
     departed: int = 0  # flights with a departure delay: the others were cancelled
@@ -63,7 +63,7 @@ class ByCarrier:
 
 
 def flights() -> Iterator[dict[str, int | str | None]]:
-    """Every flight by the column names of the data: numbers as int, what is not known as None."""
+    """Yield every flight by column name: numbers as int, unknown values as None."""
     with zipfile.ZipFile(_data() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         rows = csv.reader(io.TextIOWrapper(file, "utf-8"))
         names = next(rows)

@@ -1,4 +1,4 @@
-"""What a broker answers to bad record batches: one JSON line a case (name, hex, error), on standard output.
+"""Print a broker's errors for bad record batches: one JSON line for each case (name, hex, error).
 
     python tools/record_refusals.py HOST:PORT > tests/golden/records/refusals.jsonl
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from odradek.broker.configs.broker_config import BrokerConfig
+from odradek.broker.configs.topic_config import TopicConfig
 from odradek.storage.config import LogConfig
 
 DIRECTORY = Path("data/t-0")
@@ -31,3 +33,8 @@ def test_a_segment_has_the_same_age_in_another_place_and_after_a_restart() -> No
 def test_more_jitter_than_segment_ms_is_as_much_as_segment_ms() -> None:
     config = LogConfig(segment_ms=10, segment_jitter_ms=1 << 40)
     assert {config.closing_age_ms(DIRECTORY, base_offset) for base_offset in range(500)} == set(range(1, 11))
+
+
+def test_the_defaults_are_those_of_the_brokers_configs() -> None:
+    broker = BrokerConfig()
+    assert TopicConfig.resolve(broker).log_config(broker.producer_id_expiration_ms) == LogConfig()
