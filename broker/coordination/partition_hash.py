@@ -1,13 +1,13 @@
-"""The partition of `__consumer_offsets` that holds a group: by Java's hash of its id, as in every Kafka broker."""
+"""The partition of its internal topic that an id belongs to: by Java's hash, as in every Kafka broker."""
 
 from __future__ import annotations
 
 _INT_MIN = -(2**31)
 
 
-def partition_for(group_id: str, partitions: int) -> int:
+def partition_for(key: str, partitions: int) -> int:
     """Return the absolute value of the hash, modulo the number of partitions. Kafka does not mask to 31 bits here."""
-    code = java_hash(group_id)
+    code = java_hash(key)
     # Java's smallest int has no positive counterpart. Kafka uses 0 for it.
     return 0 if code == _INT_MIN else abs(code) % partitions
 

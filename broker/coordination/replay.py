@@ -1,4 +1,4 @@
-"""The replay of a partition of `__consumer_offsets`: its records are read once, with the ends of transactions.
+"""The replay of a partition of an internal topic: its records are read once, with the ends of transactions.
 
 A replay keeps only the last value of each key, so that millions of commits take no more memory than their keys. The
 writes of open transactions are kept beside them.

@@ -1,4 +1,6 @@
-"""Where a group lives. The vectors were computed by Java's own String.hashCode."""
+"""The partition of an id. The vectors were computed by Java's own String.hashCode."""
+
+from __future__ import annotations
 
 import pytest
 from odradek.broker.coordination.partition_hash import java_hash, partition_for

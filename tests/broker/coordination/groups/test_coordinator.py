@@ -1,4 +1,4 @@
-"""The coordinator among fakes: what waits for the log and what does not, loading, letting go, timers, bounds."""
+"""The group coordinator with a fake log, clock and timers: appends, loading, unloading, timers, limits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.tests.broker.coordination.groups.world import Config, FakeContext, FakeLog, World, code_of, is_waiting
 
+# The timer of the sweep for old offsets.
 HOUSEKEEPING = 1
-"""The timer that looks for old offsets."""
 NOT_ENOUGH = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
 
@@ -27,7 +27,7 @@ async def world() -> World:
     return world
 
 
-# The log.
+# -- The log
 
 
 async def test_replies_wait_until_the_record_is_committed(world: World) -> None:
@@ -43,7 +43,7 @@ async def test_replies_wait_until_the_record_is_committed(world: World) -> None:
     assert parked.result().assignment == b"two"
 
 
-async def test_what_comes_while_the_log_is_busy_waits_its_turn(world: World) -> None:
+async def test_events_wait_while_a_record_of_the_group_is_appended(world: World) -> None:
     leader, _ = world.stable_pair()
     world.leave("client-2")
     world.join(leader)
@@ -59,7 +59,7 @@ async def test_what_comes_while_the_log_is_busy_waits_its_turn(world: World) -> 
     assert world.heartbeat(leader, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-async def test_commits_do_not_wait_for_one_another_and_are_seen_when_they_are_durable(world: World) -> None:
+async def test_offset_commits_do_not_wait_for_one_another_and_count_when_committed(world: World) -> None:
     leader, _ = world.stable_pair()
     world.commit(1, leader, 2)
     world.log.hold = True
@@ -73,7 +73,7 @@ async def test_commits_do_not_wait_for_one_another_and_are_seen_when_they_are_du
     assert world.committed() == 3
 
 
-async def test_a_commit_that_cannot_be_written_is_refused_and_not_seen(world: World) -> None:
+async def test_a_commit_that_cannot_be_written_gets_an_error_and_does_not_count(world: World) -> None:
     world.commit(1)
     world.log.hold = True
     commit = world.commit(2)
@@ -82,7 +82,7 @@ async def test_a_commit_that_cannot_be_written_is_refused_and_not_seen(world: Wo
     assert world.committed() == 1
 
 
-async def test_an_assignment_that_cannot_be_written_sends_everyone_to_join_again(world: World) -> None:
+async def test_an_assignment_that_cannot_be_written_makes_all_members_join_again(world: World) -> None:
     leader, follower = world.stable_pair()
     world.join(leader)
     world.join(follower)
@@ -94,7 +94,7 @@ async def test_an_assignment_that_cannot_be_written_sends_everyone_to_join_again
     assert world.heartbeat(leader, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-async def test_a_group_whose_first_record_cannot_be_written_does_not_come_to_be(world: World) -> None:
+async def test_a_group_whose_first_record_cannot_be_written_is_not_created(world: World) -> None:
     world.log.hold = True
     join = world.join()
     world.log.answer(NOT_ENOUGH)
@@ -104,7 +104,7 @@ async def test_a_group_whose_first_record_cannot_be_written_does_not_come_to_be(
     assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
-async def test_a_name_too_long_for_the_format_is_an_error_of_its_request_alone(world: World) -> None:
+async def test_a_name_too_long_for_the_format_fails_only_its_request(world: World) -> None:
     assert world.join(group="g" * 40_000).error_code == ErrorCode.INVALID_GROUP_ID
     assert code_of(world.commit(1, group="ä" * 20_000)) == ErrorCode.INVALID_GROUP_ID
     assert not world.groups.groups
@@ -113,10 +113,10 @@ async def test_a_name_too_long_for_the_format_is_an_error_of_its_request_alone(w
     assert world.heartbeat(leader, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-# Loading.
+# -- Loading
 
 
-async def test_a_live_group_survives_a_restart_with_fresh_sessions(world: World) -> None:
+async def test_a_group_survives_a_restart_with_new_sessions(world: World) -> None:
     leader, follower = world.stable_pair()
     world.commit(42, leader, 2)
     world.wait(9000)
@@ -129,7 +129,7 @@ async def test_a_live_group_survives_a_restart_with_fresh_sessions(world: World)
     assert world.heartbeat(follower, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_while_a_partition_is_read_only_heartbeats_succeed() -> None:
+async def test_while_a_partition_loads_only_heartbeats_succeed() -> None:
     world = World()
     world.groups.start()
     world.commit(5)
@@ -172,7 +172,7 @@ async def test_a_deleted_group_is_not_restored(world: World) -> None:
     assert not world.groups.groups
 
 
-async def test_a_record_that_cannot_be_read_is_left_out_and_said(
+async def test_a_record_that_cannot_be_read_is_skipped_and_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.commit(1)
@@ -184,10 +184,10 @@ async def test_a_record_that_cannot_be_read_is_left_out_and_said(
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING"]
 
 
-# Letting go.
+# -- Unloading
 
 
-async def test_stop_sends_everyone_on_who_waits_and_leaves_no_timer(world: World) -> None:
+async def test_stop_answers_waiting_members_and_leaves_no_timer(world: World) -> None:
     leader, follower = world.stable_pair()
     join = world.join(leader)
     assert is_waiting(join)
@@ -199,7 +199,7 @@ async def test_stop_sends_everyone_on_who_waits_and_leaves_no_timer(world: World
     assert world.join().error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_stop_in_the_middle_of_a_write(world: World) -> None:
+async def test_stop_during_an_append(world: World) -> None:
     leader, _ = world.stable_pair()
     world.log.hold = True
     commits = [world.commit(1, leader, 2), world.commit(2, leader, 2)]
@@ -218,14 +218,14 @@ async def test_stop_in_the_middle_of_a_write(world: World) -> None:
     assert not world.timers.live()
 
 
-async def test_a_client_that_has_gone_does_not_disturb_the_others(world: World) -> None:
+async def test_a_disconnected_client_does_not_disturb_the_others(world: World) -> None:
     leader, follower = world.stable_pair()
     gone = world.join(follower, metadata=b"changed")
     gone.cancel()
     assert world.join(leader).generation_id == 3
 
 
-async def test_a_partition_can_be_let_go_alone(world: World) -> None:
+async def test_one_partition_can_be_unloaded_alone(world: World) -> None:
     world.commit(1)
     world.commit(2, group="other")
     world.groups.unload(partition_for("g", 50))
@@ -235,10 +235,10 @@ async def test_a_partition_can_be_let_go_alone(world: World) -> None:
     assert world.committed() == 1
 
 
-# Timers.
+# -- Timers
 
 
-async def test_heartbeats_keep_a_member_and_cost_no_timers(world: World) -> None:
+async def test_heartbeats_keep_a_member_and_add_no_timers(world: World) -> None:
     leader, follower = world.stable_pair()
     for _ in range(50):
         world.wait(5000)
@@ -261,7 +261,7 @@ async def test_a_shorter_session_ends_sooner(world: World) -> None:
     assert world.heartbeat(leader, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_heartbeat_that_waits_behind_the_log_still_counts(world: World) -> None:
+async def test_a_heartbeat_that_waits_for_an_append_still_counts(world: World) -> None:
     leader, follower = world.stable_pair()
     world.join(leader)
     world.join(follower)
@@ -276,7 +276,7 @@ async def test_a_heartbeat_that_waits_behind_the_log_still_counts(world: World) 
     assert world.heartbeat(follower, 3).error_code == 0
 
 
-async def test_nobody_left_means_no_timers(world: World) -> None:
+async def test_an_empty_group_has_no_timers(world: World) -> None:
     leader, follower = world.stable_pair()
     world.leave(leader, follower)
     assert len(world.timers.live()) == HOUSEKEEPING
@@ -286,10 +286,10 @@ async def test_nobody_left_means_no_timers(world: World) -> None:
     assert len(world.timers.live()) == HOUSEKEEPING
 
 
-# Offsets that go.
+# -- Expired offsets
 
 
-async def test_old_offsets_go_when_it_is_time_to_look_and_their_group_with_them(world: World) -> None:
+async def test_old_offsets_expire_in_the_sweep_and_their_group_with_them(world: World) -> None:
     world.commit(1)
     world.commit(2, group="kept")
     world.wait(59 * 60_000)
@@ -303,7 +303,7 @@ async def test_old_offsets_go_when_it_is_time_to_look_and_their_group_with_them(
     assert not world.timers.live()
 
 
-async def test_a_live_group_keeps_its_offsets(world: World) -> None:
+async def test_a_group_with_members_keeps_its_offsets(world: World) -> None:
     leader, follower = world.stable_pair()
     world.commit(1, leader, 2)
     for _ in range(1000):
@@ -313,7 +313,7 @@ async def test_a_live_group_keeps_its_offsets(world: World) -> None:
     assert world.committed() == 1
 
 
-async def test_a_deleted_topic_is_forgotten_by_every_group(world: World) -> None:
+async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) -> None:
     leader, _ = world.stable_pair()
     world.commit(1, leader, 2)
     world.commit(2, group="other")
@@ -323,7 +323,7 @@ async def test_a_deleted_topic_is_forgotten_by_every_group(world: World) -> None
     assert world.restarted().committed() == -1
 
 
-# Administration.
+# -- Administration
 
 
 def deleted(response: Any) -> dict[str, int]:
@@ -341,7 +341,7 @@ async def test_a_deleted_group_leaves_tombstones_and_no_timer(world: World) -> N
     assert restarted.committed() == -1
 
 
-async def test_groups_are_deleted_when_the_last_of_them_is_and_each_has_its_own_word(world: World) -> None:
+async def test_delete_groups_is_answered_after_the_last_one_with_an_error_for_each(world: World) -> None:
     leader, _ = world.stable_pair()
     world.commit(1, group="one")
     world.commit(2, group="two")
@@ -361,7 +361,7 @@ async def test_groups_are_deleted_when_the_last_of_them_is_and_each_has_its_own_
 
 
 @pytest.mark.parametrize("deletes", ["the group", "its offsets", "its topic"])
-async def test_a_commit_that_is_under_way_does_not_outlive_its_deletion(world: World, deletes: str) -> None:
+async def test_a_commit_under_way_does_not_survive_the_deletion(world: World, deletes: str) -> None:
     world.commit(1)
     world.log.hold = True
     commit = world.commit(2, partition=1)
@@ -383,7 +383,7 @@ async def test_a_commit_that_is_under_way_does_not_outlive_its_deletion(world: W
     assert world.committed(partition=0) == world.committed(partition=1) == -1
 
 
-async def test_who_comes_while_a_group_is_being_deleted_is_sent_to_ask_again(world: World) -> None:
+async def test_requests_during_the_deletion_of_a_group_get_retriable_errors(world: World) -> None:
     world.commit(1)
     world.log.hold = True
     answer, join, commit, uncommit = world.delete("g"), world.join(), world.commit(2), world.uncommit(0)
@@ -396,7 +396,7 @@ async def test_who_comes_while_a_group_is_being_deleted_is_sent_to_ask_again(wor
     assert code_of(world.commit(3)) == 0
 
 
-async def test_what_waits_to_be_deleted_is_answered_when_the_partition_is_let_go(world: World) -> None:
+async def test_waiting_deletions_are_answered_when_the_partition_is_unloaded(world: World) -> None:
     world.commit(1)
     world.log.hold = True
     world.commit(2)
@@ -408,10 +408,10 @@ async def test_what_waits_to_be_deleted_is_answered_when_the_partition_is_let_go
     assert world.uncommit(0).error_code == ErrorCode.NOT_COORDINATOR
 
 
-# Who is let in.
+# -- Limits
 
 
-async def test_checks_before_a_group_is_asked(world: World) -> None:
+async def test_checks_before_a_request_reaches_its_group(world: World) -> None:
     assert world.join(group="").error_code == ErrorCode.INVALID_GROUP_ID
     assert world.join(session_timeout_ms=5999).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
     assert world.join(session_timeout_ms=1_800_001).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
@@ -425,14 +425,14 @@ async def test_checks_before_a_group_is_asked(world: World) -> None:
     assert not world.log.exists
 
 
-async def test_the_empty_name_has_no_members_even_where_it_has_offsets(world: World) -> None:
+async def test_the_empty_group_id_can_have_offsets_but_no_members(world: World) -> None:
     assert code_of(world.commit(1, group="")) == 0
     assert world.sync("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
     assert world.heartbeat("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
     assert world.leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID
 
 
-async def test_ids_that_nobody_uses_are_bounded_and_run_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unused_member_ids_are_bounded_and_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_phase, "MAX_PENDING_MEMBERS", 3)
     for _ in range(3):
         assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -441,7 +441,7 @@ async def test_ids_that_nobody_uses_are_bounded_and_run_out(world: World, monkey
     assert world.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
-async def test_a_question_leaves_no_group_behind(world: World) -> None:
+async def test_a_failed_request_leaves_no_group_behind(world: World) -> None:
     assert code_of(world.commit(1, "stranger", 3)) == ErrorCode.GROUP_ID_NOT_FOUND
     assert code_of(world.commit(1, "stranger", 3, version=8)) == ErrorCode.ILLEGAL_GENERATION
     assert code_of(world.commit(1, metadata="x" * 101)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -449,7 +449,7 @@ async def test_a_question_leaves_no_group_behind(world: World) -> None:
     assert not world.groups.groups
 
 
-async def test_what_is_remembered_of_rebalances_is_bounded(world: World) -> None:
+async def test_the_history_of_rebalances_is_bounded(world: World) -> None:
     leader = world.join(version=3).member_id
     for generation in range(1, 2 * MAX_HISTORY):
         world.sync(leader, generation)
@@ -459,7 +459,7 @@ async def test_what_is_remembered_of_rebalances_is_bounded(world: World) -> None
     assert [cause.text for cause in history[-1].causes] == [f"leader {leader} joined again"]
 
 
-async def test_one_line_a_rebalance(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_rebalance_logs_one_line(caplog: pytest.LogCaptureFixture) -> None:
     world = World(Config(group_initial_rebalance_delay_ms=10))
     world.groups.start()
     with caplog.at_level(logging.INFO):
@@ -473,7 +473,7 @@ async def test_one_line_a_rebalance(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-async def test_an_empty_log_is_a_coordinator_without_groups() -> None:
+async def test_a_coordinator_with_an_empty_log_has_no_groups() -> None:
     world = World(log=FakeLog())
     world.groups.start()
     assert world.groups.shards.owned == set(range(50))

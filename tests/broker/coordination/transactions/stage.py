@@ -1,21 +1,21 @@
 """A stage for one transactional id: commands as lines of text go in, and what comes of them comes out as lines of text.
 
-It plays the coordinator's part around the machine (log, timer, clock, partitions), at once and without chance. Producer
-ids are 1, 2, ... in the order in which they are given out; answers are named after the first word of their command.
+It does what the coordinator does around the machine (log, timer, clock, partitions), at once and without randomness.
+Producer ids are 1, 2, ... in their order. Each answer has the label of its request.
 
     id [version=0|2]                                  a new transactional id on an empty log
     init LABEL [id=N epoch=N] [timeout=MS]            InitProducerId
     add LABEL id=N epoch=N places=t/0,t/1 [v=0|2]     AddPartitionsToTxn
-    verify LABEL id=N epoch=N places=t/0              AddPartitionsToTxn that only asks
+    verify LABEL id=N epoch=N places=t/0              AddPartitionsToTxn that only verifies
     end LABEL id=N epoch=N commit|abort [v=0|2]       EndTxn
     wait MS                                           time passes; the timer may ring
-    sweep / expire RETENTION_MS                       time to look for time-outs / for ids to forget
-    hold / committed / failed ERROR                   the log keeps its answer back / says yes / says no
-    late PLACE,... / refuse PLACE,...                 markers for these will be answered later / fail
-    marked PLACE,...                                  late markers are written
-    epoch N                                           as if the producer's epoch had come so far
-    restart                                           all memory is lost, the log is replayed
-    show                                              how the id stands now
+    sweep / expire RETENTION_MS                       look for time-outs / for unused ids
+    hold / committed / failed ERROR                   appends wait / are committed / fail
+    late PLACE,... / refuse PLACE,...                 markers of these partitions wait / fail
+    marked PLACE,...                                  markers that waited are written
+    epoch N                                           raise the producer's epoch
+    restart                                           lose the memory and load the log
+    show                                              print the standing of the id
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Options = dict[str, str]
 
 
 class Stage:
-    """One transactional id and the world around it."""
+    """One transactional id and its surroundings."""
 
     def __init__(self, version: int = 2) -> None:
         ids = itertools.count(1)
@@ -50,14 +50,14 @@ class Stage:
         self.lines: list[str] = []
 
     def run(self, command: str) -> list[str]:
-        """Does one command; returns what came of it."""
+        """Run one command and return the lines of its results."""
         self.lines = []
         verb, *words = shlex.split(command)
         options = dict(word.split("=", 1) for word in words if "=" in word)
         getattr(self, f"do_{verb}")([word for word in words if "=" not in word], options)
         return self.lines
 
-    # What coordinators do.
+    # -- The coordinator
 
     def step(self, event: events.Event) -> None:
         before = self.transaction.state
@@ -108,7 +108,7 @@ class Stage:
         if self.transaction.state is not before:
             self.say(f"{before.value} -> {self.transaction.state.value}")  # type: ignore[attr-defined]
 
-    # Commands.
+    # -- Commands
 
     def do_id(self, words: list[str], options: Options) -> None:
         self.__init__(int(options.get("version", 2)))
@@ -183,7 +183,7 @@ class Stage:
         self.say(show_standing(self.transaction.standing) + unmarked)
 
     def replayed(self) -> Transaction:
-        """The id as a coordinator would find it that starts now."""
+        """Return the id as a coordinator loads it from the log."""
         transaction = Transaction(TRANSACTIONAL_ID, self.limits)
         for key, value in dict(self.log).items():
             record = records.decode_record(key, value)

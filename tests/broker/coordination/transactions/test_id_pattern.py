@@ -1,4 +1,6 @@
-"""Patterns of transactional ids: as Python's re says, where both know them, and never slowly."""
+"""Patterns of transactional ids: they match as Python's re does, and never slowly."""
+
+from __future__ import annotations
 
 import re
 

@@ -1,4 +1,4 @@
-"""What must hold whatever clients, partitions, the log and the clock do, in any order, with restarts."""
+"""Invariants of a transactional id under any order of requests, failures, timers and restarts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ VERSIONS = st.sampled_from([0, 2])
 
 
 class Watched(Stage):
-    """A stage that counts answers and looks at each marker."""
+    """A stage that collects answers and checks each marker."""
 
     def __init__(self) -> None:
         super().__init__()
         self.answers: dict[object, list[events.Answer]] = {}
+        # For each decision (its place in the log, producer id and epoch) whether it commits.
         self.ends: dict[tuple[int, int, int], bool] = {}
-        """Each decision (its place in the log, producer id and epoch): committed, or not."""
         self.decisions = 0
 
     def release(self, outcome: events.Outcome) -> None:
@@ -44,7 +44,7 @@ class Watched(Stage):
 
 
 class Invariants(RuleBasedStateMachine):
-    """One transactional id among producers that come, go on, write, end, are late, and a coordinator that stops."""
+    """One transactional id: producers begin, continue, write, end and are late, and the coordinator restarts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Invariants(RuleBasedStateMachine):
 
     @property
     def is_free(self) -> bool:
-        """Whether the machine may be stepped."""
+        """Return whether the machine may be stepped."""
         return self.stage.held is None
 
     @precondition(lambda self: self.is_free)
@@ -83,7 +83,7 @@ class Invariants(RuleBasedStateMachine):
         self.ask(events.EndTransaction(self.token(), *data.draw(st.sampled_from(self.told)), commit, version))
 
     def _owned(self, event: events.AddPartitions) -> None:
-        """Who does not own the id now changes nothing."""
+        """Check that a producer that does not own the id changes nothing."""
         standing = self.stage.transaction.standing
         is_owner = (event.producer_id, event.producer_epoch) == (standing.producer_id, standing.producer_epoch)
         self.ask(event)
@@ -158,7 +158,7 @@ class Invariants(RuleBasedStateMachine):
         assert transaction.state is transaction.standing.state or not self.is_free
 
     def teardown(self) -> None:
-        """Once all is well again, nothing is left ending."""
+        """Check that no transaction stays ending when no failure is left."""
         if not self.is_free:
             self.stage.run("committed")
         self.stage.holding = False

@@ -1,5 +1,7 @@
 """Transactional ids by transcript: stage.py explains the commands, tests/support/transcript.py the form."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
