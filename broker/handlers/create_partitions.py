@@ -36,40 +36,40 @@ def handle(
 async def _grow_all(services: Services, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    for asked in request.topics:
-        result = results[asked.name] = CreatePartitionsTopicResult(asked.name)
+    for requested in request.topics:
+        result = results[requested.name] = CreatePartitionsTopicResult(requested.name)
         try:
-            if times[asked.name] > 1:
+            if times[requested.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            await _grow(services, asked, request.validate_only)
+            await _grow(services, requested, request.validate_only)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message or error.code.text
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-async def _grow(services: Services, asked: CreatePartitionsTopic, validate_only: bool) -> None:
-    topic = services.topics.get(asked.name)
+async def _grow(services: Services, requested: CreatePartitionsTopic, validate_only: bool) -> None:
+    topic = services.topics.get(requested.name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{asked.name}' does not exist.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{requested.name}' does not exist.")
     if topic.is_internal:
         why = f"{topic.name} is the broker's own topic: what it holds is found by its number of partitions"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    services.topics.check_growth(topic, asked.count)
-    _check_assignments(services, topic, asked)
+    services.topics.check_growth(topic, requested.count)
+    _check_assignments(services, topic, requested)
     if not validate_only:
-        await services.topics.begin_growth(topic, asked.count).wait()
+        await services.topics.begin_growth(topic, requested.count).wait()
 
 
-def _check_assignments(services: Services, topic: Topic, asked: CreatePartitionsTopic) -> None:
+def _check_assignments(services: Services, topic: Topic, requested: CreatePartitionsTopic) -> None:
     """Check that named replicas are on this broker, one for each new partition."""
-    if asked.assignments is None:
+    if requested.assignments is None:
         return
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    wanted = asked.count - len(topic.partitions)
-    if len(asked.assignments) != wanted:
-        why = f"{wanted} new partitions were asked for, and replicas of {len(asked.assignments)} are assigned."
+    wanted = requested.count - len(topic.partitions)
+    if len(requested.assignments) != wanted:
+        why = f"{wanted} new partitions were asked for, and replicas of {len(requested.assignments)} are assigned."
         raise KafkaError(code, why)
-    for number, each in enumerate(asked.assignments, start=len(topic.partitions)):
+    for number, each in enumerate(requested.assignments, start=len(topic.partitions)):
         if each.broker_ids != [services.config.node_id]:
             why = f"partition {number} cannot be on {each.broker_ids}: the only broker is {services.config.node_id}"
             raise KafkaError(code, why)

@@ -40,8 +40,8 @@ def handle(
     for topic in request.topics:
         topics.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
     response = DeleteRecordsResponse()
-    for name, asked in topics.items():
-        results = [_delete(services, name, index, offset) for index, offset in asked.items()]
+    for name, offsets in topics.items():
+        results = [_delete(services, name, index, offset) for index, offset in offsets.items()]
         response.topics.append(DeleteRecordsTopicResult(name, results))
     return asyncio.ensure_future(_written(services, response))
 

@@ -28,8 +28,8 @@ def handle(services: Services, context: RequestContext, request: DeleteTopicsReq
 
     All are looked up before the first is deleted: a topic that is named twice, perhaps by name and by id, stays.
     """
-    asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-    times = Counter((each.name, each.topic_id) for each in asked)
+    requested = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    times = Counter((each.name, each.topic_id) for each in requested)
     found = {named: _find(services, *named) for named in times}
     topics: Counter[Topic] = Counter()
     for named, topic in found.items():

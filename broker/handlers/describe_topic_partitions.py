@@ -34,13 +34,13 @@ def handle(
 
     An invalid cursor is INVALID_REQUEST for each topic that the request names.
     """
-    asked = sorted({each.name for each in request.topics})
-    names = asked or [topic.name for topic in services.topics.all()]
+    requested = sorted({each.name for each in request.topics})
+    names = requested or [topic.name for topic in services.topics.all()]
     start = request.cursor
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
-        if start.partition_index < 0 or (asked and start.topic_name not in names):
-            return _reject_all(asked)
+        if start.partition_index < 0 or (requested and start.topic_name not in names):
+            return _reject_all(requested)
     limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
     return _page(services, names, start, max(limit, 1))
 

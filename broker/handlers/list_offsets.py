@@ -107,15 +107,15 @@ def _response(
         if not partitions:
             # As in Kafka: a topic without partitions is left out.
             continue
-        answers = [
-            _answer(services, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
+        results = [
+            _result(services, context, request, name, each, times[name, at] > 1, found.get((name, at), _NOT_LOOKED_UP))
             for at, each in partitions.items()
         ]
-        response.topics.append(ListOffsetsTopicResponse(name, answers))
+        response.topics.append(ListOffsetsTopicResponse(name, results))
     return response
 
 
-def _answer(
+def _result(
     services: Services,
     context: RequestContext,
     request: ListOffsetsRequest,

@@ -50,9 +50,9 @@ def handle(services: Services, context: RequestContext, request: MetadataRequest
     else:
         create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
         # A topic that is named a thousand times is described once, which bounds the memory.
-        asked = {(each.name, each.topic_id): each for each in request.topics or ()}.values()
-        answers = [_answer(services, each, create, wants_operations) for each in asked]
-        response.topics = list({(each.name, each.topic_id): each for each in answers}.values())
+        requested = {(each.name, each.topic_id): each for each in request.topics or ()}.values()
+        results = [_result(services, each, create, wants_operations) for each in requested]
+        response.topics = list({(each.name, each.topic_id): each for each in results}.values())
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
@@ -74,22 +74,22 @@ def _reject_all(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(topics=topics, error_code=code)
 
 
-def _answer(
-    services: Services, asked: MetadataRequestTopic, create: bool, wants_operations: bool
+def _result(
+    services: Services, requested: MetadataRequestTopic, create: bool, wants_operations: bool
 ) -> MetadataResponseTopic:
-    if asked.topic_id != ZERO_UUID or asked.name is None:
+    if requested.topic_id != ZERO_UUID or requested.name is None:
         # The id decides also where there is a name: a topic that was created again has the name, but another id.
-        topic = services.topics.by_id(asked.topic_id)
+        topic = services.topics.by_id(requested.topic_id)
         if topic is None:
-            return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
         return _describe(services, topic, wants_operations)
-    topic = services.topics.get(asked.name)
+    topic = services.topics.get(requested.name)
     if topic is None:
         try:
-            topic = _create(services, asked.name, create)
+            topic = _create(services, requested.name, create)
         except KafkaError as error:
             # As in Kafka: operations are authorized on the name, whether the topic exists or not.
-            return _error(error.code, asked.name, ZERO_UUID, wants_operations)
+            return _error(error.code, requested.name, ZERO_UUID, wants_operations)
     return _describe(services, topic, wants_operations)
 
 

@@ -27,20 +27,20 @@ def handle(
 ) -> OffsetForLeaderEpochResponse:
     """Return one result for each partition. An error of one does not affect the others."""
     topics = [
-        OffsetForLeaderTopicResult(asked.topic, [_answer(services, asked.topic, each) for each in asked.partitions])
-        for asked in request.topics
+        OffsetForLeaderTopicResult(topic.topic, [_result(services, topic.topic, each) for each in topic.partitions])
+        for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _answer(services: Services, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _result(services: Services, name: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         topic = services.topics.get(name)
-        partition = topic.partition(asked.partition) if topic is not None else None
+        partition = topic.partition(requested.partition) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition.check_epoch(asked.current_leader_epoch)
+        partition.check_epoch(requested.current_leader_epoch)
     except KafkaError as error:
-        return EpochEndOffset(int(error.code), asked.partition)
-    epoch, end_offset = partition.log.epochs.end_offset_for(asked.leader_epoch, partition.log.log_end_offset)
-    return EpochEndOffset(0, asked.partition, epoch, end_offset)
+        return EpochEndOffset(int(error.code), requested.partition)
+    epoch, end_offset = partition.log.epochs.end_offset_for(requested.leader_epoch, partition.log.log_end_offset)
+    return EpochEndOffset(0, requested.partition, epoch, end_offset)

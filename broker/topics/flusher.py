@@ -60,10 +60,10 @@ class Flusher:
 
     async def flush_all(self, partitions: Iterable[Partition]) -> dict[Partition, StorageError]:
         """Wait until all that these partitions hold now is on disk; return those that failed, with their errors."""
-        asked = list(partitions)
-        results = await asyncio.gather(*map(self.flush, asked), return_exceptions=True)
+        waited_for = list(partitions)
+        results = await asyncio.gather(*map(self.flush, waited_for), return_exceptions=True)
         failures: dict[Partition, StorageError] = {}
-        for partition, result in zip(asked, results, strict=True):
+        for partition, result in zip(waited_for, results, strict=True):
             if isinstance(result, StorageError):
                 failures[partition] = result
             elif result is not None:

@@ -256,7 +256,7 @@ class Topics:
         _log.info("configs of topic %s were changed", topic.name)
 
     def reconfiguration(self) -> Callable[[], None]:
-        """Resolve the configs of every topic anew after the broker's own changed; return the call that applies them.
+        """Resolve the configs of every topic again after the broker's changed; return the call that applies them.
 
         Raises INVALID_CONFIG where a topic's configs do not fit the broker's; nothing has changed then.
         """
