@@ -34,11 +34,11 @@ from pathlib import Path
 from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import TYPES, Column
+from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
 from odradek.client.spark.source import read_range
-from odradek.client.spark.wire import Wire
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.produce import (
@@ -110,20 +110,20 @@ def fill(arguments: argparse.Namespace, options: SourceOptions) -> None:
     """Create the topic and produce to it, unless it is there and full."""
     brokers, topic = Brokers(options.client), topic_name(arguments)
     partitions = [TopicPartition(topic, number) for number in range(arguments.partitions)]
-    with Wire(options.client.bootstrap[0], options.client) as wire:
+    with BlockingConnection(options.client.bootstrap[0], options.client) as connection:
         wanted = CreatableTopic(name=topic, num_partitions=arguments.partitions, replication_factor=1)
-        answer = wire.request(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), CreateTopicsResponse)
+        answer = connection.request(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), CreateTopicsResponse)
         code = ErrorCode.of(answer.topics[0].error_code)
         if code is ErrorCode.TOPIC_ALREADY_EXISTS:
             return
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
     for partition in partitions:
-        began = brokers.patiently(lambda: brokers.offsets([partition], LATEST))  # noqa: B023 - called at once
+        began = brokers.retry(lambda: brokers.offsets([partition], LATEST))  # noqa: B023 - called at once
         assert began[partition] == 0
         topic_id = brokers.view([topic]).topic_id(topic)
-        with Wire(brokers.leader_of(partition, topic_id), options.client) as wire:
-            produce(wire, partition, topic_id, batches(arguments))
+        with BlockingConnection(brokers.leader_of(partition, topic_id), options.client) as connection:
+            produce(connection, partition, topic_id, batches(arguments))
 
 
 def batches(arguments: argparse.Namespace) -> Iterator[bytes]:
@@ -143,19 +143,19 @@ def batches(arguments: argparse.Namespace) -> Iterator[bytes]:
         )
 
 
-def produce(wire: Wire, to: TopicPartition, topic_id: bytes, data: Iterator[bytes]) -> None:
+def produce(connection: BlockingConnection, to: TopicPartition, topic_id: bytes, data: Iterator[bytes]) -> None:
     """Send the batches, a few requests under way."""
     under_way = 0
     for batch in data:
         partition = PartitionProduceData(index=to.partition, records=memoryview(batch))
         topic = TopicProduceData(name=to.topic, topic_id=topic_id, partition_data=[partition])
-        wire.send(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic]), ProduceResponse)
+        connection.send(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic]), ProduceResponse)
         under_way += 1
         if under_way == IN_FLIGHT:
-            check(wire.receive(ProduceResponse))
+            check(connection.receive(ProduceResponse))
             under_way -= 1
     for _ in range(under_way):
-        check(wire.receive(ProduceResponse))
+        check(connection.receive(ProduceResponse))
 
 
 def check(answer: ProduceResponse) -> None:

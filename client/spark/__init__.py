@@ -1,8 +1,8 @@
-"""The PySpark data source `odradek`. A client like any other: it meets brokers on the wire alone.
+"""The PySpark data source `odradek`, for any Kafka.
 
-    source     what Spark calls          options, columns, offsets     what users write, checked
-    plan       driver: options -> ranges  brokers, wire                 blocking questions to brokers
-    fetch      task: a range -> batches   decoder, kernels, memory      batches -> Arrow, in numba
+    source   what Spark calls               options, columns, offsets   the options and schema of users, checked
+    plan     driver: options -> ranges      brokers, connection         blocking requests to brokers
+    fetch    task: a range -> batches       decoder, kernels, memory    batches -> Arrow, in numba
 
-Nothing here is imported before it runs: pyspark by `source`, numba and pyarrow by `decoder`, in tasks only.
+Heavy packages load late: `source` imports pyspark; `decoder` imports numba and pyarrow, in tasks only.
 """

@@ -1,7 +1,7 @@
-"""What driver and tasks ask a cluster: which topics there are, who leads a partition, where its log begins and ends.
+"""Requests of driver and tasks to a cluster: its topics, the leaders of partitions, the ends of their logs.
 
-Every question is asked again, with pauses that grow, for as long as the trouble is one that may pass and
-`default.api.timeout.ms` is not over. Clock and sleep are handed in, so that tests need neither.
+`retry` repeats requests with growing pauses, while errors are retriable and `default.api.timeout.ms` is not over. Clock
+and sleep are passed in, so that tests need neither.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..metadata import ClusterView
 from ..network.addresses import Address
 from ..network.backoff import Backoff
 from ..record import TopicPartition
+from .connection import BlockingConnection
 from .options import ClientOptions
-from .wire import Wire
 
 T = TypeVar("T")
 
 
 class Brokers:
-    """The cluster behind the bootstrap addresses. Holds no connection."""
+    """The cluster behind the bootstrap servers. Keeps no connection open."""
 
     def __init__(
         self,
@@ -44,20 +44,20 @@ class Brokers:
         self._sleep = sleep
         self._backoff = Backoff(options.numbers["retry.backoff.ms"], options.numbers["retry.backoff.max.ms"])
 
-    def patiently(self, question: Callable[[], T]) -> T:
-        """`question()`, again and again while it raises what may pass and there is time. Raises the last error."""
+    def retry(self, attempt: Callable[[], T]) -> T:
+        """Return the result of `attempt`, repeated while its error is retriable and time is left."""
         deadline = self.clock() + self.options.numbers["default.api.timeout.ms"] / 1000
         failures = 0
         while True:
             try:
-                return question()
+                return attempt()
             except KafkaError as error:
                 failures += 1
                 if not error.retriable or isinstance(error, UnknownTopic) or not self.pause(failures, deadline):
                     raise
 
     def pause(self, failures: int, deadline: float) -> bool:
-        """Wait after so many failures in a row; False at once where that would go beyond the deadline."""
+        """Pause after so many failures in a row. Return False at once if the pause would end after the deadline."""
         seconds = self._backoff.pause_ms(failures) / 1000
         if self.clock() + seconds > deadline:
             return False
@@ -65,25 +65,27 @@ class Brokers:
         return True
 
     def view(self, topics: Collection[str] | None) -> ClusterView:
-        """The cluster's brokers and these topics (None: all). Raises NoBrokerReachable, KafkaError."""
+        """Return the cluster's brokers and these topics (None: all). Raises NoBrokerReachable, KafkaError."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        with self._any_broker() as wire:
-            answer = wire.request(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse)
-        return ClusterView().updated(answer, whole=True)
+        with self._connect_any() as connection:
+            response = connection.request(
+                MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse
+            )
+        return ClusterView().updated(response, whole=True)
 
-    def _any_broker(self) -> Wire:
+    def _connect_any(self) -> BlockingConnection:
         reasons: list[str] = []
         for address in self.options.bootstrap:
             try:
-                return Wire(address, self.options)
+                return BlockingConnection(address, self.options)
             except ConnectionLost as error:
                 reasons.append(error.message)
         raise NoBrokerReachable(f"is a broker running there? {'; '.join(reasons)}")
 
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
-        """Where the partition's leader listens.
+        """Return the address of the partition's leader.
 
-        Raises UnknownTopic where the topic is gone, also if another has its name now.
+        Raises UnknownTopic if the topic is gone, also if another topic has its name now.
         """
         view = self.view([partition.topic])
         known_id = view.topic_id(partition.topic)
@@ -92,16 +94,16 @@ class Brokers:
         return _leader(view, partition)
 
     def offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
-        """The offset of each partition at `timestamp`, which may be a sentinel: EARLIEST, LATEST."""
+        """Return the offset of each partition at `timestamp`, which may be EARLIEST or LATEST."""
         view = self.view({partition.topic for partition in partitions})
         by_leader: dict[Address, list[TopicPartition]] = {}
         for partition in partitions:
             by_leader.setdefault(_leader(view, partition), []).append(partition)
         found: dict[TopicPartition, int] = {}
         for address, led in by_leader.items():
-            with Wire(address, self.options) as wire:
-                answer = wire.request(self._offsets_request(led, timestamp), ListOffsetsResponse)
-            found.update(_offsets_of(answer))
+            with BlockingConnection(address, self.options) as connection:
+                response = connection.request(self._offsets_request(led, timestamp), ListOffsetsResponse)
+            found.update(_offsets_of(response))
         missing = set(partitions) - set(found)
         if missing:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no offsets were answered for {sorted(missing)}")
@@ -134,9 +136,9 @@ def _leader(view: ClusterView, partition: TopicPartition) -> Address:
     return node.host, node.port
 
 
-def _offsets_of(answer: ListOffsetsResponse) -> dict[TopicPartition, int]:
+def _offsets_of(response: ListOffsetsResponse) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    for topic in answer.topics:
+    for topic in response.topics:
         for each in topic.partitions:
             code = ErrorCode.of(each.error_code)
             if code is not ErrorCode.NONE:

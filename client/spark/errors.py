@@ -1,6 +1,6 @@
-"""What the source itself raises, on the driver and in tasks. Spark shows the text to the user: it says what to change.
+"""The errors of the data source, on the driver and in tasks. Spark shows their text, which says what to change.
 
-Trouble with brokers is the client's (`..errors`), broken bytes are `odradek.protocol`'s DecodeError.
+Errors of brokers are the client's (`..errors`); corrupt bytes raise DecodeError of `odradek.protocol`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class OptionError(InvalidOption):
 
 
 class SchemaError(InvalidOption):
-    """A `.schema(...)` that the rows of a topic cannot have."""
+    """A `.schema(...)` that does not fit the rows of a topic."""
 
 
 class DataLoss(OffsetOutOfRange):
-    """Offsets that were to be read are gone: aged out, truncated, or the topic was deleted or made anew."""
+    """Offsets to be read are gone: deleted by retention, truncated, or the topic was deleted or created again."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; set failOnDataLoss to false to read what is left")

@@ -1,13 +1,13 @@
-"""One range of a partition, off the wire: what a task reads, as sections of whole batches with a table of headers.
+"""Fetches one range of a partition: what a task reads, as sections of whole batches with a table of their headers.
 
-    ask -> receive -> scan headers -> ask for what follows -> hand the section out -> (decoded) -> receive ...
+    send -> receive -> scan headers -> send the next fetch -> yield the section -> (decoded) -> receive ...
 
-The next fetch is under way while the last one is decoded. Batches that no reader is handed (control batches; with
-read_committed those of aborted transactions) are left out of the table, and offsets may have gaps, so the position is
-carried on by the batches' last offsets alone.
+The next fetch is in flight while the last one is decoded. The table leaves out batches that no reader sees: control
+batches, and with read_committed those of aborted transactions. Offsets may have gaps, so the position follows the last
+offsets of the batches.
 
-Promise: `sections` ends. It ends at the range's end; with DataLoss (or a warning) where the offsets are gone, with the
-broker's error where that will not pass, and after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
+Promise: `sections` ends. It ends at the end of the range; with DataLoss (or a warning) if the offsets are gone; with
+the broker's error if that is not retriable; after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
 from ..network.frame_buffer import MAX_FRAME_BYTES
 from ..record import EARLIEST, TopicPartition
 from .brokers import Brokers
+from .connection import BlockingConnection
 from .errors import DataLoss
 from .offsets import OffsetRange
 from .options import IsolationLevel, SourceOptions
-from .wire import Wire
 
 if TYPE_CHECKING:
     from .decoder import BatchTable, Bytes
 
 log = logging.getLogger(__name__)
 
-# The largest batch that is asked for again when it did not fit into a fetch. Half of what a frame may have.
+# The limit to which a fetch grows for a batch that does not fit: half of the largest frame.
 MAX_FETCH_BYTES = MAX_FRAME_BYTES // 2
 
 
 class Section(NamedTuple):
-    """Batches as they arrived. Valid until the next one is asked for: the buffer is used again."""
+    """Batches as they arrived. Valid until the next section: the buffer is used again."""
 
     source: Bytes
     table: BatchTable
@@ -58,8 +58,8 @@ class RangeFetch:
         self._range = wanted
         self._options = options
         self._brokers = brokers
-        self._wire: Wire | None = None
-        self._under_way = False
+        self._connection: BlockingConnection | None = None
+        self._in_flight = False
         self._position = wanted.start
         numbers = options.client.numbers
         self._max_bytes = min(numbers["max.partition.fetch.bytes"], numbers["fetch.max.bytes"])
@@ -67,7 +67,7 @@ class RangeFetch:
         self._deadline = 0.0
 
     def sections(self) -> Iterator[Section]:
-        """What lies in the range, in order. Raises DataLoss, KafkaError, DecodeError."""
+        """Yield the batches of the range, in order. Raises DataLoss, KafkaError, DecodeError."""
         self._progressed()
         try:
             while self._position < self._range.end:
@@ -75,22 +75,22 @@ class RangeFetch:
                 if section is not None:
                     yield section
         finally:
-            self._hang_up()
+            self._disconnect()
 
-    def ask_ahead(self) -> None:
-        """Send the next fetch, to be under way while the caller is busy. What fails is tried again in `sections`."""
+    def prefetch(self) -> None:
+        """Send the next fetch, so that it is in flight while the caller is busy. `sections` repeats it if it fails."""
         try:
-            if self._position < self._range.end and not self._under_way:
-                self._ask()
+            if self._position < self._range.end and not self._in_flight:
+                self._send()
         except KafkaError as error:
             log.info("%s at %d: %s", self._range, self._position, error)
-            self._hang_up()
+            self._disconnect()
 
     def _next(self) -> Section | None:
-        """The next section; None where there is none yet and it should be asked for again."""
+        """Return the next section, None if there is none yet."""
         try:
-            if not self._under_way:
-                self._ask()
+            if not self._in_flight:
+                self._send()
             return self._take(self._receive())
         except UnknownTopic as error:
             self._lost(f"{self._range}: {error.message}", self._range.end)
@@ -99,31 +99,33 @@ class RangeFetch:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            self._hang_up()
+            self._disconnect()
             self._failures += 1
             if not self._brokers.pause(self._failures, self._deadline):
                 raise
         return None
 
-    # -- the wire --
+    # -- Requests
 
-    def _ask(self) -> None:
-        if self._wire is None:
+    def _send(self) -> None:
+        if self._connection is None:
             partition = TopicPartition(self._range.topic, self._range.partition)
-            self._wire = Wire(self._brokers.leader_of(partition, self._range.topic_id), self._options.client)
-        self._wire.send(self._request(), FetchResponse)
-        self._under_way = True
+            self._connection = BlockingConnection(
+                self._brokers.leader_of(partition, self._range.topic_id), self._options.client
+            )
+        self._connection.send(self._request(), FetchResponse)
+        self._in_flight = True
 
     def _receive(self) -> PartitionData:
-        assert self._wire is not None
-        answer = self._wire.receive(FetchResponse)
-        self._under_way = False
-        code = ErrorCode.of(answer.error_code)
+        assert self._connection is not None
+        response = self._connection.receive(FetchResponse)
+        self._in_flight = False
+        code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             raise KafkaError(code, f"fetch of {self._range}: {code.text}")
-        if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
+        if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
             raise BadResponse(f"fetch of {self._range}: the answer is not of the one partition asked for")
-        return answer.responses[0].partitions[0]
+        return response.responses[0].partitions[0]
 
     def _request(self) -> FetchRequest:
         numbers = self._options.client.numbers
@@ -140,13 +142,13 @@ class RangeFetch:
             topics=[FetchTopic(topic=self._range.topic, topic_id=self._range.topic_id, partitions=[partition])],
         )
 
-    def _hang_up(self) -> None:
-        self._under_way = False
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+    def _disconnect(self) -> None:
+        self._in_flight = False
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    # -- the answer --
+    # -- Responses
 
     def _take(self, data: PartitionData) -> Section | None:
         code = ErrorCode.of(data.error_code)
@@ -160,7 +162,7 @@ class RangeFetch:
             self._nothing(data)
             return None
         section = self._scan(records, data.aborted_transactions or [])
-        self.ask_ahead()
+        self.prefetch()
         return section
 
     def _scan(self, records: memoryview, aborted: list[AbortedTransaction]) -> Section | None:
@@ -172,7 +174,7 @@ class RangeFetch:
                 raise UnsupportedMagic(
                     f"{self._range} at {self._position}: message formats 0 and 1 are not supported yet"
                 )
-            self._ask_for_more(len(records))
+            self._enlarge_fetch(len(records))
             return None
         position = decoder.next_offset(table)
         if position <= self._position:
@@ -184,8 +186,8 @@ class RangeFetch:
         self._progressed()
         return Section(source, table)
 
-    def _ask_for_more(self, received: int) -> None:
-        """Not one whole batch came: brokers before KIP-74 cut it at the limit."""
+    def _enlarge_fetch(self, received: int) -> None:
+        """Fetch more at a time: no whole batch came, because brokers before KIP-74 cut it at the limit."""
         if self._max_bytes >= MAX_FETCH_BYTES:
             raise RecordTooLarge(f"{self._range}: the batch at {self._position} has more than {received} bytes")
         self._max_bytes = min(self._max_bytes * 2, MAX_FETCH_BYTES)
@@ -194,10 +196,10 @@ class RangeFetch:
         self._failures = 0
         self._deadline = self._brokers.clock() + self._options.poll_timeout_ms / 1000
 
-    # -- what is not there --
+    # -- Missing records
 
     def _nothing(self, data: PartitionData) -> None:
-        """An empty answer, which the broker may have held back: ask again while there is time."""
+        """Fetch again after an empty response, while there is time."""
         if self._brokers.pause(1, self._deadline):
             return
         committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
@@ -218,6 +220,6 @@ class RangeFetch:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
         log.warning("%s: reading what is there", what)
-        self._hang_up()
+        self._disconnect()
         self._position = go_on_at
         self._progressed()

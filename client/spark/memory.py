@@ -1,4 +1,4 @@
-"""What kernels are made with: compilation with a cache, and loads, stores and copies by address.
+"""The tools of kernels: compilation with a cache, and loads, stores and copies by address.
 
 The inner functions of a kernel are given addresses, not arrays: numba counts references (atomically) to each array
 that it hands on, which made the walk over a record ten times slower. Only the kernels themselves are given arrays,

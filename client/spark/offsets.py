@@ -40,8 +40,8 @@ class OffsetRange:
     """What one task reads: the offsets [start, end) of a partition. Made on the driver, pickled to the task."""
 
     topic: str
+    # 16 bytes; zeros if the cluster has no ids. A topic that is created again under its old name has another id.
     topic_id: bytes
-    """16 bytes; zeros where the cluster tells none. A topic made anew under its old name has another."""
     partition: int
     start: int
     end: int

@@ -1,7 +1,7 @@
-"""The options of the source: one table of what is known, and what each text must be. Pure.
+"""The options of the source: one table of what is known, and what each value must be.
 
-Names are those of Spark's own Kafka connector, in any case. What that connector refuses is refused. What it has and
-this source does not is refused by name as well, and so is whatever nobody knows: a mistyped `startingOfsets` would
+Names are those of Spark's own Kafka connector, in upper or lower case. The source rejects what that connector rejects,
+the connector's options that this source does not support, and unknown options: a mistyped `startingOfsets` would
 otherwise read everything.
 
     kafka.*             settings of the connection; those in KAFKA_SETTINGS are honoured
@@ -36,7 +36,7 @@ _BY_TIME = f"{_NOT_YET}: give offsets with startingOffsets and endingOffsets"
 _STREAMING = "belongs to streaming reads, which are not supported yet"
 _NO_GROUP = "has no use here: a read joins no consumer group and commits no offsets"
 # Options that users of Spark's connector know and that this source does not take, with the reason.
-REFUSED = {
+UNSUPPORTED = {
     "startingTimestamp": _BY_TIME,
     "endingTimestamp": _BY_TIME,
     "startingOffsetsByTimestamp": _BY_TIME,
@@ -102,14 +102,14 @@ class IsolationLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How brokers are talked to."""
+    """The options of connections to brokers."""
 
     bootstrap: tuple[Address, ...]
     client_id: str
     isolation_level: IsolationLevel
     check_crcs: bool
+    # The values of KAFKA_SETTINGS.
     numbers: Mapping[str, int]
-    """The values of KAFKA_SETTINGS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +133,14 @@ class SourceOptions:
     include_headers: bool
     min_partitions: int | None
     max_records_per_partition: int | None
+    # How long a task waits for a record that must be there.
     poll_timeout_ms: int
-    """How long a task waits for a record that must be there."""
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Texts by name -> SourceOptions. Raises OptionError, which names the option."""
     texts = {name.lower(): text for name, text in given.items()}
-    _refuse_unknown(texts)
+    _reject_unknown(texts)
     return SourceOptions(
         client=_client(texts),
         subscription=_subscription(texts),
@@ -154,14 +154,14 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def _refuse_unknown(texts: Mapping[str, str]) -> None:
+def _reject_unknown(texts: Mapping[str, str]) -> None:
     known = {
         name.lower(): name for name in (*SUPPORTED, *(f"kafka.{name}" for name in (*KAFKA_SETTINGS, *_KAFKA_TEXTS)))
     }
-    refused = {name.lower(): name for name in REFUSED}
+    unsupported = {name.lower(): name for name in UNSUPPORTED}
     for name in texts:
-        if name in refused:
-            raise OptionError(refused[name], REFUSED[refused[name]])
+        if name in unsupported:
+            raise OptionError(unsupported[name], UNSUPPORTED[unsupported[name]])
         if name not in known:
             close = get_close_matches(name, known, 1)
             hint = f"did you mean '{known[close[0]]}'?" if close else f"known are {', '.join(sorted(known.values()))}"

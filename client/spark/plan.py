@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
     """The ranges to read, one a task, none of them empty. Raises OptionError, UnknownTopic, DataLoss, KafkaError."""
-    view, partitions = brokers.patiently(lambda: _resolve(options.subscription, brokers))
+    view, partitions = brokers.retry(lambda: _resolve(options.subscription, brokers))
     _check_complete("startingOffsets", options.starting, partitions)
     _check_complete("endingOffsets", options.ending, partitions)
     if not partitions:
         return []
-    earliest = brokers.patiently(lambda: brokers.offsets(partitions, EARLIEST))
-    latest = brokers.patiently(lambda: brokers.offsets(partitions, LATEST))
+    earliest = brokers.retry(lambda: brokers.offsets(partitions, EARLIEST))
+    latest = brokers.retry(lambda: brokers.offsets(partitions, LATEST))
     ranges = [_range(options, view, each, earliest[each], latest[each]) for each in partitions]
     return divide(ranges, options.min_partitions, options.max_records_per_partition)
 

@@ -74,7 +74,7 @@ def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Co
     from .fetch import RangeFetch
 
     fetch = RangeFetch(wanted, options, Brokers(options.client))
-    fetch.ask_ahead()  # the broker works while numba loads
+    fetch.prefetch()  # the broker works while numba loads
 
     from .decoder import ArrowDecoder
 

@@ -5,6 +5,8 @@ answered with its first offset, a gap is refused. So a test can say: whatever fa
 once.
 """
 
+from __future__ import annotations
+
 import asyncio
 from typing import Any
 
@@ -77,9 +79,9 @@ class FakeLog:
         """Append without a look."""
         offset = self.end
         batch = bytearray(data)
-        assign(batch, 0, offset, self.epoch)
+        header = assign(batch, 0, read_header(data), offset, self.epoch)
         self.batches.append(bytes(batch))
-        self.end += read_header(data).last_offset_delta + 1
+        self.end = header.next_offset
         grown, self.grown = self.grown, asyncio.Event()
         grown.set()
         return offset

@@ -1,5 +1,7 @@
 """A group coordinator of one group with one member at a time, enough to drive a client through every refusal."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from odradek.protocol.apis import ApiKey

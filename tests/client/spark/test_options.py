@@ -4,7 +4,7 @@ import pytest
 from odradek.client.errors import InvalidOption
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark.errors import OptionError
-from odradek.client.spark.options import KAFKA_SETTINGS, REFUSED, IsolationLevel, SourceOptions, parse_options
+from odradek.client.spark.options import KAFKA_SETTINGS, UNSUPPORTED, IsolationLevel, SourceOptions, parse_options
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
 MINIMAL = BOOTSTRAP | {"subscribe": "t"}
@@ -101,11 +101,11 @@ def test_servers_and_a_choice_of_topics_are_needed() -> None:
     assert "one of the options 'subscribe', 'subscribePattern', 'assign' must be specified" in str(refusal(BOOTSTRAP))
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", UNSUPPORTED)
 def test_known_options_that_are_not_supported_are_refused_by_name(name: str) -> None:
     error = refusal(MINIMAL | {name.lower(): "1"})
     assert error.option == name
-    assert REFUSED[name] in str(error)
+    assert UNSUPPORTED[name] in str(error)
 
 
 def test_a_mistyped_option_is_refused_with_a_guess() -> None:

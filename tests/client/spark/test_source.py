@@ -15,8 +15,8 @@ pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `sp
 
 from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.options import ClientOptions, parse_options
-from odradek.client.spark.wire import Wire
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -76,19 +76,19 @@ class Produced:
     client: ClientOptions
 
     def create(self, name: str, partitions: int = 1) -> None:
-        with Wire(self.client.bootstrap[0], self.client) as wire:
+        with BlockingConnection(self.client.bootstrap[0], self.client) as connection:
             topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-            answer = wire.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse)
+            answer = connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse)
         assert answer.topics[0].error_code == 0
         # A real Kafka answers before the partitions are led.
         brokers, made = Brokers(self.client), [TopicPartition(name, number) for number in range(partitions)]
-        assert set(brokers.patiently(lambda: brokers.offsets(made, LATEST)).values()) == {0}
+        assert set(brokers.retry(lambda: brokers.offsets(made, LATEST)).values()) == {0}
 
     def produce(self, topic: str, partition: int, batch: bytes) -> None:
-        with Wire(self.client.bootstrap[0], self.client) as wire:
-            metadata = wire.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), MetadataResponse)
+        with BlockingConnection(self.client.bootstrap[0], self.client) as connection:
+            metadata = connection.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), MetadataResponse)
             data = TopicProduceData(topic, metadata.topics[0].topic_id, [PartitionProduceData(partition, batch)])
-            answer = wire.request(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), ProduceResponse)
+            answer = connection.request(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), ProduceResponse)
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 

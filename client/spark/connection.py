@@ -1,10 +1,10 @@
-"""A blocking connection to one broker, and the answers that driver and tasks ask of a cluster. No event loop.
+"""A blocking connection to one broker, without an event loop.
 
-A `Wire` receives every frame into one buffer that it keeps and grows: what an answer's `records` point to lies in that
-buffer and is valid until the next `receive`. Requests may be sent ahead: answers come in the order of sending.
+It receives every frame into one buffer that it keeps and grows. The `records` of a response are in that buffer and are
+valid until the next `receive`. Requests may be sent ahead, because responses come in the order of sending.
 
-Trouble is the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion. After any but the last
-of them the wire is closed.
+Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion. After any but the last of
+them the connection is closed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ M = TypeVar("M", bound=Message)
 _FIRST_BUFFER_BYTES = 64 * 1024
 
 
-class Wire:
-    """One connection, with versions agreed on. `with Wire(...) as wire:` closes it."""
+class BlockingConnection:
+    """One open connection whose versions are agreed on. A context manager, which closes it."""
 
     def __init__(self, address: Address, options: ClientOptions) -> None:
         """Connect. Raises ConnectionLost, RequestTimedOut, BadResponse, KafkaError."""
@@ -44,7 +44,7 @@ class Wire:
             self.close()
             raise
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> BlockingConnection:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -55,12 +55,12 @@ class Wire:
         self._socket.close()
 
     def request(self, message: Message, response: type[M]) -> M:
-        """Ask and wait. Nothing may be under way."""
+        """Send a request and return its response. No other request may be in flight."""
         self.send(message, response)
         return self.receive(response)
 
     def send(self, message: Message, response: type[Message], version: int | None = None) -> None:
-        """Send a request, whose answer a later `receive` gets."""
+        """Send a request; a later `receive` returns its response."""
         chosen = self._exchange.version_for(type(message)) if version is None else version
         pieces = self._exchange.send(message, chosen, response, None)
         try:
@@ -69,7 +69,7 @@ class Wire:
             raise self._lost(error) from error
 
     def receive(self, response: type[M]) -> M:
-        """The answer to the oldest request under way, which must be a `response`. Earlier `records` become invalid."""
+        """Return the response to the oldest request in flight, a `response`. Earlier `records` become invalid."""
         size = int.from_bytes(self._fill(4), "big", signed=True)
         if not 4 <= size <= MAX_FRAME_BYTES:
             self.close()
@@ -83,7 +83,7 @@ class Wire:
         return message
 
     def _fill(self, size: int) -> memoryview:
-        """Receive exactly `size` bytes to the front of the buffer."""
+        """Return exactly `size` received bytes, at the front of the buffer."""
         filled = 0
         while filled < size:
             if filled == len(self._buffer):
@@ -99,7 +99,7 @@ class Wire:
         return self._buffer[:size]
 
     def _grow(self, size: int) -> None:
-        """Make room, at most for as much again as has arrived: an announced length alone costs no memory."""
+        """Grow the buffer, but at most to four times its size: an announced length alone costs no memory."""
         grown = bytearray(min(size, 4 * len(self._buffer)))
         grown[: len(self._buffer)] = self._buffer
         self._buffer = memoryview(grown)
@@ -127,12 +127,12 @@ class Wire:
         return connected
 
     def _agree_on_versions(self) -> None:
-        question = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-        self.send(question, ApiVersionsResponse, api_versions_version())
-        answer = self.receive(ApiVersionsResponse)
-        if ErrorCode.of(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION:
-            self.send(question, ApiVersionsResponse, api_versions_version(answer))
-            answer = self.receive(ApiVersionsResponse)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code), f"{self.address} answers ApiVersions with an error")
-        self._exchange.learn_versions(answer)
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+        self.send(request, ApiVersionsResponse, api_versions_version())
+        response = self.receive(ApiVersionsResponse)
+        if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
+            self.send(request, ApiVersionsResponse, api_versions_version(response))
+            response = self.receive(ApiVersionsResponse)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
+        self._exchange.learn_versions(response)
