@@ -110,8 +110,8 @@ def _write(path: Path, batch: bytearray, count: int) -> None:
 def _append(log: Log, batch: bytearray, count: int) -> None:
     """As a partition does: the offset is assigned in place, and the header is known."""
     for _ in range(count):
-        assign(batch, 0, log.log_end_offset, 0)
-        log.append(batch, read_header(batch), NOW_MS)
+        header = assign(batch, 0, read_header(batch), log.log_end_offset, 0)
+        log.append(batch, header, NOW_MS)
 
 
 def _read(path: Path, total: int, size: int) -> None:
