@@ -20,7 +20,7 @@ from ..protocol.records.control import control_type, read_marker
 from ..protocol.records.errors import RecordError
 from ..protocol.records.record import Record
 from ..storage.files import DISK
-from ..storage.producers import ProducerStates
+from ..storage.producer_snapshot import decode as decode_snapshot
 from ..storage.segments import walk
 from ..storage.segments.offset_index import OffsetIndex
 from ..storage.segments.time_index import TimeIndex
@@ -146,7 +146,7 @@ def _base_offset(file: Path) -> int:
 
 
 def _producers(file: Path) -> Iterator[Row]:
-    states = ProducerStates.decode(DISK.read_file(file), file)
+    states = decode_snapshot(DISK.read_file(file), file)
     for producer_id, producer in states.items():
         for batch in producer.batches:
             values = (

@@ -21,7 +21,8 @@ from .errors import CorruptBatch, DamagedFile, StorageError
 from .files import DISK, Disk
 from .leader_epochs import LeaderEpochs
 from .log import Log
-from .producers import SNAPSHOT_SUFFIX, ProducerStates
+from .producer_snapshot import SNAPSHOT_SUFFIX
+from .producer_snapshot import decode as decode_snapshot
 from .recovery_report import RecoveryReport
 from .segments import walk
 from .segments.damage import next_sound
@@ -128,7 +129,7 @@ def _small_files(directory: Path, disk: Disk) -> Iterator[Finding]:
     for name in sorted(disk.sizes(directory)):
         if name.endswith(SNAPSHOT_SUFFIX):
             path = directory / name
-            yield from look(path, lambda path=path: ProducerStates.decode(disk.read_file(path), path), REMOVED)
+            yield from look(path, lambda path=path: decode_snapshot(disk.read_file(path), path), REMOVED)
 
 
 class _Segment:

@@ -31,7 +31,8 @@ from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
 from .producer_replay import rebuild_producers
-from .producers import ProducerStates, snapshot_offsets, write_snapshot
+from .producer_snapshot import snapshot_offsets, write_snapshot
+from .producers import ProducerStates
 from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
 from .segments import swap

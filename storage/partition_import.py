@@ -20,7 +20,7 @@ from .errors import StorageError
 from .files import DISK, Disk, FileRange
 from .integrity import CUT, Finding, segment_files, verify
 from .log import Log
-from .producers import SNAPSHOT_SUFFIX
+from .producer_snapshot import SNAPSHOT_SUFFIX
 from .recovery_report import Cut
 from .segments.names import LOG_SUFFIX, SEGMENT_SUFFIXES
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType
 from .files import Disk
-from .producers import ProducerStates, load_snapshot
+from .producer_snapshot import load_snapshot
+from .producers import ProducerStates
 from .segments.location import slot_of
 from .segments.segment import Segment
 from .segments.transaction_index import AbortedTransaction, marker_of

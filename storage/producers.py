@@ -4,16 +4,6 @@ The last five batches of a producer are remembered (KIP-98: a client has at most
 again is answered with the offset that it got the first time. A sequence follows the last one, 0 follows 2^31 - 1; a
 new epoch starts at 0; a producer nothing is known of may start anywhere, for its earlier batches may have been
 deleted. State comes from the log alone: `apply` is what appends and replays call.
-
-Snapshot `OFFSET.snapshot`: the state before OFFSET (20 digits), in Kafka's layout, big-endian:
-
-    version int16 = 1 | CRC-32C uint32 of all that follows | entries int32, then for each
-    producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32 | timestamp int64
-    | coordinator epoch int32 | first offset of the open transaction int64, -1 if none
-
-Kafka writes one entry a producer, its last batch. Here each remembered batch is an entry, oldest first: Kafka keeps
-the last one it reads of a producer, so it finds what it would have written, while a restart here forgets no batch
-that a client may still send again.
 """
 
 from __future__ import annotations
@@ -21,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
-from pathlib import Path
-from struct import Struct
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from ..protocol.records.crc import crc32c
-from .errors import DamagedFile
-from .files import DISK, Disk
 from .segments.transaction_index import AbortedTransaction
 
 WINDOW_BATCHES = 5
@@ -38,9 +23,6 @@ WINDOW_BATCHES = 5
 PRODUCERS_MAX = 65_536
 # As many at once, so that a flood of new ids pays for the search of who is oldest once in thousands.
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
-SNAPSHOT_SUFFIX = ".snapshot"
-# One at the last roll and one at a clean close would do; a third survives a damaged one.
-SNAPSHOTS_KEPT = 3
 
 NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"
 MAX_INT32 = 2**31 - 1
@@ -48,11 +30,6 @@ MAX_INT32 = 2**31 - 1
 MAX_EPOCH = 2**15 - 1
 # KIP-890: from this version of transactions on a marker carries the epoch after that of the records.
 BUMPING_VERSION = 2
-
-_VERSION = 1
-_HEAD = Struct(">hI")
-_COUNT = Struct(">i")
-_ENTRY = Struct(">qhiqiqiq")
 
 
 class OutOfOrderSequence(KafkaError):
@@ -314,107 +291,30 @@ class ProducerStates:
             del producers[producer_id]
         self._room = max(PRODUCERS_MAX, len(producers) + FORGOTTEN_AT_ONCE)
 
-    # -- snapshots ---------------------------------------------------------------------------------
+    # -- Snapshots ---------------------------------------------------------------------------------
 
-    def encode(self) -> bytes:
-        """Return the bytes of a snapshot."""
-        entries: list[bytes] = []
-        for producer_id, p in self._producers.items():
-            tail = p.coordinator_epoch, p.current_txn_first_offset
-            batches = p.batches or [WrittenBatch(NONE, NONE, 0, NONE)]
-            # Kafka keeps with the last batch when the producer was heard last.
-            for each in (*batches[:-1], batches[-1]._replace(timestamp_ms=p.last_timestamp_ms)):
-                entries.append(_ENTRY.pack(producer_id, p.epoch, *each, *tail))
-        body = _COUNT.pack(len(entries)) + b"".join(entries)
-        return _HEAD.pack(_VERSION, crc32c(body)) + body
-
-    @classmethod
-    def decode(cls, data: bytes, path: Path) -> ProducerStates:
-        """Read a snapshot; `path` is for the error. Raises DamagedFile."""
-        if len(data) < _HEAD.size + _COUNT.size:
-            raise DamagedFile(path, len(data), "too short for a producer snapshot")
-        version, crc = _HEAD.unpack_from(data)
-        if version != _VERSION:
-            raise DamagedFile(path, 0, f"version {version}, not {_VERSION}")
-        if crc32c(memoryview(data)[_HEAD.size :]) != crc:
-            raise DamagedFile(path, 2, "the CRC does not match")
-        (count,) = _COUNT.unpack_from(data, _HEAD.size)
-        start = _HEAD.size + _COUNT.size
-        if count < 0 or len(data) != start + count * _ENTRY.size:
-            raise DamagedFile(path, _HEAD.size, f"{count} entries do not fill {len(data)} bytes")
-        states = cls()
-        for fields in _ENTRY.iter_unpack(memoryview(data)[start:]):
-            states._restore(*fields)
-        states._open_transactions = dict(sorted(states._open_transactions.items(), key=itemgetter(1)))
-        return states
-
-    def _restore(
+    def restore(
         self,
         producer_id: int,
         epoch: int,
-        sequence: int,
-        offset: int,
-        delta: int,
-        timestamp_ms: int,
-        coordinator: int,
-        txn: int,
+        batch: WrittenBatch,
+        coordinator_epoch: int,
+        current_txn_first_offset: int,
     ) -> None:
+        """Take over one entry of a snapshot; those of one producer come oldest first."""
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
             producer = self._add(producer_id, Producer(epoch))
-        producer.last_timestamp_ms = timestamp_ms
-        producer.coordinator_epoch = coordinator
-        producer.current_txn_first_offset = txn
-        if txn != NONE:
-            self._open_transactions[producer_id] = txn
-        if offset >= 0:
-            first = (sequence - delta) & MAX_INT32 if sequence >= 0 else NONE - delta
-            producer.add((offset - delta, delta, timestamp_ms, first))
+        producer.last_timestamp_ms = batch.timestamp_ms
+        producer.coordinator_epoch = coordinator_epoch
+        producer.current_txn_first_offset = current_txn_first_offset
+        if current_txn_first_offset != NONE:
+            self._open_transactions[producer_id] = current_txn_first_offset
+        last_sequence, last_offset, delta, timestamp_ms = batch
+        if last_offset >= 0:
+            first = (last_sequence - delta) & MAX_INT32 if last_sequence >= 0 else NONE - delta
+            producer.add((last_offset - delta, delta, timestamp_ms, first))
 
-
-def snapshot_path(directory: Path, offset: int) -> Path:
-    return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
-
-
-def snapshot_offsets(directory: Path, disk: Disk = DISK) -> list[int]:
-    """Return the offsets of the snapshots in `directory`, ascending."""
-    names = [name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.sizes(directory) if name.endswith(SNAPSHOT_SUFFIX)]
-    return sorted(int(name) for name in names if name.isdecimal())
-
-
-def write_snapshot(
-    states: ProducerStates,
-    directory: Path,
-    offset: int,
-    *,
-    durable: bool,
-    keep_from: int | None = None,
-    disk: Disk = DISK,
-) -> None:
-    """Save the state before `offset`, and drop all snapshots but the newest SNAPSHOTS_KEPT.
-
-    The newest at or below `keep_from` stays too: a recovery that begins there needs one that is not younger.
-    `durable` once the caller has forced the directory to disk.
-    """
-    disk.write_atomically(snapshot_path(directory, offset), states.encode(), durable=durable, sync_directory=False)
-    found = snapshot_offsets(directory, disk)
-    kept = max((each for each in found if keep_from is not None and each <= keep_from), default=None)
-    for old in found[:-SNAPSHOTS_KEPT]:
-        if old != kept:
-            disk.unlink(snapshot_path(directory, old))
-
-
-def load_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
-    """Return the newest sound snapshot at or below offset `up_to`, and its offset; (empty, None) if there is none.
-
-    Newer ones are of a log that was longer: they are removed, and so are damaged ones, which the log can replace.
-    """
-    for offset in reversed(snapshot_offsets(directory, disk)):
-        path = snapshot_path(directory, offset)
-        if offset <= up_to:
-            try:
-                return ProducerStates.decode(disk.read_file(path), path), offset
-            except DamagedFile:
-                pass
-        disk.unlink(path)
-    return ProducerStates(), None
+    def sort_open_transactions(self) -> None:
+        """Put the open transactions in the order of their offsets, after the last restore()."""
+        self._open_transactions = dict(sorted(self._open_transactions.items(), key=itemgetter(1)))

@@ -24,7 +24,8 @@ from .files import Disk
 from .flushed_batches import FlushedBatches
 from .leader_epochs import LeaderEpochs
 from .producer_replay import replay
-from .producers import ProducerStates, load_snapshot
+from .producer_snapshot import load_snapshot
+from .producers import ProducerStates
 from .recovery_report import Cut, RecoveryReport
 from .segments import swap, walk
 from .segments.damage import Damage

@@ -10,7 +10,8 @@ from odradek.protocol.records.batch import encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
-from odradek.storage.producers import ProducerStates, write_snapshot
+from odradek.storage.producer_snapshot import write_snapshot
+from odradek.storage.producers import ProducerStates
 from odradek.storage.segments.segment import Segment
 
 NAME = "00000000000000000100"

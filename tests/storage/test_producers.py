@@ -10,17 +10,10 @@ from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.crc import crc32c
 from odradek.storage import producers
 from odradek.storage.errors import DamagedFile
-from odradek.storage.producers import (
-    Duplicate,
-    InvalidProducerEpoch,
-    OutOfOrderSequence,
-    Producer,
-    ProducerStates,
-    load_snapshot,
-    snapshot_offsets,
-    snapshot_path,
-    write_snapshot,
-)
+from odradek.storage.producer_snapshot import decode as decode_snapshot
+from odradek.storage.producer_snapshot import encode as encode_snapshot
+from odradek.storage.producer_snapshot import load_snapshot, snapshot_offsets, snapshot_path, write_snapshot
+from odradek.storage.producers import Duplicate, InvalidProducerEpoch, OutOfOrderSequence, Producer, ProducerStates
 
 MAX_INT32 = 2**31 - 1
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -243,10 +236,10 @@ def test_a_snapshot_brings_everything_back(entries: list[tuple[int, int, int, in
                 attributes=attributes,
             )
         )
-    again = ProducerStates.decode(states.encode(), Path("x"))
+    again = decode_snapshot(encode_snapshot(states), Path("x"))
     assert dict(again.items()) == dict(states.items())
     assert again.first_undecided_offset() == states.first_undecided_offset()
-    assert again.encode() == states.encode()
+    assert encode_snapshot(again) == encode_snapshot(states)
 
 
 def test_the_bytes_are_kafkas() -> None:
@@ -255,35 +248,35 @@ def test_the_bytes_are_kafkas() -> None:
         "00000001"  # one entry
         "0000000000001234 0002 00000007 0000000000000066 00000002 000000000000004d ffffffff ffffffffffffffff"
     )
-    assert states.encode() == b"\0\1" + crc32c(body).to_bytes(4, "big") + body
+    assert encode_snapshot(states) == b"\0\1" + crc32c(body).to_bytes(4, "big") + body
 
 
 def test_a_producer_without_batches_is_written_as_kafka_does() -> None:
     states = ProducerStates()
     states.apply(header(-1, offset=3, attributes=TRANSACTIONAL | CONTROL, timestamp_ms=6), coordinator_epoch=2)
-    assert states.encode()[10:] == bytes.fromhex(
+    assert encode_snapshot(states)[10:] == bytes.fromhex(
         "0000000000000009 0000 ffffffff ffffffffffffffff 00000000 0000000000000006 00000002 ffffffffffffffff"
     )
-    assert dict(ProducerStates.decode(states.encode(), Path("x")).items()) == dict(states.items())
+    assert dict(decode_snapshot(encode_snapshot(states), Path("x")).items()) == dict(states.items())
 
 
 def test_every_flipped_bit_and_every_cut_of_a_snapshot_is_damage() -> None:
-    good = written(header(0, 2), header(2, 2, offset=2)).encode()
+    good = encode_snapshot(written(header(0, 2), header(2, 2, offset=2)))
     for position in range(len(good)):
         for bit in range(8):
             bad = bytearray(good)
             bad[position] ^= 1 << bit
             with pytest.raises(DamagedFile, match="x at"):
-                ProducerStates.decode(bytes(bad), Path("x"))
+                decode_snapshot(bytes(bad), Path("x"))
         with pytest.raises(DamagedFile):
-            ProducerStates.decode(good[:position], Path("x"))
+            decode_snapshot(good[:position], Path("x"))
 
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_after_a_batch_without_a_sequence_comes_zero_also_from_a_snapshot(count: int) -> None:
     states = ProducerStates()
     states.apply(header(-1, count, offset=7, attributes=TRANSACTIONAL))
-    for each in states, ProducerStates.decode(states.encode(), Path("x")):
+    for each in states, decode_snapshot(encode_snapshot(states), Path("x")):
         known = each.get(9)
         assert known is not None and known.last_sequence == -1
         assert known.batches == [(-1, 7 + count - 1, count - 1, 0)]
