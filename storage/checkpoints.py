@@ -1,4 +1,4 @@
-"""Small files that say what is so, each replaced as a whole: a crash leaves the old one or the new one.
+"""Checkpoints and other small files, each replaced as a whole: a crash leaves the old content or the new one.
 
 Text checkpoints, Kafka's layout: line 1 the version 0, line 2 the number of entries, then an entry a line.
 
@@ -37,7 +37,7 @@ _VERSION = "0"
 
 
 def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK, *, sync_directory: bool = True) -> None:
-    """Write a text checkpoint, durably; without `sync_directory` once the caller has forced the directory to disk."""
+    """Write a text checkpoint durably. Without `sync_directory`, the caller forces the directory to disk."""
     lines = list(entries)
     text = "".join(f"{line}\n" for line in [_VERSION, str(len(lines)), *lines])
     disk.write_atomically(path, text.encode(), sync_directory=sync_directory)
@@ -97,7 +97,7 @@ def read_offsets(path: Path, disk: Disk = DISK) -> dict[tuple[str, int], int]:
 
 
 def write_clean_shutdown(directory: Path, disk: Disk = DISK) -> None:
-    """Say that every log here was closed and is whole."""
+    """Note that every log in the data directory was closed and is whole."""
     disk.write_atomically(directory / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
 
@@ -155,9 +155,9 @@ def read_meta_properties(directory: Path, disk: Disk = DISK) -> MetaProperties |
 
 
 def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:
-    """Say which topic (16 bytes) a partition's directory belongs to.
+    """Write the id (16 bytes) of the topic that a partition's directory belongs to.
 
-    A topic made again under its old name has another id.
+    A topic that is created again under its old name has another id.
     """
     text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
     disk.write_atomically(directory / PARTITION_METADATA, text.encode(), durable=durable)

@@ -1,6 +1,6 @@
-"""What can go wrong on disk, as types: one tree under StorageError, each error naming its file.
+"""The errors of storage: one tree under StorageError. Each error names its file.
 
-Every one is a KafkaError with the code that a client is answered with, so that the broker needs no table of its own.
+Every one is a KafkaError with the code for the response, so that the broker needs no table of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 
 
 class StorageError(KafkaError):
-    """Anything that storage refuses or fails to do."""
+    """Any failure of storage."""
 
     CODE: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -22,7 +22,7 @@ class StorageError(KafkaError):
 
 
 class DiskError(StorageError):
-    """The operating system refused an operation on a file."""
+    """An operation on a file failed in the operating system."""
 
     def __init__(self, operation: str, path: Path, error: OSError) -> None:
         self.operation = operation
@@ -32,7 +32,7 @@ class DiskError(StorageError):
 
 
 class TornWrite(StorageError):
-    """A write failed, and so did cutting off the part of it that is on disk; recovery will."""
+    """A write failed, and so did cutting off its part that is on disk. Recovery cuts it off."""
 
     def __init__(self, path: Path, position: int, error: Exception) -> None:
         self.path = path
@@ -40,24 +40,24 @@ class TornWrite(StorageError):
         super().__init__(f"{path} ends in a torn batch at {position}: {error}")
 
 
-# The device or its file system is gone or refuses every write; anything else (no room, no descriptor) may pass.
+# The device or its file system is gone or takes no writes. Other errors (no room, no descriptor) may pass.
 _LASTING = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EBADMSG, errno.EUCLEAN})
 
 
 def is_lasting(error: StorageError) -> bool:
-    """Whether what was refused would be refused again, or may not be tried again: a failed fsync, a torn write."""
+    """Return whether the operation would fail again, or may not be tried again: a failed fsync, a torn write."""
     if isinstance(error, DiskError):
         return error.operation == "fsync" or of_device(error)
     return isinstance(error, TornWrite)
 
 
 def of_device(error: StorageError) -> bool:
-    """Whether the whole device has failed, not one operation on one file."""
+    """Return whether the whole device has failed, not one operation on one file."""
     return isinstance(error, DiskError) and error.operation != "fsync" and error.errno in _LASTING
 
 
 class ShortRead(StorageError):
-    """A file holds fewer bytes than its own log says: somebody else has cut it."""
+    """A file holds fewer bytes than its log knows of: another process has cut it."""
 
     def __init__(self, path: Path, position: int, wanted: int, got: int) -> None:
         self.path = path
@@ -118,7 +118,7 @@ class OffsetsNotMonotonic(StorageError):
 
 
 class BatchTooLarge(StorageError):
-    """A batch that no segment could hold, because it is larger than segment.bytes."""
+    """A batch is larger than segment.bytes, so no segment can hold it."""
 
     CODE = ErrorCode.RECORD_LIST_TOO_LARGE
 

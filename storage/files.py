@@ -24,7 +24,7 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 class NotCached(Exception):
-    """What was asked for lies on the disk alone: who may not wait asks in a thread. No failure, so no StorageError."""
+    """The bytes are not in the page cache. A caller that may not wait reads them in a thread. It is no StorageError."""
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def _translated(operation: str, path: Path) -> Generator[None]:
 
 
 class File:
-    """An open file. It has no close(): the descriptor goes with the last reference, so no reader can lose it."""
+    """An open file. It has no close(): it is closed with the last reference, so no reader can lose it."""
 
     __slots__ = ("_disk", "fd", "path")
 
@@ -101,7 +101,7 @@ class Disk:
         return data if count == size else None
 
     def read_cached(self, file: File, size: int, position: int) -> bytearray:
-        """Return `size` bytes, NotCached unless all of them are in the page cache."""
+        """Return `size` bytes. Raises NotCached unless all of them are in the page cache."""
         data = self.read_nowait(file, size, position)
         if data is None:
             raise NotCached
@@ -121,8 +121,8 @@ class Disk:
             written += os.pwrite(file.fd, data[written:], position + written)
 
     def forget(self, file: File, size: int, position: int) -> None:
-        """Drop what the page cache holds of these bytes, but what was not yet written: the next read asks the disk."""
-        with suppress(OSError, AttributeError):  # a system without it: then it is read from the cache
+        """Drop these bytes from the page cache, except unwritten ones, so that the next read comes from the disk."""
+        with suppress(OSError, AttributeError):  # on a system without it, the read comes from the cache
             os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def fsync(self, file: File) -> None:
@@ -152,13 +152,13 @@ class Disk:
             return path.stat().st_mtime_ns // 1_000_000
 
     def space(self, path: Path) -> tuple[int, int]:
-        """Return (size, what may still be written) in bytes of the volume that `path` lies on."""
+        """Return (size, usable space) in bytes of the volume that `path` lies on."""
         with _translated("stat", path):
             volume = os.statvfs(path)
         return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
 
     def sizes(self, directory: Path) -> dict[str, int]:
-        """Return name -> size of every entry of a directory. What vanishes meanwhile was a thread's temporary file."""
+        """Return name -> size of every entry of a directory. A temporary file of a thread may vanish meanwhile."""
         found: dict[str, int] = {}
         with _translated("list", directory), os.scandir(directory) as entries:
             for entry in entries:
@@ -170,7 +170,7 @@ class Disk:
         return path.exists()
 
     def mkdir(self, path: Path) -> None:
-        """Make `path` and its parents; existing ones are fine."""
+        """Make `path` and its parents; existing ones stay."""
         with _translated("mkdir", path):
             path.mkdir(parents=True, exist_ok=True)
 
@@ -179,12 +179,12 @@ class Disk:
             path.rmdir()
 
     def rename(self, source: Path, target: Path) -> None:
-        """Move over `target`, at once or not at all; durable after fsync_dir."""
+        """Rename over `target`, atomically. Durable after fsync_dir."""
         with _translated("rename", source):
             os.replace(source, target)
 
     def unlink(self, path: Path) -> None:
-        """Remove a file; a missing one is fine."""
+        """Remove a file; a missing one is no error."""
         with _translated("unlink", path):
             path.unlink(missing_ok=True)
 
@@ -195,8 +195,8 @@ class Disk:
     def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True, sync_directory: bool = True) -> None:
         """Put `data` in place of `path`: temporary file, fsync, rename, fsync of the directory.
 
-        durable=False leaves out both fsyncs: for files with a checksum that can be rebuilt. sync_directory=False leaves
-        out the second one: the caller has more to do there before it makes one for all.
+        durable=False leaves out both fsyncs, for files with a checksum that can be rebuilt. sync_directory=False leaves
+        out the second one, for a caller that makes one fsync for several files.
         """
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         file = self.open(temporary, create=True)
@@ -210,12 +210,12 @@ class Disk:
 
 
 def _new_buffer(size: int) -> bytearray:
-    """Return a buffer whose bytes may be anything: who fills it only in part must not hand it on."""
+    """Return a buffer with undefined bytes. A caller that fills only a part of it must not hand it on."""
     return bytearray(size) if size < _LARGE_BYTES or _allocate is None else _allocate(None, size)
 
 
 def _find_allocator() -> Callable[[None, int], bytearray] | None:
-    """Return CPython's own way to a bytearray that is not zeroed: a fifth of the time of a read from the page cache."""
+    """Return CPython's function for a bytearray without zeroing, which saves a fifth of a read from the page cache."""
     if sys.implementation.name != "cpython":
         return None
     allocate = ctypes.pythonapi.PyByteArray_FromStringAndSize
@@ -223,7 +223,7 @@ def _find_allocator() -> Callable[[None, int], bytearray] | None:
     return allocate
 
 
-# Below this the call costs more than the zeros.
+# Below this size the call costs more than the zeroing.
 _LARGE_BYTES = 64 * 1024
 _allocate = _find_allocator()
 
@@ -232,7 +232,7 @@ DISK = Disk()
 
 @dataclass(slots=True)
 class FileRange:
-    """Bytes [position, position + size) of a file: what a read answers. Holding it keeps the file open."""
+    """The bytes [position, position + size) of a file, as a read returns them. Holding it keeps the file open."""
 
     file: File
     position: int
@@ -243,7 +243,7 @@ class FileRange:
         return self.size
 
     def read(self) -> bytes:
-        """Return the bytes; may wait for the disk. ShortRead if the file was cut under us."""
+        """Return the bytes; may wait for the disk. Raises ShortRead if the file has been cut meanwhile."""
         data = self.disk.read(self.file, self.size, self.position)
         if len(data) != self.size:
             raise ShortRead(self.file.path, self.position, self.size, len(data))
@@ -276,7 +276,7 @@ class DirectoryLock:
         disk.write(file, b"pid %d\n" % os.getpid(), 0)
 
     def release(self) -> None:
-        """Let go; the file stays, for removing it would race with the next holder."""
+        """Release the lock. The file stays, because its removal would race with the next holder."""
         if self._file is not None:
             fcntl.flock(self._file.fd, fcntl.LOCK_UN)
             self._file = None

@@ -1,11 +1,12 @@
-"""Reading a partition's folder to its last byte, offline: what is not as it should be, and what a start makes of it.
+"""The offline check of a partition's folder (`odradek log verify`): every byte is read.
 
-Every batch of every segment is read: whole, magic 2, CRC, ascending offsets. Every index entry must point at the batch
-that it names; snapshots and the small files must parse. `verify` changes nothing. `repair` does what a start after a
-crash does, no more: the tail is cut at the first bad batch past the recovery point, indexes are built again, damage
-below the point stays where it is.
+Every batch of every segment must be whole, of magic 2, with a right CRC and ascending offsets. Every index entry must
+point at the batch that it names. Snapshots and the small files must parse. `verify` changes nothing. `repair` does what
+a start after a crash does, and no more: it cuts the tail at the first bad batch past the recovery point and builds
+indexes again. Damage below the recovery point stays.
 
-An index is judged where the segment ends at or below the recovery point: behind it a start builds it again anyway.
+The indexes of a segment are checked only if it ends at or below the recovery point. Otherwise a start builds them again
+anyway.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """Something that is not as it should be. `at_start` says what a start after a crash makes of it."""
+    """A fault in a file. `at_start` says what a start after a crash does about it."""
 
     path: Path
     position: int
-    size: int  # bytes that it concerns
+    size: int  # how many bytes are concerned
     why: str
     at_start: str
 
@@ -88,16 +89,16 @@ def repair(
     now_ms: int,
     disk: Disk = DISK,
 ) -> tuple[RecoveryReport, int]:
-    """Do what a start after a crash does; return what was done, and up to where all is on disk now.
+    """Do what a start after a crash does; return the report, and the offset up to which everything is on disk now.
 
-    `findings` are those of `verify`: indexes among them are removed first, because a start looks less closely.
+    `findings` are those of `verify`. The indexes among them are removed first, because a start checks them less.
     """
     for each in findings:
         if each.path.suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             disk.unlink(each.path)
     log = Log.open(
         directory,
-        # What it says of time and producers is no business of a repair: nothing is rolled, nothing is forgotten.
+        # A repair must not expire producers.
         LogConfig(producer_id_expiration_ms=2**62),
         clean=False,
         now_ms=now_ms,
@@ -133,7 +134,7 @@ def _small_files(directory: Path, disk: Disk) -> Iterator[Finding]:
 
 
 class _Segment:
-    """One segment while it is read."""
+    """One segment while it is checked."""
 
     def __init__(self, path: Path, base_offset: int, size: int, recovery_point: int, disk: Disk) -> None:
         self.next_offset = base_offset
@@ -170,7 +171,7 @@ class _Segment:
 
 
 class _Entries:
-    """The entries of both indexes of a segment, held against its batches as these go by."""
+    """The entries of both indexes of a segment, which are compared with its batches one by one."""
 
     def __init__(self, log: Path, base_offset: int, size: int, disk: Disk) -> None:
         self._found: dict[Path, Finding] = {}
@@ -187,7 +188,7 @@ class _Entries:
     def _entries(
         self, kind: type[OffsetIndex] | type[TimeIndex], path: Path, base_offset: int, size: int
     ) -> Iterator[tuple[int, int]]:
-        """(offset, position) or (timestamp, offset) of each entry; a zero tail, as a killed Kafka leaves, is none."""
+        """Yield (offset, position) or (timestamp, offset) of each entry, without the zero tail of a killed Kafka."""
         try:
             data = self._disk.read_file(path)
             if len(data) % kind.ENTRY.size:
@@ -217,13 +218,13 @@ class _Entries:
             self._next_time = next(self._times, None)
 
     def pass_over(self, end: int) -> None:
-        """What lies before `end` cannot be read: entries that point there say nothing."""
+        """Skip the entries that point at damage, which ends at `end`."""
         self._has_passed = True
         while self._next_offset is not None and self._next_offset[1] < end:
             self._next_offset = next(self._offsets, None)
 
     def findings(self) -> Iterator[Finding]:
-        """What did not agree: one finding an index. Entries that are left point behind the log's end."""
+        """Yield at most one finding for each index. Entries that are left point behind the last batch."""
         for path, left in ((self._offset_path, self._next_offset), (self._time_path, self._next_time)):
             if left is not None:
                 self._bad(path, 0, f"entry {left} lies behind the last batch")

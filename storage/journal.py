@@ -1,17 +1,16 @@
-"""A small durable list of records: changes appended one after another, now and then replaced by a snapshot of what
-they come to.
+"""A small durable list of records: changes are appended, and a snapshot of the state replaces them now and then.
 
-    NAME-GGGGGGGGGG.snapshot    generation G (10 digits): the state that its tail goes on from; none for generation 0
+    NAME-GGGGGGGGGG.snapshot    generation G (10 digits): the state before its tail; none for generation 0
     NAME-GGGGGGGGGG.journal     generation G: its tail, the records appended since
 
     both: magic b"ODRJRNL1", then frames; a snapshot ends with an empty one (8 zero bytes) or is not whole
     frame = length uint32 | CRC-32C uint32 of the payload | payload: msgpack of the records of one append
 
-A payload is the list of the records of one append: all of them are there after a crash, or none. `append` returns
-once its frame is on disk; `snapshot` writes the new snapshot aside, renames it into place, and only then starts the
-new tail and removes the old pair. So a crash at any byte leaves the state before or after. Opening cuts off a torn
-last frame; a frame that is damaged while whole ones follow is DamagedFile, naming file and position: nobody but the
-disk does that, and dropping it silently would undo topics.
+A payload is the list of the records of one append: after a crash all of them are there, or none. `append` returns once
+its frame is on disk. `snapshot` writes the new snapshot to a temporary file and renames it into place. Only then does
+it start the new tail and remove the old pair. So a crash at any byte leaves the state before or after. Opening cuts off
+a torn last frame. A damaged frame with whole frames behind it raises DamagedFile with file and position: no crash does
+that, and dropping the frame silently would undo topics.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .files import DISK, Disk, File
 MAGIC = b"ODRJRNL1"
 SNAPSHOT_SUFFIX = ".snapshot"
 TAIL_SUFFIX = ".journal"
-# One append. A larger length cannot have been written, so it is damage and not a reason to read on.
+# The bound of one append. A larger length cannot have been written, so it is damage.
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 
 _FRAME = Struct(">II")
@@ -45,7 +44,7 @@ _unpack = cast("Callable[[memoryview], object]", msgpack.unpackb)  # pyright: ig
 
 
 class Journal:
-    """Records on disk. `records` are those that opening found; the owner applies them and may then drop the list."""
+    """Records on disk. `records` are those that opening found; the owner applies them and may then clear the list."""
 
     def __init__(self, directory: Path, name: str, disk: Disk) -> None:
         self.directory = directory
@@ -99,14 +98,14 @@ class Journal:
         self._size += len(frame)
 
     def snapshot(self, state: list[Record]) -> None:
-        """Replace everything so far by `state`. Raises DiskError; the journal as it was is then what opening finds."""
+        """Replace everything so far by `state`. Raises DiskError; the next opening then finds the journal as it was."""
         self._writable()
         path = self._path(SNAPSHOT_SUFFIX, self._generation + 1)
         try:
             self._disk.write_atomically(path, MAGIC + (_frame(state) if state else b"") + _END)
         except StorageError as error:
             if self._disk.exists(path):
-                # Renamed, but maybe not for good: what a crash would leave is not known any more.
+                # Renamed, but maybe not durably: a crash may leave either state.
                 self._failure = error
             raise
         # From here on the new snapshot counts; its tail may be missing, which opening reads as empty.
@@ -115,7 +114,7 @@ class Journal:
         self._remove_others()
 
     def close(self) -> None:
-        """Let the file go; everything is on disk already. Again is fine."""
+        """Close the file; everything is on disk already. Idempotent."""
         self._tail = None
 
     # -- opening -----------------------------------------------------------------------------------
@@ -137,12 +136,12 @@ class Journal:
             self._disk.fsync_dir(self.directory)
 
     def _read_tail(self, data: bytes, path: Path) -> int:
-        """Take the records in and return where the last whole frame ends; 0 where not even the magic is whole."""
+        """Add the records of the tail, and return where its last whole frame ends; 0 where the magic is not whole."""
         if len(data) < len(MAGIC):
             return 0
         head = data[: len(MAGIC)]
         if head != MAGIC:
-            # Nothing is appended before the magic is on disk: what a crash leaves of it is a part, and zeros.
+            # Nothing is appended before the magic is on disk, so a crash leaves at most a part of it, and zeros.
             if not MAGIC.startswith(head.rstrip(b"\0")) or _is_whole_somewhere(data, 0):
                 raise DamagedFile(path, 0, f"does not begin with {MAGIC!r}")
             return 0
@@ -166,7 +165,7 @@ class Journal:
         return self.directory / f"{self.name}-{self._generation if generation is None else generation:010d}{suffix}"
 
     def _remove_others(self) -> None:
-        """Remove what a snapshot replaced; after a crash the next opening does it."""
+        """Remove the files that a snapshot has replaced; after a crash the next opening does it."""
         keep = {self._path(SNAPSHOT_SUFFIX).name, self._path(TAIL_SUFFIX).name}
         ours = re.compile(re.escape(self.name) + r"-\d{10}\.(journal|snapshot)(\.tmp)?")
         for name in self._disk.sizes(self.directory):
@@ -174,7 +173,7 @@ class Journal:
                 self._disk.unlink(self.directory / name)
 
     def _fatal(self, step: Callable[[], None]) -> None:
-        """Do what must not fail: if it does, the journal takes no more."""
+        """Run a step after whose failure the journal takes no more writes."""
         try:
             step()
         except StorageError as error:
@@ -216,7 +215,7 @@ def _frame_end(data: bytes, position: int) -> int | None:
 
 
 def _is_whole_somewhere(data: bytes, position: int) -> bool:
-    """Whether a whole frame begins anywhere from `position` on: then what is before it was not torn by a crash."""
+    """Return whether a whole frame begins anywhere from `position` on: then no crash has torn the bytes before it."""
     return any(_frame_end(data, at) is not None for at in range(position, len(data) - _FRAME.size))
 
 

@@ -1,9 +1,8 @@
-"""Which leader epoch began at which offset: `leader-epoch-checkpoint`, Kafka's LeaderEpochFileCache (KIP-101,
-KIP-320).
+"""The leader epochs of a partition and the offsets where they began: `leader-epoch-checkpoint` (KIP-101, KIP-320).
 
-A follower or consumer whose log parted from ours asks where an epoch ended, and truncates to there. Entries ascend in
-both epoch and start offset. The file is written when the log is flushed: what it may lack after a crash stands in the
-headers behind the recovery point, which are replayed.
+A follower or consumer whose log diverges from this one asks where an epoch ended, and truncates to there. Entries
+ascend in both epoch and start offset. The file is written when the log is flushed. After a crash the headers behind the
+recovery point tell the epochs that it lacks; they are replayed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, directory: Path, disk: Disk = DISK) -> LeaderEpochs:
-        """Read the partition's file; none is an empty history. Raises DamagedFile."""
+        """Read the partition's file; return no epochs where it is missing. Raises DamagedFile."""
         path = directory / LEADER_EPOCH
         entries: list[tuple[int, int]] = []
         for line, words in enumerate(read_entries(path, 2, disk), 3):
@@ -48,14 +47,14 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` wrote at `start_offset`; does nothing unless the epoch is newer than the latest."""
         if epoch > self.latest:
-            # An epoch that wrote nothing before its successor began never was.
+            # An epoch that wrote nothing before the next one began is left out.
             kept = tuple(entry for entry in self.entries if entry[1] < start_offset)
             self._replace((*kept, (epoch, start_offset)))
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return (epoch, end offset) of the largest known epoch at or below `epoch`, as OffsetsForLeaderEpoch does.
 
-        (-1, -1) for an epoch newer than any known, or for -1. One older than all ends where the first known one begins.
+        (-1, -1) for -1 and for an epoch newer than all known ones. An epoch older than all ends where the first begins.
         """
         if epoch == UNDEFINED or epoch > self.latest:
             return UNDEFINED, UNDEFINED
@@ -81,7 +80,7 @@ class LeaderEpochs:
             self._replace(((self.entries[slot - 1][0], start_offset), *self.entries[slot:]))
 
     def save(self) -> bool:
-        """Write the file if it is not up to date; True says that the directory has yet to be forced to disk."""
+        """Write the file if it is not up to date. Return whether the caller must force the directory to disk."""
         entries = self.entries
         if entries == self._saved:
             return False

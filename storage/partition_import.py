@@ -1,10 +1,10 @@
-"""Taking over a partition's folder that a real Kafka (or another Odradek) wrote: its records keep their offsets.
+"""The import of a partition's folder that Kafka (or another Odradek) has written: its records keep their offsets.
 
-The source is read to its last byte first and is never changed; what is copied is what was found sound. A torn end of
-the newest segment is left out, as a start would cut it, and said. Damage anywhere else refuses the whole folder: an
-import is no moment to lose something. Indexes that do not agree with their segment are built again.
+The source is read to its last byte first and is never changed. A torn end of the newest segment is left out, as a start
+would cut it, and is reported. Damage anywhere else rejects the whole folder, because an import must not lose records.
+Indexes that do not agree with their segment are built again.
 
-The copy lies under a name that the next start removes, until its owner renames it: a crash leaves nothing half there.
+Until the owner renames it, the copy has a name that the next start removes. So a crash leaves no half import.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from .recovery_report import Cut
 from .segments.names import LOG_SUFFIX, SEGMENT_SUFFIXES
 
 _COPIED = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)
-# One write at a time; fits the CPU's cache.
+# The size of one write; it fits the CPU's cache.
 _CHUNK_BYTES = 1024 * 1024
 
 
 class ImportRejected(StorageError):
-    """A folder that cannot be taken over as it is; the text says why, with file and position."""
+    """A folder cannot be imported as it is. The text says why, with file and position."""
 
 
 @dataclass(slots=True, frozen=True)
 class Imported:
-    """A partition's folder that was copied and is ready to be renamed."""
+    """A partition's folder that was copied, and can be renamed."""
 
     source: Path
     copy: Path
     log_start_offset: int
     end_offset: int
     leader_epoch: int  # the newest in it, -1 if there is none
-    producer_id: int  # the largest that its sequences are known of, -1 if there is none
+    producer_id: int  # the largest id among its producers, -1 if there is none
     cuts: tuple[Cut, ...]
 
 
@@ -65,7 +65,7 @@ def import_folder(
         raise ImportRejected(f"{source} has no segment (a file of 20 digits and .log)")
     newest = segments[-1][0]
     findings = list(verify(source, newest, progress, disk))
-    _refuse_damage(findings, segments[-1][1])
+    _reject_damage(findings, segments[-1][1])
     copy = data_dir / f"{source.name}.import{DELETED_DIR_SUFFIX}"
     if disk.exists(copy):
         remove_directory(copy, disk)
@@ -80,7 +80,7 @@ def finish(imported: Imported, target: Path, topic_id: bytes, disk: Disk = DISK)
     disk.rename(imported.copy, target)
 
 
-def _refuse_damage(findings: list[Finding], newest: Path) -> None:
+def _reject_damage(findings: list[Finding], newest: Path) -> None:
     for each in findings:
         if each.path.suffix == LOG_SUFFIX and not (each.path == newest and each.at_start == CUT):
             raise ImportRejected(f"{each.path} at {each.position}: {each.why}")
@@ -102,7 +102,7 @@ def _copy(source: Path, copy: Path, bad: set[Path], disk: Disk) -> None:
 
 
 def _complete(source: Path, copy: Path, newest: int, log_start_offset: int, now_ms: int, disk: Disk) -> Imported:
-    """Open the copy as a start after a crash does, which cuts the torn end, and close it with all indexes there."""
+    """Open the copy as a start after a crash does, which cuts the torn end, and close it with all indexes."""
     log = Log.open(
         copy,
         LogConfig(producer_id_expiration_ms=2**62),

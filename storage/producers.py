@@ -1,9 +1,9 @@
-"""What idempotence needs to know of each producer, and its snapshots: who wrote which sequence numbers last.
+"""The state of the producers of a partition: the sequence numbers that each has written last, for idempotence.
 
-The last five batches of a producer are remembered (KIP-98: a client has at most five in flight), so that a batch sent
-again is answered with the offset that it got the first time. A sequence follows the last one, 0 follows 2^31 - 1; a
-new epoch starts at 0; a producer nothing is known of may start anywhere, for its earlier batches may have been
-deleted. State comes from the log alone: `apply` is what appends and replays call.
+The last five batches of a producer are remembered (KIP-98: a client has at most five in flight). A batch that is sent
+again gets the offset that it got the first time. A sequence follows the last one, and 0 follows 2^31 - 1. A new epoch
+starts at 0. An unknown producer may start anywhere, because its earlier batches may have been deleted. State comes from
+the log alone: appends and replays call `apply`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from .segments.transaction_index import AbortedTransaction
 
 WINDOW_BATCHES = 5
-# Half a KiB each with one batch, 1.4 KiB with five: one partition's producers cannot take more than some 90 MiB. Past
-# it those silent for longest are forgotten.
+# Half a KiB each with one batch, 1.4 KiB with five: the producers of one partition take at most some 90 MiB. Past the
+# bound, the producers that were silent for longest are forgotten.
 PRODUCERS_MAX = 65_536
-# As many at once, so that a flood of new ids pays for the search of who is oldest once in thousands.
+# So many at once, so that a flood of new ids pays for the search for the oldest only once in thousands.
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
 
 NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"
@@ -33,7 +33,7 @@ BUMPING_VERSION = 2
 
 
 class OutOfOrderSequence(KafkaError):
-    """An idempotent batch whose sequence does not follow the last one: something between is missing."""
+    """The sequence of an idempotent batch does not follow the last one: a batch between is missing."""
 
     def __init__(self, producer_id: int, epoch: int, sequence: int, expected: int) -> None:
         why = f"producer {producer_id} epoch {epoch}: sequence {sequence} came where {expected} was due"
@@ -41,7 +41,7 @@ class OutOfOrderSequence(KafkaError):
 
 
 class InvalidProducerEpoch(KafkaError):
-    """A batch of a producer that a newer incarnation has fenced off."""
+    """A batch comes from a producer that a newer epoch has fenced."""
 
     def __init__(self, producer_id: int, epoch: int, current: int) -> None:
         why = f"producer {producer_id}: epoch {epoch} is older than the current {current}"
@@ -49,7 +49,7 @@ class InvalidProducerEpoch(KafkaError):
 
 
 class CoordinatorFenced(KafkaError):
-    """A marker of a coordinator that another has taken over from."""
+    """A marker comes from a coordinator that has been replaced."""
 
     def __init__(self, producer_id: int, epoch: int, current: int) -> None:
         why = f"producer {producer_id}: a marker of coordinator epoch {epoch}, the current one is {current}"
@@ -57,7 +57,7 @@ class CoordinatorFenced(KafkaError):
 
 
 class Duplicate(NamedTuple):
-    """A batch that is in the log already, and where."""
+    """Where a batch lies that is in the log already."""
 
     base_offset: int
     last_offset: int
@@ -108,20 +108,20 @@ class Producer:
         return [WrittenBatch(_last_sequence(each), each[0] + each[1], each[1], each[2]) for each in self.window]
 
     def find(self, sequence: int, delta: int) -> Duplicate | None:
-        """A remembered batch of exactly these sequences."""
+        """Return the remembered batch of exactly these sequences, None if there is none."""
         for base_offset, its_delta, timestamp_ms, its_sequence in self.window:
             if its_sequence == sequence and its_delta == delta:
                 return Duplicate(base_offset, base_offset + delta, timestamp_ms)
         return None
 
     def begin_epoch(self, epoch: int) -> None:
-        """A new incarnation: it counts from 0."""
+        """Begin a new epoch of the producer, which counts from 0."""
         self.epoch = epoch
         self.last = _NOTHING
         self.window.clear()
 
     def add(self, kept: _Kept) -> None:
-        """Take note of a batch of the current epoch; the sixth last is forgotten."""
+        """Remember a batch of the current epoch, and forget the sixth last."""
         self.last = kept
         window = self.window
         window.append(kept)
@@ -144,7 +144,7 @@ class ProducerStates:
         self._producers: dict[int, Producer] = {}
         # Producer id -> first offset. Invariant: in the order of the offsets.
         self._open_transactions: dict[int, int] = {}
-        # How many there may be before the longest silent are searched for.
+        # How many producers there may be before the longest silent ones are forgotten.
         self._room = PRODUCERS_MAX
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class ProducerStates:
         return self._producers.get(producer_id)
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """Judge a client's batch before it is appended: None is new and in order.
+        """Check a client's batch before it is appended. Return None where it is new and in order.
 
         Raises OutOfOrderSequence, InvalidProducerEpoch. Rules: Kafka's ProducerStateManager and ProducerAppendInfo.
         """
@@ -186,13 +186,13 @@ class ProducerStates:
         raise OutOfOrderSequence(producer_id, epoch, sequence, expected)
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
-        """Judge a transactional batch of the broker's own: it has no sequence. Raises InvalidProducerEpoch."""
+        """Check a transactional batch that the broker made, which has no sequence. Raises InvalidProducerEpoch."""
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
 
     def check_first(self, header: BatchHeader) -> None:
-        """Judge a batch that takes its partition into a transaction by being there (KIP-890): 0 comes first.
+        """Check a batch that adds its partition to a transaction by itself (KIP-890): its sequence must be 0.
 
         Raises OutOfOrderSequence.
         """
@@ -201,7 +201,7 @@ class ProducerStates:
             raise OutOfOrderSequence(header.producer_id, header.producer_epoch, header.base_sequence, 0)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
-        """Judge the end of a transaction. A marker that is sent again, for a transaction that has ended, is no error.
+        """Check a transaction marker. A marker that is sent again, for a transaction that has ended, is no error.
 
         Raises InvalidProducerEpoch, CoordinatorFenced. Rules: Kafka's ProducerAppendInfo.
         """
@@ -216,11 +216,11 @@ class ProducerStates:
             raise CoordinatorFenced(producer_id, coordinator_epoch, producer.coordinator_epoch)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether this incarnation of the producer has a transaction open here."""
+        """Return whether the producer has a transaction of this epoch open in the partition."""
         return producer_id in self._open_transactions and self._producers[producer_id].epoch == epoch
 
     def aborted_by(self, header: BatchHeader) -> AbortedTransaction | None:
-        """Return what an abort marker with this header is about to end: None where no transaction is open."""
+        """Return the transaction that an abort marker with this header ends, None where none is open."""
         first = self._open_transactions.get(header.producer_id)
         if first is None:
             return None
@@ -230,9 +230,9 @@ class ProducerStates:
         return AbortedTransaction(header.producer_id, first, header.last_offset, stable)
 
     def apply(self, header: BatchHeader, now_ms: int = NONE, *, coordinator_epoch: int = NONE) -> None:
-        """Take note of a batch that is in the log. `coordinator_epoch` is that of a transaction marker.
+        """Account for a batch that is in the log. `coordinator_epoch` is that of a transaction marker.
 
-        The producer was heard at `now_ms`; left out, at the time of its records, which may be of another year.
+        The producer was last heard at `now_ms`; without it, at the timestamp of its records, which may be old.
         """
         base_offset, _, _, _, _, attributes, delta, _, timestamp_ms, producer_id, epoch, sequence, _ = header
         if producer_id < 0:
@@ -248,7 +248,7 @@ class ProducerStates:
             producer.current_txn_first_offset = NONE
             self._open_transactions.pop(producer_id, None)
             return
-        # As `add`, whose call would be a tenth of the time.
+        # The same as `add`, whose call would cost a tenth of the time.
         producer.last = base_offset, delta, timestamp_ms, sequence if sequence >= 0 else NONE - delta
         window = producer.window
         window.append(producer.last)
@@ -259,7 +259,7 @@ class ProducerStates:
             self._open_transactions[producer_id] = base_offset
 
     def first_undecided_offset(self) -> int | None:
-        """The first offset of the oldest open transaction: the last stable offset cannot pass it."""
+        """Return the first offset of the oldest open transaction. The last stable offset cannot pass it."""
         return next(iter(self._open_transactions.values()), None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
@@ -280,10 +280,10 @@ class ProducerStates:
         return producer
 
     def _forget_oldest(self) -> None:
-        """Make room. Whose transaction is open stays: where that is nearly everybody, the next search comes later."""
+        """Make room. Producers with an open transaction stay; if nearly all have one, the next search comes later."""
         producers, kept = self._producers, self._open_transactions
         heard = sorted(map(_LAST_TIMESTAMP, producers.values()))
-        # Among so many of the longest silent are as many as may go, whoever else has a transaction open.
+        # So many of the longest silent ones are enough to find FORGOTTEN_AT_ONCE without an open transaction.
         latest_ms = heard[min(FORGOTTEN_AT_ONCE + len(kept), len(heard)) - 1]
         silent = [(each.last_timestamp_ms, i) for i, each in producers.items() if each.last_timestamp_ms <= latest_ms]
         gone = [producer_id for _, producer_id in sorted(silent) if producer_id not in kept]

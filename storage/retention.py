@@ -1,15 +1,15 @@
-"""What of a log may go: a policy is a pure function from what is known of its segments to the offset it may begin at.
+"""Retention policies: a policy is a pure function from facts about a log to the offset where the log may begin.
 
-The standard policy is Kafka's. By time: the oldest segments go whose newest record is older than retention.ms (a log
-whose records are all that old goes whole). By bytes: then the oldest go as long as retention.bytes or more remain.
-Both take whole segments from the old end on, and stop at the first one that stays.
+The standard policy is Kafka's. By time: the oldest segments go if their newest record is older than retention.ms. If
+all records are that old, the whole log goes. By bytes: then the oldest segments go as long as retention.bytes or more
+remain. Both take whole segments from the old end on, and stop at the first one that stays.
 
-Another policy is named by its import path, `package.module:function`, and gets and answers the same:
+Another policy is named by its import path, `package.module:function`:
 
     def policy(facts: LogFacts) -> int
 
-Promise: whatever a policy says, nothing past `facts.up_to` goes (what is not committed, and what an open transaction
-needs), and the log never begins earlier than it did.
+Promise: whatever a policy returns, no record past `facts.up_to` goes (records that are not committed, or that an open
+transaction needs), and the log never begins earlier than it did.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Policy = Callable[[LogFacts], int]
 
 
 def facts_of(log: Log, now_ms: int, up_to: int) -> LogFacts:
-    """Return what a policy decides about `log` by; segments that do not end at or below `up_to` are not its own."""
+    """Return the facts about `log` for a policy. Segments that do not end at or below `up_to` must stay."""
     segments = log.segments
     ends = (*(each.base_offset for each in segments[1:]), log.log_end_offset)
     found = tuple(
@@ -75,7 +75,7 @@ def facts_of(log: Log, now_ms: int, up_to: int) -> LogFacts:
 
 
 def by_time(facts: LogFacts) -> int:
-    """retention.ms: where the first segment begins whose newest record is young enough."""
+    """Return the start of the first segment whose newest record is young enough (retention.ms)."""
     retention_ms, start = facts.config.retention_ms, facts.log_start_offset
     if retention_ms < 0:
         return start
@@ -87,7 +87,7 @@ def by_time(facts: LogFacts) -> int:
 
 
 def by_bytes(facts: LogFacts) -> int:
-    """retention.bytes: where the log may begin so that at least that much of it stays."""
+    """Return where the log may begin so that at least retention.bytes of it stay."""
     retention_bytes, start = facts.config.retention_bytes, facts.log_start_offset
     if retention_bytes < 0:
         return start
@@ -101,7 +101,7 @@ def by_bytes(facts: LogFacts) -> int:
 
 
 def standard(facts: LogFacts) -> int:
-    """By time, then by bytes of what that leaves."""
+    """Return the start by time, then by bytes of what that leaves."""
     start = by_time(facts)
     return max(start, by_bytes(facts._replace(segments=tuple(s for s in facts.segments if s.base_offset >= start))))
 

@@ -1,9 +1,8 @@
-"""What a pass over a log knows of its transactions: batches that were aborted, markers that nothing needs any more.
+"""The transactions during a cleaning: which batches were aborted, and which markers can go.
 
-A log is gone through from its start, batch by batch in order of offset; the aborted transactions are known beforehand.
-The data of an aborted transaction goes. A marker stays as long as a batch of its transaction is seen before it, be it
-an empty one; after that it is as good as a tombstone, and goes at its delete horizon. (Kafka's
-CleanedTransactionMetadata; KIP-98, KIP-534.)
+A cleaning reads a log from its start in the order of offsets, and knows the aborted transactions beforehand. The data
+of an aborted transaction goes. A marker stays as long as the log holds a batch of its transaction, even an empty one.
+After that it goes at its delete horizon, as a tombstone does. (Kafka's CleanedTransactionMetadata; KIP-98, KIP-534.)
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from ..segments.transaction_index import AbortedTransaction
 
 @dataclass(slots=True)
 class _Aborted:
-    """An aborted transaction whose marker is still to come."""
+    """An aborted transaction whose marker has not been read yet."""
 
     entry: AbortedTransaction
     has_batches: bool = False
 
 
 class CleanedTransactions:
-    """`aborted`: the transactions that were aborted and begin in the part of the log that is gone through."""
+    """`aborted`: the aborted transactions that begin in the part of the log that is read."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = deque(sorted(aborted, key=attrgetter("first_offset")))
         self._aborted: dict[int, _Aborted] = {}  # by producer id
         self._committed: set[int] = set()  # producers that have batches in a transaction that was not aborted
-        self.kept: list[AbortedTransaction] = []  # those that readers of the cleaned log still must know of
+        self.kept: list[AbortedTransaction] = []  # transactions for the transaction index of the cleaned segment
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take note of a batch of data; whether its transaction was aborted."""
+        """Note a batch of data; return whether its transaction was aborted."""
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -48,7 +47,7 @@ class CleanedTransactions:
         return True
 
     def is_spent(self, header: BatchHeader, kind: ControlType | None) -> bool:
-        """Take note of a control batch, `kind` None where it is empty; whether it ends nothing that is still there."""
+        """Note a control batch (`kind` None: it is empty); return whether the data of its transaction is gone."""
         self._begin(header.last_offset)
         if kind is None:
             return True

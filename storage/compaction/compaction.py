@@ -1,18 +1,18 @@
-"""Compaction: closed segments written anew with the last record of each key, as Kafka's cleaner does it.
+"""Compaction: closed segments are rewritten with the last record of each key, as Kafka's cleaner does it.
 
-    1. `OffsetMap` of the dirty part: the last offset of each key, up to the first segment that must not be touched, or
-       as far as the memory goes.
-    2. Every segment up to there is written again, as `.cleaned` files, several small ones as one. A record stays if
-       none of its key is later. A tombstone stays until its batch's delete horizon (KIP-534), which the first cleaning
-       sets that keeps it. Aborted data goes; a marker stays until its transaction's data is gone and its own horizon
-       has passed. A record without a key goes.
-    3. swap.py puts each group in the place of what it was made from.
+    1. An `OffsetMap` of the dirty part gets the last offset of each key, up to the first segment that must stay, or
+       until its memory is full.
+    2. Every segment up to there is rewritten as `.cleaned` files, several small segments as one. A record stays if no
+       later record has its key. A tombstone stays until its batch's delete horizon (KIP-534), which the first cleaning
+       that keeps it sets. Aborted data goes. A transaction marker stays until its transaction's data is gone and its
+       own horizon has passed. A record without a key goes.
+    3. segments/swap.py puts each group in the place of the segments that it was made from.
 
-Offsets never change and batches keep their first and last ones. A batch that nothing is left of stays as an empty one
-where it is the last of a producer, whose sequence it tells, and at the end of a group, so that segments follow each
-other without a gap. Every batch's CRC is checked: nothing damaged is ever given a new one (CorruptBatch).
+Offsets never change, and batches keep their first and last ones. A batch without records stays where it is the last of
+a producer, whose sequence it tells, and at the end of a group, so that segments follow each other without a gap. Every
+batch's CRC is checked, so that no damaged batch gets a new CRC (CorruptBatch).
 
-Plain functions on files, for another process: the log itself is neither open nor needed here, only its directory.
+These are plain functions on files, for another process. They need the log's directory, not the open log.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Job:
 
     directory: Path
     sources: tuple[Source, ...]  # Invariant: every segment below the first that must stay, none of them the active one
-    first_dirty_offset: int  # up to here an earlier cleaning has come
+    first_dirty_offset: int  # earlier cleanings have cleaned the log up to here
     now_ms: int
     delete_retention_ms: int
     segment_bytes: int
@@ -67,14 +67,14 @@ class Job:
     dedupe_buffer_bytes: int
     aborted_bytes: tuple[tuple[int, int], ...] = ()  # (base offset, size) of every .txnindex of the log
     last_offsets: tuple[tuple[int, int], ...] = ()  # (producer id, offset of its last batch of data)
-    last_epochs: tuple[tuple[int, int], ...] = ()  # (producer id, epoch) of those that left but markers
+    last_epochs: tuple[tuple[int, int], ...] = ()  # (producer id, epoch) of producers of which only markers are left
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """One group: `sources` segments from the one at `base_offset` on are one of `size` bytes now, as .cleaned files.
+    """One group: `sources` segments from the one at `base_offset` on were written as one of `size` bytes.
 
-    size -1: they are as they should be, and nothing was written.
+    size -1: the segments are clean already, and nothing was written.
     """
 
     base_offset: int
@@ -94,18 +94,18 @@ class CleaningStats:
     keys: int = 0
 
 
-# Told how many bytes were read or written since the last call: where the throttle sits, and a stop.
+# Gets how many bytes were read or written since the last call. It may sleep (the throttle) or raise (a stop).
 Pace = Callable[[int], None]
-# How much is read and written between two calls of it.
+# How many bytes are read and written between two calls of a Pace.
 PACE_BYTES = 256 * 1024
 
 
 def _no_pace(_: int) -> None:
-    """Run as fast as it goes."""
+    """Do not throttle."""
 
 
 class Compaction:
-    """One job; `run` once. `end_offset` is then how far the log is clean."""
+    """One job; call `run` once. `end_offset` is then where the clean part of the log ends."""
 
     def __init__(self, job: Job, pace: Pace = _no_pace, disk: Disk = DISK) -> None:
         self.stats = CleaningStats()
@@ -148,7 +148,7 @@ class Compaction:
             seen.latest_offset = max(seen.latest_offset, source.end_offset - 1)
 
     def _map_batch(self, transactions: CleanedTransactions, header: BatchHeader, batch: memoryview) -> bool:
-        """Put a batch's keys into the map; False where that is full."""
+        """Put a batch's keys into the map; return False where the map is full."""
         seen, start = self._map, self._job.first_dirty_offset
         check_crc(batch, 0, header)
         if header.is_control:
@@ -185,7 +185,7 @@ class Compaction:
         return Cleaned(base_offset, len(group), target.size, target.aborted.size_bytes)
 
     def _fill(self, target: Segment, group: list[Source]) -> bool:
-        """Write what stays of a group; whether that is anything else than what there was."""
+        """Write the records of a group that stay; return whether they differ from those before."""
         interval = self._job.index_interval_bytes
         last = next((source for source in reversed(group) if source.size), None)
         changed = False
@@ -204,7 +204,7 @@ class Compaction:
         return changed
 
     def _kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> bytearray | memoryview | None:
-        """Return what stays of a batch: itself, another one, or None."""
+        """Return what stays of a batch: the batch itself, another batch, or None."""
         spent, discarded = self._judge(header, batch)
         if not header.record_count:
             return batch if must_stay else None
@@ -223,7 +223,7 @@ class Compaction:
         return batch if len(kept) == len(parts) else with_parts(header, body, kept)
 
     def _judge(self, header: BatchHeader, batch: memoryview) -> tuple[bool, bool]:
-        """Return whether a batch is a marker that ends nothing any more, and whether none of its records stays."""
+        """Return whether a batch is a marker whose transaction is gone, and whether none of its records stays."""
         if not header.is_control:
             return False, self._transactions.is_aborted(header)
         spent = self._transactions.is_spent(header, _kind(header, batch))
@@ -266,7 +266,7 @@ class Compaction:
 
 
 def grouped(job: Job, sources: list[Source], disk: Disk = DISK) -> list[list[Source]]:
-    """Return runs of segments that fit in one, by size, by indexes and by the range of offsets that those can hold."""
+    """Return groups of adjacent segments that fit in one segment, by size, indexes and range of offsets."""
     sizes = disk.sizes(job.directory)
     groups: list[list[Source]] = []
     room, index_room = 0, 0
@@ -289,7 +289,7 @@ def grouped(job: Job, sources: list[Source], disk: Disk = DISK) -> list[list[Sou
 
 
 def _kind(header: BatchHeader, batch: memoryview) -> ControlType | None:
-    """Return what a control batch says, None where it is empty."""
+    """Return the type of a control batch, None where it is empty."""
     for record in decode_batch(batch, 0, header, check=False):
         return control_type(record)
     return None

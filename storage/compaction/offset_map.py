@@ -1,8 +1,8 @@
-"""The last offset of each key, in a bounded memory: what a cleaning knows of the records that it has not written yet.
+"""The last offset of each key, in bounded memory: a cleaning looks up here whether a record is its key's last.
 
-Kafka's SkimpyOffsetMap: not the keys are kept but 16 bytes of a hash of each, beside 8 of the offset, in three arrays
-with open addressing, so that a key takes 24 bytes whatever its length. Two keys with one hash would be taken for one;
-at 128 bits nobody will see that (ten million keys: one in 10^24).
+Kafka's SkimpyOffsetMap: it keeps 16 bytes of a hash of each key and 8 of the offset, in three arrays with open
+addressing, so that a key takes 24 bytes whatever its length. Two keys with the same hash would count as one. With ten
+million keys the chance of that is one in 10^24.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from hashlib import blake2b
 from struct import Struct
 
 ENTRY_BYTES = 24
-# With double hashing a look-up tries some four places at this load, for a key that is not there.
+# At this load, double hashing tries some four places to find that a key is missing.
 LOAD_FACTOR = 0.75
-# Too few to be worth counting.
+# A smaller map would save nothing.
 MIN_KEYS = 64
-# No two primes that follow each other are further apart, up to 2^32.
+# Up to 2^32 no two successive primes are further apart.
 MAX_PRIME_GAP = 354
 
 _NO_OFFSET = -1
@@ -24,7 +24,7 @@ _unpack = Struct("=QQ").unpack
 
 
 class OffsetMap:
-    """See the module's text. `max_bytes` bounds it; `keys` is how many there can be at most, if that is less."""
+    """See the module's text. `max_bytes` bounds it, and so does `keys`, the largest possible number of keys."""
 
     __slots__ = ("_first", "_offsets", "_second", "_slots", "latest_offset", "max_keys", "size")
 
@@ -32,14 +32,14 @@ class OffsetMap:
         wanted = max(int(keys / LOAD_FACTOR) + 2, MIN_KEYS * 2) + MAX_PRIME_GAP
         self._slots = _prime_below(min(max_bytes // ENTRY_BYTES, wanted) + 1)
         self.max_keys = int(self._slots * LOAD_FACTOR)
-        self.size = 0  # Invariant: <= max_keys, so that every search comes to an end
-        self.latest_offset = _NO_OFFSET  # all records up to this one were looked at
+        self.size = 0  # Invariant: <= max_keys, so that every search ends
+        self.latest_offset = _NO_OFFSET  # the map covers all records up to here
         self._first = array("Q", [0]) * self._slots  # Invariant: 0 where the place is free
         self._second = array("Q", [0]) * self._slots
         self._offsets = array("q", [0]) * self._slots
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a later offset of a key; False where the key is new and there is no room for it."""
+        """Note a later offset of a key; return False where the key is new and the map is full."""
         first, second = _unpack(blake2b(key, digest_size=16).digest())
         first = first or 1
         slot = first % self._slots
@@ -65,9 +65,9 @@ class OffsetMap:
         return self._offsets[slot]
 
     def _probe(self, slot: int, first: int, second: int) -> int:
-        """Return the place of the key with this hash, or the free one where it belongs, from its first place on."""
+        """Return the place of the key with this hash, or the free place where it belongs."""
         slots, table, others = self._slots, self._first, self._second
-        # The number of places is prime: steps of any width come by all of them.
+        # The number of places is prime, so steps of any width reach all of them.
         step = 1 + second % (slots - 1)
         there = table[slot]
         while there and (there != first or others[slot] != second):

@@ -1,9 +1,9 @@
-"""What of a log could be cleaned, and whether it is time: Kafka's rules (LogCleanerManager).
+"""Which part of a log can be cleaned, and whether it is due: Kafka's rules (LogCleanerManager).
 
-The clean part is what an earlier cleaning has come to, the dirty part what follows it up to the first segment that must
-stay: the active one, the one with the last stable offset (what an open transaction wrote is not decided yet), one with
-a record younger than min.compaction.lag.ms. A log is cleaned when its dirty part is more than
-min.cleanable.dirty.ratio of both, or when a record has waited for max.compaction.lag.ms.
+Earlier cleanings have cleaned the clean part. The dirty part follows it, up to the first segment that must stay: the
+active segment, the one with the last stable offset (an open transaction is not decided yet), or one with a record
+younger than min.compaction.lag.ms. A log is cleaned when its dirty part is more than min.cleanable.dirty.ratio of both,
+or when a record has waited for max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ class CleaningRules:
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """A log as the cleaner sees it; `segments` are those that it may write anew."""
+    """A log as the cleaner sees it; `segments` are those that it may rewrite."""
 
     segments: tuple[Segment, ...]
     first_dirty_offset: int
-    end_offset: int  # where the segment begins that must stay
+    end_offset: int  # where the first segment that must stay begins
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of bytes that no cleaning has seen."""
+        """The share of bytes that no cleaning has read."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
     def is_due(self, rules: CleaningRules) -> bool:
-        """Whether it is time."""
+        """Return whether the log should be cleaned now."""
         return self.dirty_bytes > 0 and (self.is_overdue or self.dirty_ratio > rules.min_dirty_ratio)
 
 
 def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: CleaningRules, now_ms: int) -> Cleanable:
-    """Return what could be cleaned of `log`, whose last cleaning came up to offset `clean_up_to` (None: never one)."""
+    """Return what can be cleaned of `log`. It is clean up to offset `clean_up_to` (None: it was never cleaned)."""
     segments = log.segments
     start = log.log_start_offset
     first_dirty = start if clean_up_to is None or not start <= clean_up_to <= log.log_end_offset else clean_up_to
@@ -68,7 +68,7 @@ def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: Clea
 
 
 def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe_buffer_bytes: int) -> Job:
-    """Return the job that cleans what was found. The log may be appended to meanwhile."""
+    """Return the job that cleans `found`. Appends may go on meanwhile."""
     config = log.config
     ends = (*(each.base_offset for each in found.segments[1:]), found.end_offset)
     producers = list(log.producers.items())
@@ -89,7 +89,7 @@ def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe
 
 
 def _first_ms(segment: Segment) -> int:
-    """The largest timestamp of a segment's first batch, as Kafka takes it; NEVER where it has none."""
+    """Return the largest timestamp of a segment's first batch, as Kafka does; NEVER where it has none."""
     timestamp_ms = NONE
     for _, header in segment.sound_headers():
         timestamp_ms = header.max_timestamp

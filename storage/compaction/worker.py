@@ -1,13 +1,13 @@
-"""The process that cleans: `python -m odradek.storage.compaction.worker`, started by the broker beside its loop.
+"""The process that cleans: `python -m odradek.storage.compaction.worker`, which the broker starts.
 
-Decoding records holds Python's lock, so in a thread it would hold up the broker; here it does not, and the process is
-nice to it. A line of JSON in is a job, lines out are its groups, each once its files are on disk, then its end:
+Decoding records holds Python's lock, so a thread would delay the broker. The process runs at a lower priority. It reads
+a job as a line of JSON. It writes a line for each group, once the files are on disk, and a line at the end of the job:
 
     in    {"job": {...}, "bytes_per_second": 1e9}
     out   {"group": [base offset, segments, size, bytes of .txnindex]} ...
           {"end": offset, "stats": {...}}  or  {"error": "what went wrong"}
 
-The end of its input ends it at once, whatever it is doing: a broker that was killed leaves no writer behind.
+The process exits as soon as its input ends, so that a killed broker leaves no writer behind.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..errors import StorageError
 from .compaction import Compaction, Job, Source
 
 NICENESS = 10
-# A throttled cleaner looks up this often at least: no sleep is longer.
+# No sleep of a throttled cleaner is longer.
 MAX_SLEEP_S = 1.0
 
 
 class Throttle:
-    """A `Pace` that lets so many bytes a second pass; what was not used is not saved up for more than a moment."""
+    """A `Pace` that lets so many bytes a second pass. Unused bytes are not saved up."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Throttle:
         self._rate = bytes_per_second
         self._clock = clock
         self._sleep = sleep
-        self._free_at = clock()  # when all that has passed may have passed
+        self._free_at = clock()  # when the bytes so far are within the rate
 
     def __call__(self, count: int) -> None:
         self._free_at = max(self._free_at, self._clock()) + count / self._rate
@@ -53,12 +53,12 @@ class Throttle:
 
 
 def job_to_json(job: Job, bytes_per_second: float) -> str:
-    """Return the line that asks for a job."""
+    """Return the line that describes a job."""
     return json.dumps({"job": {**asdict(job), "directory": str(job.directory)}, "bytes_per_second": bytes_per_second})
 
 
 def job_from_json(line: str) -> tuple[Job, float]:
-    """Return the job, and how many bytes a second it may read and write."""
+    """Return the job of a line, and how many bytes a second it may read and write."""
     asked: dict[str, Any] = json.loads(line)
     fields: dict[str, Any] = asked["job"]
     fields["directory"] = Path(fields["directory"])

@@ -1,9 +1,8 @@
-"""What is damaged in a segment: bytes that hold no batch, with sound batches before and behind them.
+"""Damage in a segment: bytes that hold no batch, with sound batches before and behind them.
 
-A crash tears the end of a log; anything else that does not read is a disk, a file system or a person. Such bytes are
-never cut, because what lies behind them is good: they are passed over, and who asks for an offset that they held is
-told so (CorruptBatch). Where the next sound batch begins is searched for byte by byte: its magic, an offset that may
-be, a length that fits, and its CRC must all agree.
+A crash tears only the end of a log. Other damage comes from a disk, a file system or a person, and is never cut off,
+because sound batches follow it. Reads pass over it, and a read of an offset that it held raises CorruptBatch. The next
+sound batch is searched for byte by byte: its magic, a possible offset, a length that fits, and its CRC must all agree.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _MAGIC = b"\x02"
 _WINDOW_BYTES = 1024 * 1024
 _MAX_INT32 = 2**31 - 1
 WRONG_CRC = "its CRC is wrong"
-# Why a batch is refused that is sound, but for its offset.
+# Why a batch whose CRC is right counts as damaged: no CRC covers the offset.
 MISPLACED = "its offset does not fit between those around it"
 
 
 @dataclass(slots=True, frozen=True)
 class Damage:
-    """Bytes [position, end) of the segment `path` are no batch that can be read."""
+    """The bytes [position, end) of the log file `path`, in which no batch can be read."""
 
     path: Path
     position: int
@@ -40,14 +39,15 @@ class Damage:
         return self.end - self.position
 
     def error(self) -> CorruptBatch:
-        """What a read that gets there is told."""
+        """Return the error that a read which reaches the damage raises."""
         return CorruptBatch(self.path, self.position, self.why)
 
 
 def next_sound(disk: Disk, file: File, start: int, end: int, base_offset: int) -> int:
     """Return where the first sound batch at or behind `start` begins, `end` if there is none.
 
-    `base_offset` is the segment's: no batch of it lies below. Reads up to the next sound batch, in the worst case all.
+    `base_offset` is the segment's: none of its batches lies below. This reads up to the next sound batch, in the worst
+    case the whole segment.
     """
     position = start
     while position + HEADER_SIZE <= end:
@@ -60,7 +60,7 @@ def next_sound(disk: Disk, file: File, start: int, end: int, base_offset: int) -
             at = window.find(_MAGIC, at + 1)
         if len(window) < HEADER_SIZE:
             break
-        # A header that the window's end cuts is seen whole in the next one.
+        # The next window holds the header that the end of this one cuts.
         position += len(window) - HEADER_SIZE + 1
     return end
 

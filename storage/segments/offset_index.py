@@ -1,9 +1,9 @@
-"""`.index`: from an offset to a position in the segment's log.
+"""The offset index, `.index`: from an offset to a position in the segment's log file.
 
     entry = offset - base offset int32 | position int32            8 bytes, big-endian, both ascending
 
-The offset is the last one of the batch at `position`. A look-up gives the greatest entry at or below the offset:
-reading starts there.
+The offset is the last one of the batch at `position`. A look-up returns the greatest entry at or below the offset, and
+the read starts there.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class OffsetIndex(SparseIndex):
     def lookup(self, offset: int, *, cached: bool = False) -> tuple[int, int]:
         """Return (offset, position) of the last entry at or below `offset`, or the segment's start.
 
-        `cached`: NotCached rather than a wait for the disk.
+        `cached`: raise NotCached rather than wait for the disk.
         """
         slot = self._floor(offset - self.base_offset, cached=cached)
         return self.entry(slot) if slot >= 0 else (self.base_offset, 0)
 
     def entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
-        """Return (offset, position) of entry number `slot`. `cached`: NotCached rather than a wait for the disk."""
+        """Return (offset, position) of entry number `slot`. `cached`: raise NotCached rather than wait for the disk."""
         relative, position = self._entry(slot, cached=cached)
         return self.base_offset + relative, position
 

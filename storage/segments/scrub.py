@@ -1,9 +1,8 @@
-"""Reading a closed segment again, to find what has gone bad since it was written, before somebody needs it.
+"""A scrub: reading a closed segment again, to find damage before a client needs the records.
 
-What is found is noted as damage.py says, as a start or a reader would: bytes that hold no sound batch, up to the next
-sound one. Each batch is read from the disk itself: what the page cache holds of it is dropped first, for the cache
-would say what was written, not what can be read back. It is dropped afterwards, too, unless it was there before:
-nobody's pages give way to those of a scrub.
+Damage is noted as a start or a reader notes it (damage.py). Each batch is read from the disk itself: its pages are
+dropped from the page cache first, because the cache tells what was written, not what can be read back. They are
+dropped afterwards, too, unless they were cached before, so that a scrub does not displace the pages of others.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from .names import LOG_SUFFIX
 from .segment import Segment
 from .segment_file import MAX_DAMAGES
 
-# What is looked at to tell whether the cache has a part of the file: one page.
+# One page, which tells whether the cache holds a part of the file.
 _PROBE_BYTES = 4096
 
 
 class Stopped(Exception):
-    """The scrub was to stop."""
+    """The scrub was stopped."""
 
 
 def scrub(
     segment: Segment, up_to: int, disk: Disk, is_stopping: Callable[[], bool] = lambda: False
 ) -> Iterator[int | Damage]:
-    """Yield the size of each sound batch, once it was read, and each damage that was not known.
+    """Yield the size of each sound batch after reading it, and each damage that was not known.
 
-    `segment` is the caller's own (Segment.twin) and notes what was found; none of its offsets reaches `up_to`, where
-    the next one begins. `is_stopping` is asked before each read, and answered with Stopped: the search for the end of
-    a damage may be a long one. Raises DiskError.
+    `segment` belongs to the caller (Segment.twin) and notes the damage. The next segment begins at `up_to`, so none of
+    its offsets reaches that. `is_stopping` is called before each read, because the search for the end of damage may
+    take long. Raises Stopped when it returns True, DiskError.
     """
     reads, order = _FromDisk(disk, is_stopping), _Order(segment.base_offset, up_to)
     position = 0
@@ -62,15 +61,15 @@ def _end(reads: _FromDisk, segment: Segment, position: int) -> int:
 
 
 class _Order:
-    """Whether offsets ascend. No CRC covers them: where two do not agree, the one that fits before both is believed."""
+    """Checks that offsets ascend. No CRC covers them: of two that disagree, the one that fits both before it counts."""
 
     def __init__(self, base_offset: int, up_to: int) -> None:
-        self._due_before = self._due = base_offset  # the first free offset before, and behind, the last batch
+        self._due_before = self._due = base_offset  # the lowest offsets that may come before and behind the last batch
         self._last: tuple[int, BatchHeader] | None = None
         self._up_to = up_to
 
     def judge(self, position: int, header: BatchHeader) -> list[tuple[int, int]]:
-        """Take the next batch; return (position, size) of the one that is misplaced, if there is one."""
+        """Take the next batch; return (position, size) of a misplaced batch, if there is one."""
         if header.next_offset > self._up_to:
             return [(position, header.size_bytes)]
         misplaced: list[tuple[int, int]] = []
@@ -86,7 +85,7 @@ class _Order:
 
 
 class _FromDisk(Disk):
-    """Reads past the page cache, and leaves it as it was."""
+    """Reads from the disk itself, and leaves the page cache as it was."""
 
     def __init__(self, disk: Disk, is_stopping: Callable[[], bool]) -> None:
         self._disk = disk

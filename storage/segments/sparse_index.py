@@ -1,16 +1,16 @@
 """A sparse index: fixed-size entries in ascending order, searched by blocks. Parent of offset_index and time_index.
 
-A search reads: first keys of blocks, which are remembered, then one block, which is kept for the next search. A memory
-map would be as quick, but whether touching it waits for the disk nobody can tell beforehand, and a bad sector under it
-kills the process.
+A search reads the first keys of blocks, which are remembered, then one block, which is kept for the next search. A
+memory map would be as quick, but a look-up could not tell beforehand whether touching it waits for the disk, and a bad
+sector under it kills the process.
 
-New entries gather in memory and reach the file in chunks (at 4 KiB, at roll, flush and close): an entry a few KiB of
-log would cost a system call each, and a preallocated writable map, as Kafka's, kills the process when the disk is
-full. So the file holds whole entries only, as long as it needs to be; the zero tail of a file that a crashed Kafka
-left is understood, too.
+New entries gather in memory and reach the file in chunks (at 4 KiB, at a roll and at a close). One write for each entry
+would cost a system call every few KiB of log, and a preallocated writable map, as Kafka's, kills the process when the
+disk is full. So the file holds whole entries and nothing else. The zero tail of a file that a crashed Kafka left is
+left out.
 
-Losing an index loses nothing: the segment can always build it again. Looking up never touches bytes past the size
-that was checked.
+The loss of an index loses no data: the segment can always build it again. Look-ups never touch bytes past the size that
+was checked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Self
 from ..errors import DamagedFile
 from ..files import DISK, Disk, File, NotCached
 
-# Bound of what waits in memory for each index; 512 offset entries are at least 2 MiB of log.
+# The bound of the entries that wait in memory for each index; 512 offset entries are at least 2 MiB of log.
 PENDING_BYTES = 4096
-# Entries of a block: one page of an offset index, and what some 2 MiB of log need at least.
+# Entries of a block: one page of an offset index. Some 2 MiB of log fill it at least.
 BLOCK_ENTRIES = 512
 
 
 class SparseIndex:
-    """Entries of (key, value); keys ascend. A subclass says which is which and how they are laid out."""
+    """Entries of (key, value), in ascending order of the keys. A subclass defines both and their layout."""
 
     ENTRY: Struct
 
@@ -53,7 +53,7 @@ class SparseIndex:
         self._disk = disk
         self._written = written  # entries in the file
         self._pending = bytearray()  # entries after those, not yet in the file
-        self._last: tuple[int, int] | None = None  # the last entry, once somebody has asked for it
+        self._last: tuple[int, int] | None = None  # the last entry, after its first use
         self._file: File | None = None  # for reading, while look-ups come
         # The block that was searched last, and the first keys of all that were looked at: some 25 KiB a MiB of index.
         self._block, self._block_number = b"", -1
@@ -70,7 +70,7 @@ class SparseIndex:
 
     @classmethod
     def load(cls, path: Path, base_offset: int, log_size: int, disk: Disk = DISK) -> Self:
-        """Take an existing file over. Raises DamagedFile where it cannot belong to a log of `log_size` bytes."""
+        """Open an existing file. Raises DamagedFile where it cannot belong to a log of `log_size` bytes."""
         file = disk.open(path, writable=False)
         size = disk.size(file)
         if size % cls.ENTRY.size:
@@ -102,14 +102,14 @@ class SparseIndex:
         elif 0 <= (at := (slot - self._block_number * BLOCK_ENTRIES) * self.ENTRY.size) < len(self._block):
             key, value = self.ENTRY.unpack_from(self._block, at)
         else:
-            # A broker that starts asks each of its indexes for the last entry: that keeps no file open.
+            # A start reads the last entry of each index, which should keep no file open.
             is_brief = self._file is None and not cached
             file = self._disk.open(self.path, writable=False) if is_brief else self._reading(cached)
             key, value = self.ENTRY.unpack(self._read(file, slot, 1, cached=cached))
         return key, value
 
     def _read(self, file: File, slot: int, count: int, *, cached: bool) -> bytes | bytearray:
-        """Return the bytes of `count` entries. `cached`: NotCached rather than a wait."""
+        """Return the bytes of `count` entries. `cached`: raise NotCached rather than wait."""
         read = self._disk.read_cached if cached else self._disk.read
         data = read(file, count * self.ENTRY.size, slot * self.ENTRY.size)
         if len(data) != count * self.ENTRY.size:
@@ -117,7 +117,10 @@ class SparseIndex:
         return data
 
     def _floor(self, key: int, *, cached: bool = False) -> int:
-        """Return the number of the last entry whose key is at most `key`, or -1. `cached`: NotCached, not a wait."""
+        """Return the number of the last entry whose key is at most `key`, or -1.
+
+        `cached`: raise NotCached rather than wait.
+        """
         pending = len(self._pending)
         if pending and self.ENTRY.unpack_from(self._pending, 0)[0] <= key:
             return self._written + self._search(self._pending, key)
@@ -204,9 +207,9 @@ class SparseIndex:
     def sync(self) -> None:
         """Make durable what was written."""
         if self._file_dirty:
-            # Never made here: in a thread it may be gone by now, with its segment, and is not to come back.
+            # Do not create the file: its segment may have been removed meanwhile, and the file must not come back.
             file = self._disk.open(self.path)
-            # Before the fsync, for a flush in a thread may overlap a write.
+            # Before the fsync, because a write may overlap a flush in a thread.
             self._file_dirty = False
             self._disk.fsync(file)
 
@@ -216,20 +219,20 @@ class SparseIndex:
         return self._file_dirty
 
     def release(self) -> None:
-        """Give back what look-ups hold; the next one opens the file again."""
+        """Close the file and drop the blocks; the next look-up opens it again."""
         self._file = None
         self._block, self._block_number = b"", -1
         self._first_keys = {}
 
     def twin(self) -> Self:
-        """Return a copy for somebody else's look-ups: what is appended here is not seen there."""
+        """Return a copy for the look-ups of another thread. It does not see later entries."""
         twin = type(self)(self.path, self.base_offset, self._written, self._disk)
         twin._pending = bytearray(self._pending)
         twin._last = self._last
         return twin
 
     def learn(self, twin: Self) -> None:
-        """Take over what a copy has opened and read of a file that has not changed since."""
+        """Take over the file and the blocks of a copy, if the file has not been cut since."""
         if self._file is None and twin._file is not None and twin._written <= self._written:
             self._file, self._first_keys = twin._file, twin._first_keys
             self._block, self._block_number = twin._block, twin._block_number
@@ -247,7 +250,7 @@ class SparseIndex:
         return self._disk.open(self.path, create=True)
 
     def _skip_zero_tail(self) -> None:
-        """A crashed Kafka leaves its preallocated file: entries, then zeros.
+        """Leave out the zeros behind the entries: a crashed Kafka leaves its preallocated file.
 
         No real entry but the first can be all zero.
         """

@@ -1,10 +1,9 @@
-"""`.timeindex`: from a timestamp to an offset of the segment.
+"""The time index, `.timeindex`: from a timestamp to an offset of the segment.
 
     entry = timestamp int64 (ms) | offset - base offset int32       12 bytes, big-endian, timestamps strictly ascending
 
-An entry (t, o) says: up to the batch that ends with offset o no record is later than t. A roll or close appends the
-largest timestamp of the segment, so that the last entry of a closed segment tells whether a search has to look into
-it at all.
+An entry (t, o) says: up to the batch that ends with offset o, no record is later than t. A roll or close appends the
+largest timestamp of the segment. So the last entry of a closed segment tells whether a search must read the segment.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from struct import Struct
 from ..errors import DamagedFile
 from .sparse_index import SparseIndex
 
-# What a segment without a timestamp says (records of magic 0, or none yet).
+# The timestamp of a segment in which no record has one (converted from magic 0), or of an empty segment.
 NO_TIMESTAMP = -1
 
 
@@ -26,10 +25,7 @@ class TimeIndex(SparseIndex):
     __slots__ = ()
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Note the largest timestamp so far and the last offset of its batch.
-
-        That of the last entry again is not noted.
-        """
+        """Note the largest timestamp so far and the last offset of its batch, unless the last entry has it."""
         if timestamp_ms > self.last_entry()[0]:
             self._add(timestamp_ms, offset - self.base_offset)
 

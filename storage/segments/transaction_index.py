@@ -1,14 +1,14 @@
-"""The transactions that ended in an abort marker, one file a segment: `BASE.txnindex`, in Kafka's layout, big-endian.
+"""The transaction index, `BASE.txnindex`: the aborted transactions of one segment, in Kafka's layout, big-endian.
 
     version int16 = 0 | producer id int64 | first offset int64 | last offset int64 | last stable offset int64   34 bytes
 
-First offset is that of the transaction's first batch, last offset that of its marker, which lies in this segment (the
-records may lie in earlier ones). The last stable offset is the log's once this transaction had ended. Entries ascend
-by last offset, and their last stable offsets never fall: from the first one that reaches a reader's end on, nothing
-that follows can concern it. The file is there from the first abort on.
+The first offset is that of the transaction's first batch. The last offset is that of its marker, which lies in this
+segment; the records may lie in earlier ones. The last stable offset is that of the log after this transaction. Entries
+ascend by last offset, and their last stable offsets never fall: behind the first entry that reaches the end of a read,
+no entry can concern the read. The file exists from the first abort on.
 
-Promise: an entry is written before its marker is, so that no reader who sees an aborted record goes without its entry.
-What a crash leaves half done recovery builds again from the markers; `sync` comes before a recovery point passes.
+Promise: an entry is written before its marker, so that a reader who sees an aborted record always finds its entry.
+Recovery builds the index again from the markers. `sync` comes before the recovery point passes an entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..files import DISK, Disk, File
 _ENTRY = Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 _VERSION = 0
-# Entries of a read, so that the answer of a log with millions of them does not pass through memory twice.
+# Entries of one read. It bounds the memory where a log has millions of them.
 _CHUNK_ENTRIES = 1024
 
 
@@ -42,8 +42,8 @@ class AbortedTransaction(NamedTuple):
 def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Marker | None:
     """Return the marker in the control batch at `position` of a log file.
 
-    None for a control batch of another kind, for one that compaction has emptied, and for one that is damaged: readers
-    stop there, whatever it said.
+    None for a control batch of another kind, for one that compaction has emptied, and for a damaged one, which readers
+    cannot pass.
     """
     try:
         for record in decode_batch(disk.read(file, header.size_bytes, position)):
@@ -54,7 +54,7 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
 
 
 class TransactionIndex:
-    """The entries of one segment. Nothing of them is kept in memory but the last; no descriptor is held."""
+    """The entries of one segment. Only the last one is kept in memory, and no file stays open."""
 
     __slots__ = ("_count", "_disk", "_is_dirty", "_is_too_long", "_last", "path")
 
@@ -68,7 +68,7 @@ class TransactionIndex:
         self.found(size_bytes)
 
     def found(self, size_bytes: int) -> bool:
-        """Take over a file of that size. False: it is none that was written whole, and is to be built again."""
+        """Take over a file of that size. Return False if it ends inside an entry: then it must be built again."""
         self._count = size_bytes // ENTRY_BYTES
         return size_bytes % ENTRY_BYTES == 0
 
@@ -77,7 +77,7 @@ class TransactionIndex:
 
     @property
     def size_bytes(self) -> int:
-        """How much of the file is entries."""
+        """How many bytes of the file are entries."""
         return self._count * ENTRY_BYTES
 
     @property
@@ -88,14 +88,14 @@ class TransactionIndex:
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Write an entry. On a DiskError there are as many as before."""
+        """Write an entry. On a DiskError the number of entries stays."""
         self._disk.write(self._open(), _ENTRY.pack(_VERSION, *entry), self._count * ENTRY_BYTES)
         self._is_dirty = True
         self._count += 1
         self._last = entry
 
     def drop_last(self) -> None:
-        """Take the newest entry back: its marker could not be written."""
+        """Remove the newest entry, because its marker could not be written."""
         self._count -= 1
         self._last = None
         self._is_too_long = True
@@ -122,7 +122,7 @@ class TransactionIndex:
             self.trim()
 
     def clear(self) -> None:
-        """Drop all, and the file."""
+        """Remove all entries, and the file."""
         self._disk.unlink(self.path)
         self._count = 0
         self._last = None
@@ -131,7 +131,7 @@ class TransactionIndex:
     def sync(self) -> None:
         """Make durable what was written. A flush in a thread may overlap an append."""
         if self._is_dirty:
-            # Never made here: in a thread it may be gone by now, with its segment, and is not to come back.
+            # Do not create the file: its segment may have been removed meanwhile, and the file must not come back.
             file = self._disk.open(self.path)
             self._is_dirty = False
             self._disk.fsync(file)
@@ -141,7 +141,7 @@ class TransactionIndex:
     def collect(self, offset: int, up_to: int, *, cached: bool = False) -> tuple[list[AbortedTransaction], bool]:
         """Return the transactions that reach into [offset, up_to), and whether later segments can have no more.
 
-        `cached`: NotCached rather than a wait for the disk. Raises DamagedFile, DiskError.
+        `cached`: raise NotCached rather than wait for the disk. Raises DamagedFile, DiskError.
         """
         found: list[AbortedTransaction] = []
         if not self._count or self._newest(cached).last_offset < offset:

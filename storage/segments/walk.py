@@ -1,9 +1,9 @@
-"""Walking a segment's file batch by batch, through a window of bounded size.
+"""Walks over a segment's log file, batch by batch, through a window of bounded size.
 
 `headers` looks at headers alone (it skips what lies between them where batches are large), `batches` hands over whole
-batches. Both stop at the given end and raise CorruptBatch, with the position, at the first thing that is not a whole
-v2 batch. Files are read with pread, not mapped: a bad sector is then an error and not a dead process, and a copy
-through the CPU's cache costs less than a page fault.
+batches. Both stop at the given end, and raise CorruptBatch with the position where there is no whole v2 batch. Files
+are read with pread, not mapped: a bad sector is then an error and does not kill the process, and a copy through the
+CPU's cache costs less than a page fault.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch
 from ..files import Disk, File
 
-# A look-up starts about one index interval away from what it looks for.
+# A look-up starts about one index interval before its batch.
 LOOKUP_WINDOW_BYTES = 4096
-# A run over many small batches; where batches are larger than this, most of it is read for nothing.
+# For a walk over many small batches. Where batches are larger than this, most of the window is read for nothing.
 HEADER_WINDOW_BYTES = 16 * 1024
 # Fits the CPU's cache. A larger batch makes the window grow to its size.
 BATCH_WINDOW_BYTES = 1024 * 1024
 
 
 def cached_headers(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """As `headers`, of what is in the page cache: NotCached where it is not."""
+    """Yield as `headers` does, from the page cache alone. Raises NotCached where a header is not in it."""
     position, held_from, held, wanted = start, start, bytearray(), LOOKUP_WINDOW_BYTES
     while position < end:
         at = position - held_from
@@ -51,7 +51,7 @@ def headers(
         header = _header(held, at, file, position, end)
         yield position, header
         size = header.size_bytes
-        # Behind a large batch there may be another one: all of its window but the header would be read for nothing.
+        # Another large batch may follow: reading more than its header would be for nothing.
         wanted = HEADER_SIZE if size >= window else window
         position += size
 
@@ -82,7 +82,7 @@ def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int,
 
 
 def check(path: Path, position: int, header: BatchHeader, batch: memoryview, due_offset: int) -> None:
-    """See that a batch's CRC is right and its offsets are not below `due_offset`. Raises CorruptBatch."""
+    """Raise CorruptBatch if a batch's CRC is wrong, or if it begins below `due_offset`."""
     if header.base_offset < due_offset:
         raise CorruptBatch(path, position, f"offset {header.base_offset} where {due_offset} or more was due")
     try:
@@ -92,8 +92,9 @@ def check(path: Path, position: int, header: BatchHeader, batch: memoryview, due
 
 
 def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, position: int, end: int) -> int:
-    """Fill `buffer` with what lies from `position` on; return how much there is. What it holds of that, from `at` up to
-    `held`, is moved and not read a second time.
+    """Fill `buffer` with the bytes from `position` on, and return how many there are.
+
+    The bytes that it holds already, from `at` up to `held`, are moved and not read again.
     """
     kept = max(held - at, 0)
     buffer[:kept] = buffer[at : at + kept]
@@ -102,7 +103,7 @@ def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, posi
 
 
 def _header(held: bytes | bytearray | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:
-    """Read one header and see that its batch ends by `end`."""
+    """Return the header at `at`. Raises CorruptBatch if its batch does not end by `end`."""
     try:
         header = read_header(held, at)
     except RecordError as error:
