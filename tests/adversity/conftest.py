@@ -1,4 +1,6 @@
-"""A broker as a process, and nothing that goes wrong in it unseen."""
+"""Fixtures: a broker process, and a check that nothing went wrong in it unseen."""
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from odradek.tests.support.process import BrokerProcess
 
 @pytest.fixture
 def config(tmp_path: Path) -> BrokerConfig:
-    """On a free port, in a directory of its own, with groups that do not wait for more members."""
+    """Return a config with a free port, a directory of its own, and groups that do not wait for more members."""
     return BrokerConfig(
         listeners=("PLAINTEXT://127.0.0.1:0",),
         log_dirs=(str(tmp_path / "data"),),
@@ -23,7 +25,7 @@ def config(tmp_path: Path) -> BrokerConfig:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """`odradek serve`, not started; it must still be able to stop cleanly at the end."""
+    """Yield `odradek serve`, not started. At the end it must still be able to stop cleanly."""
     each = BrokerProcess(tmp_path, group_initial_rebalance_delay_ms=0)
     yield each
     each.close()
@@ -31,7 +33,7 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(autouse=True)
 def untroubled(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever the clients do: no exception in a callback, no task whose failure nobody saw."""
+    """Fail if a callback raised an exception, or a task failed unseen, whatever the clients do."""
     yield
     assert [each.getMessage() for each in caplog.get_records("call") if each.name == "asyncio"] == []
     assert [each.getMessage() for each in caplog.get_records("call") if each.levelno >= logging.ERROR] == []

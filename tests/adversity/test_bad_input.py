@@ -1,6 +1,8 @@
-"""What no client should send, over the wire: a typed error where the protocol has one, else the connection closes with
-one line that says why and from where. The client beside it never notices.
+"""Bad input on the wire: the broker responds with an error if the protocol has one. Otherwise it closes the connection
+and logs one line with the reason and the address. Other clients are served as before.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -37,7 +39,7 @@ BAD_NAMES = ["", ".", "..", "../up", "a/b", "a\\b", "sp ace", "\u00e9", "nul\0",
 
 @pytest.fixture
 async def neighbour(broker: Broker) -> AsyncIterator[Raw]:
-    """A client that behaves. At the end it is still served on the connection that it had."""
+    """Yield a client that behaves. At the end the broker still serves it on the same connection."""
     async with await Raw.connect(broker.address) as each:
         await each.create_topic("neighbour")
         assert (await each.produce("neighbour", batch_of(b"before"))).error_code == 0
@@ -57,7 +59,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def one_of_each() -> list[Any]:
-    """A captured request for each (key, version) that is served."""
+    """Return a captured request for each (key, version) that is served."""
     found: dict[tuple[int, int], bytes] = {}
     for data in requests():
         header, _ = frame.decode_request_header(memoryview(data))

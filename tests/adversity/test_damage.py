@@ -1,4 +1,6 @@
-"""Damaged files under a broker: it starts, one partition's readers are told, and nobody else notices."""
+"""Damaged files: the broker starts, readers of the damaged partition get an error, and all others are served."""
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
@@ -15,12 +17,12 @@ from odradek.tests.support.raw import Raw, batch_of
 
 @pytest.fixture(autouse=True)
 def untroubled() -> Iterator[None]:
-    """Here errors in the log are what is looked for."""
+    """Allow errors in the log: these tests look for them."""
     yield
 
 
 async def fetch(raw: Raw, offset: int) -> list[PartitionData]:
-    """Both partitions from that offset on."""
+    """Fetch both partitions from that offset on."""
     wanted = [FetchTopic("t", partitions=[FetchPartition(n, fetch_offset=offset) for n in range(2)])]
     for each in wanted[0].partitions:
         each.partition_max_bytes = 1 << 20

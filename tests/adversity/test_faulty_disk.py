@@ -1,4 +1,6 @@
-"""The log on a disk that tears, forgets, fills up and fails: a hundred seeds here, thousands in tests/soak."""
+"""The log on a faulty disk (torn and lost writes, no space, errors): a hundred seeds here, thousands in tests/soak."""
+
+from __future__ import annotations
 
 from pathlib import Path
 

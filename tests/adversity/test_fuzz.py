@@ -1,7 +1,9 @@
-"""Thousands of requests that are almost valid: each is answered or its connection closed, and nothing stays behind.
+"""Fuzzing: each of thousands of almost valid requests gets a response or closes its connection, and leaves no trace.
 
 `ODRADEK_FUZZ=N` sends N from each seed, `ODRADEK_SEED=S` another seed: a failure names its seed.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -12,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network.routes import ROUTES
-from odradek.broker.topics import topics
+from odradek.broker.topics import topic_names
 from odradek.tests.support.connections import connections, requests_wait
 from odradek.tests.support.mutations import Imagination, framed, mutated, requests
 from odradek.tests.support.raw import Raw, batch_of
@@ -32,7 +34,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def send(broker: Broker, data: bytes) -> None:
-    """Sends it, says that no more will come, and waits for the broker to close."""
+    """Send the bytes and end of stream, and wait until the broker closes the connection."""
     host, _, port = broker.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -49,13 +51,13 @@ async def send(broker: Broker, data: bytes) -> None:
 
 @pytest.fixture
 def small(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> BrokerConfig:
-    """A broker that a random request cannot have make thousands of files."""
-    monkeypatch.setattr(topics, "MAX_PARTITIONS_PER_TOPIC", 4)
+    """Return the config of a broker on which a random request cannot create thousands of files."""
+    monkeypatch.setattr(topic_names, "MAX_PARTITIONS_PER_TOPIC", 4)
     return config
 
 
 async def hold(broker: Broker, caplog: pytest.LogCaptureFixture, make: Callable[[], bytes]) -> None:
-    """Sends what `make` makes, beside a client that behaves: that one is served, and the broker is left as it was."""
+    """Send what `make` returns, beside a client that behaves: it is served, and the broker is left as it was."""
     caplog.set_level(logging.INFO)
     async with await Raw.connect(broker.address) as neighbour:
         await neighbour.create_topic("neighbour")

@@ -1,7 +1,9 @@
-"""kill -9 of a broker under load: what was acknowledged is there, once, in order. Thirty rounds are in tests/soak.
+"""kill -9 of a broker under load: acknowledged records are there, once, in order. Thirty rounds are in tests/soak.
 
-And the power: with flush.messages=1 what was acknowledged is there even if all that was not fsynced is gone.
+With flush.messages=1 acknowledged records survive a power cut too, which loses everything that was not fsynced.
 """
+
+from __future__ import annotations
 
 import asyncio
 import random
@@ -30,7 +32,7 @@ def config_of(data: Path, **texts: str) -> BrokerConfig:
 
 
 async def values(raw: Raw) -> list[bytes | None]:
-    """All of topic t by offset."""
+    """Return all values of topic t, by offset."""
     found: list[bytes | None] = []
     while records := (await raw.fetch("t", len(found))).records:
         data = bytes(records)

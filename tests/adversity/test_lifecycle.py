@@ -1,4 +1,6 @@
-"""`odradek serve` as a process among clients that misbehave: stops in time, refuses in a line, survives -9."""
+"""`odradek serve` among clients that misbehave: it stops in time, refuses a start in one line, survives kill -9."""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -37,7 +39,7 @@ pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Thousands of sockets in this process."""
+    """Allow thousands of sockets in this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     yield
@@ -50,7 +52,7 @@ def fetch_of(topic: str, offset: int, max_bytes: int = 1 << 20, max_wait_ms: int
 
 
 def refused(process: BrokerProcess, address: str, data_dir: Path, **settings: object) -> str:
-    """The one line of a start that ends with status 1."""
+    """Return the one line of a start that ends with status 1."""
     other = BrokerProcess(process.folder, **settings)
     other.address = address
     command = [*other.command(), "--data-dir", str(data_dir), "--log-level", "error"]

@@ -1,4 +1,6 @@
-"""What clients can make the broker hold: its resident memory, seen from outside, while others are served."""
+"""The memory that clients can make the broker hold: its resident size, while other clients are served."""
+
+from __future__ import annotations
 
 import asyncio
 import resource
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
 @pytest.fixture(autouse=True)
 def many_files() -> Iterator[None]:
-    """Thousands of sockets in this process."""
+    """Allow thousands of sockets in this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     yield
@@ -31,7 +33,7 @@ def many_files() -> Iterator[None]:
 
 @pytest.fixture
 async def served(process: BrokerProcess) -> AsyncIterator[BrokerProcess]:
-    """A running broker that has a topic of 12 MB, and a client that is served at the end as at the beginning."""
+    """Yield a running broker with a topic of 12 MB, and a client that is served at the end as at the beginning."""
     process.start()
     async with await Raw.connect(process.address) as neighbour:
         await neighbour.create_topic("t")
@@ -55,7 +57,7 @@ def fetch_all() -> FetchRequest:
 
 
 async def arrived(process: BrokerProcess) -> None:
-    """Returns when all that was sent before has been read: the broker goes round its connections in turn."""
+    """Return when the broker has read everything sent before: it takes its connections in turn."""
     for _ in range(3):
         async with asyncio.timeout(WAIT_S), await Raw.connect(process.address) as raw:
             await raw.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))

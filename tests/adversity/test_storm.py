@@ -1,4 +1,6 @@
-"""All at once: a client that behaves among many that do not, then a kill. What was acknowledged is there."""
+"""A client that behaves among many that do not, then a kill: acknowledged records are there."""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -22,7 +24,7 @@ PATIENCE_S = 5
 
 
 async def vandals(address: str, seed: int) -> None:
-    """Garbled requests, each on a connection of its own, some of them left open or cut."""
+    """Send garbled requests, each on a connection of its own; leave some open, cut others."""
     chance = random.Random(seed)
     for _ in range(FRAMES // 3):
         async with await Raw.connect(address) as raw:
@@ -35,7 +37,7 @@ async def vandals(address: str, seed: int) -> None:
 
 
 async def hoarders(address: str, stack: contextlib.AsyncExitStack) -> None:
-    """Connections that announce much, or ask and never read, and stay."""
+    """Open connections that announce large frames, or that send requests and never read, and keep them open."""
     wanted = [FetchTopic("load", partitions=[FetchPartition(0, partition_max_bytes=50 << 20)])]
     for index in range(60):
         raw = await stack.enter_async_context(await Raw.connect(address))
@@ -47,8 +49,8 @@ async def hoarders(address: str, stack: contextlib.AsyncExitStack) -> None:
             raw.send(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=0, max_bytes=50 << 20, topics=wanted))
 
 
-async def behave(raw: Raw, until: "asyncio.Future[object]") -> list[int]:
-    """Produces one record after the other; returns what was acknowledged."""
+async def behave(raw: Raw, until: asyncio.Future[object]) -> list[int]:
+    """Produce one record after the other; return the acknowledged ones."""
     acknowledged: list[int] = []
     while not until.done():
         async with asyncio.timeout(PATIENCE_S):

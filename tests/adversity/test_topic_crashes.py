@@ -1,4 +1,6 @@
-"""Topics that were being made or deleted when it all stopped: what the next start finds, and what it makes of it."""
+"""Crashes while topics are created or deleted: the next start completes or removes them."""
+
+from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
@@ -72,7 +74,7 @@ class Node:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[[], Node]:
-    """Starts a node on the same directory each time, as after a crash."""
+    """Start a node on the same directory each time, as after a crash."""
     return lambda: Node(tmp_path / "data")
 
 
@@ -85,7 +87,7 @@ def values(partition: Partition) -> list[bytes | None]:
 
 
 def crashed(node: Node) -> Path:
-    """The directory of topic t's partition 0 of a node that is gone without a word."""
+    """Return the directory of t-0 after a crash of the node."""
     return node.directory / "t-0"
 
 
@@ -217,7 +219,7 @@ class TestSameNameAgain:
 class TestFullDisk:
     @pytest.fixture(autouse=True)
     def untroubled(self) -> None:
-        """Here errors are what the log should show."""
+        """Allow errors in the log: these tests expect them."""
 
     def test_a_topic_that_cannot_be_made_never_was(self, tmp_path: Path) -> None:
         disk = FaultyDisk()
@@ -259,7 +261,7 @@ def test_damage_to_what_was_forced_to_disk_is_not_cut_away_in_silence(
 
 
 def story(node: Node, done: list[str]) -> None:
-    """Topics come and go; `done` is told what was promised to somebody."""
+    """Create and delete topics; `done` gets what was promised to a client."""
     node.topics.create("a", 2, {})
     done.append("a made")
     node.append("a", b"a1")
@@ -282,7 +284,7 @@ def story(node: Node, done: list[str]) -> None:
 
 
 def check(node: Node, done: list[str]) -> None:
-    """Nothing promised is missing, and no record is in a topic that it was not written to."""
+    """Check that nothing promised is missing, and that no record is in a topic that it was not written to."""
     a, b = node.topics.get("a"), node.topics.get("b")
     found = values(a.partitions[0]) if a is not None else None
     if "a2 forced" in done:

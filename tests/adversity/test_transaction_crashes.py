@@ -1,9 +1,11 @@
-"""Transactions that were under way when it all stopped: at each write of theirs, whatever it is, all or nothing.
+"""Crashes at each write of a transaction: after the next start all of the transaction is there, or nothing.
 
-A producer writes to two partitions and commits a group's offset in one transaction, and ends it. Before every step
-the disk takes meanwhile (and in the middle of each write) it is remembered what it holds: so no point is left out,
-the records of the coordinator, data, markers, indexes and checkpoints among them. Each copy gets a broker of its own.
+A producer writes to two partitions, commits a group's offset in the same transaction, and ends it. The test copies
+the disk before every step and in the middle of each write: records of the coordinator, data, markers, indexes and
+checkpoints. Each copy gets a broker of its own.
 """
+
+from __future__ import annotations
 
 import asyncio
 import copy
@@ -41,7 +43,7 @@ Step = Callable[[], Awaitable[int]]
 
 
 class Seen(NamedTuple):
-    """What a reader of committed data sees: both partitions, and the group's offset (None: not decided yet)."""
+    """What a reader of committed data sees: both partitions, and the group's offset (None: undecided)."""
 
     first: list[bytes | None]
     second: list[bytes | None]
@@ -53,7 +55,7 @@ ALL = Seen([b"before", b"a"], [b"before", b"b"], 2)
 
 
 class Told(NamedTuple):
-    """What a producer knows: its id, epoch and sequences, and how many steps of the transaction were answered."""
+    """What a producer knows: its id, epoch and sequences, and how many steps of the transaction got a response."""
 
     producer_id: int
     epoch: int
@@ -62,7 +64,7 @@ class Told(NamedTuple):
 
 
 class Writer(Transactional):
-    """Takes the steps of a transaction; each may be asked again, as a client does that got no answer."""
+    """Takes the steps of a transaction. Each may be repeated, as a client does that got no response."""
 
     version = 2
 
@@ -76,14 +78,14 @@ class Writer(Transactional):
     def remember(self, told: Told) -> None:
         self.producer_id, self.epoch, self.sequences, self.taken = copy.deepcopy(told)
 
-    async def take(self, steps: "list[Step]", start: int = 0) -> None:
+    async def take(self, steps: list[Step], start: int = 0) -> None:
         self.taken = start
         for step in steps[start:]:
             await patiently(step)
             self.taken += 1
 
-    def steps(self, first: bytes, second: bytes, offset: int, ending: str) -> "list[Step]":
-        """A transaction: what goes to each of the partitions, the group's offset, and how it ends."""
+    def steps(self, first: bytes, second: bytes, offset: int, ending: str) -> list[Step]:
+        """Return the steps of a transaction: records of each partition, the group's offset, and the end."""
         return [
             lambda: self.write(first, 0),
             lambda: self.write(second, 1),
@@ -91,7 +93,7 @@ class Writer(Transactional):
             self.ending(ending),
         ]
 
-    def ending(self, how: str) -> "Step":
+    def ending(self, how: str) -> Step:
         if how == "taken over":
             return self.again
         return lambda: self.end(commit=how == "commit")
@@ -103,7 +105,7 @@ class Writer(Transactional):
         return await self.commit_offset("g", "t", offset)
 
     async def again(self) -> int:
-        """Somebody with the same transactional id begins."""
+        """Initialize another producer with the same transactional id."""
         await self.begin()
         return 0
 
@@ -113,7 +115,7 @@ class OldWriter(Writer):
 
     version = 1
 
-    def steps(self, first: bytes, second: bytes, offset: int, ending: str) -> "list[Step]":
+    def steps(self, first: bytes, second: bytes, offset: int, ending: str) -> list[Step]:
         write_first, write_second, commit, end = super().steps(first, second, offset, ending)
         return [lambda: self.add(0), write_first, lambda: self.add(1), write_second, self.add_group, commit, end]
 
@@ -139,7 +141,7 @@ class OldWriter(Writer):
 
 
 async def patiently(ask: Step) -> None:
-    """Asks until it is done; an error that does not say `not yet` fails."""
+    """Repeat a request until it succeeds. Fail on an error that is not retriable."""
     async with asyncio.timeout(PATIENCE_S):
         while (error := await ask()) in NOT_YET:
             await asyncio.sleep(0.002)  # leaves the processor to the thread that is waited for
@@ -151,7 +153,7 @@ async def see(raw: Raw) -> Seen:
 
 
 async def committed(raw: Raw, partition: int) -> list[bytes | None]:
-    """The values that a consumer in read_committed hands out."""
+    """Return the values that a read_committed consumer gets."""
     values: list[bytes | None] = []
     offset = 0
     while True:
@@ -194,7 +196,7 @@ def config_of(directory: Path, power: bool) -> BrokerConfig:
 
 
 async def film(directory: Path, kind: type[Writer], ending: str, power: bool) -> list[Point[Told]]:
-    """Every point of one transaction, after another that was committed."""
+    """Return every crash point of one transaction that follows a committed one."""
     disk: CrashPoints[Told] = CrashPoints(directory, power=power)
     async with Broker(config_of(directory, power), disk=disk) as broker, await Raw.connect(broker.address) as raw:
         assert (await raw.create_topic("t", 2)).error_code == 0
@@ -211,7 +213,7 @@ async def film(directory: Path, kind: type[Writer], ending: str, power: bool) ->
 
 
 async def at_rest(raw: Raw) -> None:
-    """Returns when what was decided is carried out: the last marker and the record of the end are on disk."""
+    """Return when the decision is carried out: the last marker and the record of the end are on disk."""
 
     async def look() -> int:
         answer = await raw.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["tx"]))
@@ -222,7 +224,7 @@ async def at_rest(raw: Raw) -> None:
 
 
 def check_outcome(seen: Seen, told: Told, steps: int, ending: str) -> Seen:
-    """All or nothing, and as was promised; what a reader has to see from then on."""
+    """Check all or nothing, and the promises; return what a reader must see from then on."""
     outcome = ALL if seen == ALL else BEFORE
     assert seen in (outcome, outcome._replace(offset=None))
     if ending != "commit" or told.steps < steps - 1:
@@ -233,14 +235,14 @@ def check_outcome(seen: Seen, told: Told, steps: int, ending: str) -> Seen:
 
 
 async def goes_on(writer: Writer, outcome: Seen) -> None:
-    """The producer writes another transaction, and it is read beside what was there."""
+    """Write another transaction, and check that it is read after the records before it."""
     await writer.take(writer.steps(b"next", b"next", 3, "commit"))
     await at_rest(writer.raw)
     assert await see(writer.raw) == Seen([*outcome.first, b"next"], [*outcome.second, b"next"], 3)
 
 
 async def newcomer(raw: Raw, kind: type[Writer], point: Point[Told], ending: str) -> None:
-    """A producer that knows nothing begins under the transactional id: what was seen before is what it was."""
+    """Check that a new producer with the transactional id changes nothing that was seen before."""
     writer = kind(raw)
     steps = writer.steps(b"a", b"b", 2, ending)
     await at_rest(raw)
@@ -251,7 +253,7 @@ async def newcomer(raw: Raw, kind: type[Writer], point: Point[Told], ending: str
 
 
 async def same(raw: Raw, kind: type[Writer], point: Point[Told], ending: str) -> None:
-    """The producer asks again for what was not answered, and goes on: exactly once."""
+    """Check that the producer repeats what got no response, and goes on: exactly once."""
     writer = kind(raw)
     writer.remember(point.noted)
     steps = writer.steps(b"a", b"b", 2, ending)
@@ -272,7 +274,7 @@ WRITES = {"commit": END, "abort": END, "taken over": [*END, STATE]}
 
 
 def writes(points: list[Point[Told]]) -> list[str]:
-    """The partitions that were appended to, in order."""
+    """Return the partitions that were appended to, in order."""
     ends = [point.path for point in points if point.operation == "write" and point.path is not None]
     halves = [path.parent.name for path in ends if path.suffix == ".log"]
     assert halves[::2] == halves[1::2]
@@ -309,6 +311,6 @@ async def start(
     *,
     power: bool,
 ) -> None:
-    """A broker on what was left."""
+    """Start a broker on what the crash left."""
     async with Broker(config_of(directory, power)) as broker, await Raw.connect(broker.address) as raw:
         await goes_on(raw, kind, point, ending)

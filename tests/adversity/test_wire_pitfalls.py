@@ -1,4 +1,6 @@
-"""What others stumbled over on the wire, each on a real connection: the field's list, line by line."""
+"""Known pitfalls of the protocol that broke other implementations, each on a real connection."""
+
+from __future__ import annotations
 
 from struct import pack, unpack_from
 

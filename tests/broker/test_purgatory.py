@@ -1,4 +1,6 @@
-"""Requests that wait."""
+"""The purgatory: waiting requests complete when woken, at their deadline, and at the stop."""
+
+from __future__ import annotations
 
 import asyncio
 
@@ -9,7 +11,7 @@ from odradek.tests.support.clock import FakeClock
 
 
 class Room:
-    """A purgatory with a clock to move, and a count of what it was asked."""
+    """A purgatory with a clock that the test moves, and a count of the attempts."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(0)

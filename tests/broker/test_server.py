@@ -1,4 +1,6 @@
-"""The broker's life: how it starts, stops and starts again, and what it leaves behind when it cannot."""
+"""The start and stop of a broker: how it starts, stops and starts again, and what a failed start leaves behind."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -138,18 +140,18 @@ class TestStart:
 
 
 def flip(path: Path, at: int) -> None:
-    """Change a byte of a file; once more changes it back."""
+    """Change a byte of a file; a second call changes it back."""
     content = bytearray(path.read_bytes())
     content[at] ^= 0xFF
     path.write_bytes(content)
 
 
 class TestFailedStart:
-    """A start that cannot read all there is says so, and claims nothing."""
+    """A start that cannot read everything fails, and leaves no clean-stop marker."""
 
     @pytest.fixture
     async def damaged(self, config: BrokerConfig) -> Path:
-        """The file that keeps a broker with topics a and b from starting: its metadata, torn in the middle."""
+        """Return the damaged metadata journal, which keeps a broker with topics a and b from starting."""
         async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
             for name in ("a", "b"):
                 await raw.create_topic(name, flush_messages="1")

@@ -1,4 +1,6 @@
-"""The one timer heap."""
+"""The timers: order, cancellation, and the size of the heap."""
+
+from __future__ import annotations
 
 import asyncio
 import logging

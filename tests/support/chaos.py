@@ -1,4 +1,4 @@
-"""Chaos in a group: processes of members, of several clients, are stopped, woken, killed and started at random.
+"""Chaos in a group: stops, wakes, kills and starts processes of members, of several clients, at random.
 
 `run(folder, seed, plan)` raises AssertionError unless afterwards every record was processed at least once, no partition
 had two members in one generation, everybody left in order, and what is committed is the end of every partition. With an
@@ -85,7 +85,7 @@ def run(folder: Path, seed: int, plan: Plan) -> None:
 
 
 class Crowd:
-    """A process of members that may die and come again, and all that its lives have said."""
+    """A process of members that may be killed and restarted, and everything that it printed."""
 
     def __init__(self, client: str, count: int, address: str, folder: Path, session_timeout_ms: int) -> None:
         self.client = client
@@ -132,14 +132,14 @@ class Crowd:
         self.process = None
 
     def heard(self) -> Iterator[dict[str, object]]:
-        """Its lines so far; the last may be under way, and Java's log is among them."""
+        """Return its lines so far. The last one may be incomplete; Java's log is among them."""
         for line in self._said.read_bytes().split(b"\n")[:-1]:
             if line.startswith(b"{"):
                 yield json.loads(line)
 
 
 class Feed:
-    """Records over all partitions, and where each ends."""
+    """Produces records to all partitions, and knows where each partition ends."""
 
     def __init__(self, address: str, partitions: int) -> None:
         self._partitions = partitions
@@ -156,7 +156,7 @@ class Feed:
         self._producer.poll(0)
 
     def finish(self) -> set[Place]:
-        """Every place that has a record."""
+        """Return every (partition, offset) that has a record."""
         assert self._producer.flush(SETTLED_WITHIN_S) == 0
         return {(partition, offset) for partition, end in self.ends.items() for offset in range(end)}
 
@@ -168,7 +168,7 @@ class Feed:
 
 
 class Chaos:
-    """What is done to whom and when, by a seed."""
+    """Decides by a seed which process is disturbed, how and when."""
 
     def __init__(self, seed: int, plan: Plan, crowds: list[Crowd], broker: BrokerProcess) -> None:
         self._plan = plan
@@ -220,7 +220,7 @@ def consumed(crowds: list[Crowd]) -> set[Place]:
 
 
 def shared(crowds: list[Crowd]) -> list[str]:
-    """Partitions that two members had in one generation. There must have been generations to look at."""
+    """Return partitions that two members had in one generation. There must have been generations."""
     owners: dict[tuple[int, int], set[str]] = defaultdict(set)
     for each in crowds:
         for line in each.heard():

@@ -1,4 +1,4 @@
-"""Other people's clients behind one face: `produce` and `consume` by the name of the client.
+"""Other people's clients with one interface: `produce` and `consume` by the name of the client.
 
 A record is (key, value, headers); they are sent to one partition so that their order can be compared.
 """
@@ -36,12 +36,12 @@ WITHIN_S = 20.0
 
 
 def produce(client: str, address: str, topic: str, records: list[Record], codec: str = "none") -> None:
-    """Returns when every record is acknowledged by all replicas."""
+    """Return when every record is acknowledged by all replicas."""
     _PRODUCE[client](address, topic, records, codec)
 
 
 def consume(client: str, address: str, topic: str, count: int) -> list[Record]:
-    """The first `count` records of partition 0."""
+    """Return the first `count` records of partition 0."""
     return _CONSUME[client](address, topic, count)
 
 
@@ -52,7 +52,7 @@ def create_topic(address: str, topic: str, partitions: int = 1) -> str:
 
 
 def require(client: str) -> None:
-    """Skips the test where the client is not installed."""
+    """Skip the test if the client is not installed."""
     if client == "kcat" and not shutil.which("kcat"):
         pytest.skip("kcat is not installed (apt-get install kcat)")
     if client == "java" and not (shutil.which("java") and jars()):

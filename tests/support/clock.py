@@ -1,10 +1,12 @@
-"""A clock that stands still until a test moves it."""
+"""A fake clock, which stands still until a test moves it."""
+
+from __future__ import annotations
 
 from odradek.broker.clock import Clock
 
 
 class FakeClock(Clock):
-    """Both clocks in one, moved by hand."""
+    """The wall clock and the monotonic clock in one, moved by hand."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.time_ms = now_ms
@@ -16,5 +18,5 @@ class FakeClock(Clock):
         return self.time_ms
 
     def advance(self, by_ms: int) -> None:
-        """Lets time pass."""
+        """Let time pass."""
         self.time_ms += by_ms

@@ -1,4 +1,4 @@
-"""A disk with an empty page cache that answers when the test lets it: what would wait for it is seen to wait.
+"""A disk with an empty page cache whose reads wait until the test allows them. It shows who waits for the disk.
 
 `chill` empties the cache and shuts the disk. From then on what was not read since is not cached, a read in a thread
 waits until `open_up`, and one on the thread that chilled it, the event loop's, is an error: it would hold everybody up.
@@ -16,11 +16,11 @@ PAGE_BYTES = 4096
 
 
 class HeldUp(BaseException):
-    """Somebody reads from the disk on the event loop's thread. No code of ours may catch it."""
+    """Something reads from the disk on the event loop's thread. No code of ours may catch it."""
 
 
 class ColdDisk(Disk):
-    """See the module's text."""
+    """A disk as the module describes."""
 
     def __init__(self) -> None:
         self.waiting = 0  # reads that wait for `open_up` now
@@ -29,17 +29,17 @@ class ColdDisk(Disk):
         self._is_open = threading.Event()
 
     def chill(self) -> None:
-        """Nothing is cached any more, and the disk is as slow as can be."""
+        """Empty the cache, and block reads."""
         self._loop_thread = threading.get_ident()
         self._is_open.clear()
         self._warm.clear()
 
     def open_up(self) -> None:
-        """Reads in threads get their bytes from now on."""
+        """Let reads in threads return from now on."""
         self._is_open.set()
 
     def thaw(self) -> None:
-        """As a disk that is quick again, for all."""
+        """Make the disk quick again, for every read."""
         self._loop_thread = None
         self._is_open.set()
 

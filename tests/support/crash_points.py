@@ -1,4 +1,4 @@
-"""A disk that remembers a directory before each of its steps: every point at which all could have stopped.
+"""A disk that keeps a copy of a directory before each of its steps: every point at which a crash can happen.
 
 A write is two steps, so that the middle of it is such a point, too. What is remembered is what the next start would
 find: after a kill all that was written, after a power cut what was not fsynced is torn, zeroed or whole, as a seed
@@ -30,7 +30,7 @@ class Point(Generic[T]):
     path: Path | None
 
     def restore(self, directory: Path) -> Path:
-        """Makes the directory, which must not be there yet."""
+        """Make the directory, which must not exist yet."""
         for path, content in self.files.items():
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ class Point(Generic[T]):
 
 
 class CrashPoints(FaultyDisk, Generic[T]):
-    """See the module's text. Begins with `watch`; what threads do is remembered in the order in which it happens."""
+    """A disk as the module describes. It begins with `watch`; steps of threads are kept in their order."""
 
     def __init__(self, directory: Path, *, power: bool = False) -> None:
         super().__init__()
@@ -53,13 +53,13 @@ class CrashPoints(FaultyDisk, Generic[T]):
         self.points: list[Point[T]] = []
 
     def watch(self, note: Callable[[], T]) -> None:
-        """From here on."""
+        """Keep copies from here on."""
         with self._lock:
             self._note = note
             self._look()
 
     def end(self) -> list[Point[T]]:
-        """The points, the last of them now."""
+        """Return the points; the last one is the present state."""
         with self._lock:
             self._doing = "", None
             self._keep()

@@ -1,4 +1,4 @@
-"""A disk that fails: real files beneath, and above them what a power cut, a full disk or a dying drive would do.
+"""A faulty disk: real files that a test exposes to power cuts, a full disk or a dying drive.
 
 Every byte written and every fsync, rename, creation, truncation and deletion is one step. `stop_after(n)` lets n steps
 happen and then raises PowerCut, in the middle of a write if it falls there; from then on nothing works until `restart`.
@@ -31,7 +31,7 @@ class _Node:
 
 
 class FaultyDisk(Disk):
-    """See the module's text. Knows the files that were opened through it."""
+    """A disk as the module describes. It knows the files that were opened through it."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -53,7 +53,7 @@ class FaultyDisk(Disk):
         self._limit = self.steps + steps
 
     def keep_going(self) -> None:
-        """Take back what `stop_after` said."""
+        """Cancel `stop_after`."""
         self._limit = None
 
     def kill(self) -> None:

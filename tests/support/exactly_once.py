@@ -1,4 +1,4 @@
-"""A consume-transform-produce loop, disturbed: workers of several clients killed at random, the broker three times.
+"""A disturbed consume-transform-produce loop: kills workers of several clients at random, and the broker three times.
 
 `run(folder, seed)` raises AssertionError where a record of the input is not in the output exactly once, in order.
 """
@@ -31,7 +31,7 @@ MAX_STARTS = 20
 
 
 class Worker:
-    """A worker's process, started again until it has come to the end of its partition."""
+    """A worker's process, restarted until it reaches the end of its partition."""
 
     def __init__(self, client: str, partition: int, seed: int, said: queue.SimpleQueue[Worker], log: Path) -> None:
         self.client = client
@@ -84,7 +84,7 @@ class Worker:
 
 
 def run(folder: Path, seed: int, clients: list[str] | None = None) -> dict[str, int]:
-    """What happened, as counts, where all is well."""
+    """Return counts of what happened, if all is well."""
     chance = random.Random(seed)
     broker = broker_process(folder, transaction_state_log_num_partitions=5, offsets_topic_num_partitions=5).start()
     said: queue.SimpleQueue[Worker] = queue.SimpleQueue()
@@ -125,7 +125,7 @@ def fill(address: str, partitions: int) -> None:
 def disturb(
     broker: BrokerProcess, workers: list[Worker], said: queue.SimpleQueue[Worker], chance: random.Random
 ) -> None:
-    """Kills at points of progress that the seed picks, until every worker is done."""
+    """Kill at points of progress that the seed picks, until every worker is done."""
     total = RECORDS * len(workers)
     kills = [(chance.randrange(total * 9 // 10), "broker") for _ in range(BROKER_KILLS)]
     kills += [(chance.randrange(total * 9 // 10), "worker") for _ in range(WORKER_KILLS)]
@@ -144,7 +144,7 @@ def disturb(
 
 
 def next_word(said: queue.SimpleQueue[Worker], workers: list[Worker]) -> Worker:
-    """The next worker that said something or ended."""
+    """Return the next worker that printed something or ended."""
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
         try:
@@ -159,7 +159,7 @@ def next_word(said: queue.SimpleQueue[Worker], workers: list[Worker]) -> Worker:
 
 
 def check(address: str, partitions: int) -> None:
-    """Each record of the input is in the output exactly once, and in order."""
+    """Check that each record of the input is in the output exactly once, and in order."""
     expected = [eos_worker.transformed(b"%d" % number) for number in range(RECORDS)]
     for partition in range(partitions):
         found = [value for _, value in read_committed(address, "output", partition)]
@@ -171,7 +171,7 @@ def check(address: str, partitions: int) -> None:
 
 
 def read_committed(address: str, topic: str, partition: int) -> list[tuple[int, bytes]]:
-    """All that a read_committed consumer finds in the partition: (offset, value)."""
+    """Return all that a read_committed consumer finds in the partition: (offset, value)."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": address,

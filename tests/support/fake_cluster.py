@@ -1,8 +1,8 @@
 """The default answers of a fake cluster: topics, logs that check sequences as Kafka does, offsets, one group.
 
 The logs are lists of batches. An idempotent producer's batch is taken once: a repetition among the last five is
-answered with its first offset, a gap is refused. So a test can say: whatever failed on the way, each record is there
-once.
+answered with its first offset, a gap is rejected. So a test can check that each record is there once,
+whatever failed on the way.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FakeLog:
         return ErrorCode.NONE, self.write(data)
 
     def write(self, data: bytes) -> int:
-        """Append without a look."""
+        """Append without checks."""
         offset = self.end
         batch = bytearray(data)
         header = assign(batch, 0, read_header(data), offset, self.epoch)

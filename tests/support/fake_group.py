@@ -1,4 +1,6 @@
-"""A group coordinator of one group with one member at a time, enough to drive a client through every refusal."""
+"""A group coordinator of one group with one member at a time, enough to drive a client through every error."""
+
+from __future__ import annotations
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transactional producers and consumers did and saw, and what of it cannot be.
+"""Histories of transactional producers and consumers, and a check for faults in them.
 
 A history is a list of events, stamped by the machine's monotonic clock in the process that they happened in: a writer
 stamps before it asks to commit, a reader after it was handed a record, so that an order of stamps is an order of facts.
@@ -108,7 +108,7 @@ class _Facts:
 
 
 def check(history: Iterable[Event]) -> list[Fault]:
-    """Every fault that the history shows; none where all is as transactions promise."""
+    """Return every fault that the history shows; none if it is as transactions promise."""
     facts = _Facts(history)
     return [
         *_endings(facts),

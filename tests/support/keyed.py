@@ -1,4 +1,4 @@
-"""Other people's clients on a compacted topic, behind one face: write, in transactions or not, and read with offsets.
+"""Other people's clients on a compacted topic, with one interface: write, with or without transactions, and read.
 
 `write(client, address, topic, rounds)` sends rounds of (key, value) pairs to partition 0 and returns the offset of each
 pair, in order. A round whose `end` is "commit" or "abort" is a transaction, "plain" is none; one call has but plain

@@ -1,4 +1,4 @@
-"""A broker process is killed (-9) under an idempotent producer, by a seed; then all that was acknowledged is asked for.
+"""Kills a broker process (-9) under an idempotent producer, by a seed; then checks that acknowledged records are there.
 
 `run(folder, seed)`: two kills at random moments while confluent-kafka sends numbers with acks=all over small segments.
 Every number must be there once, in the order of its partition, where its acknowledgement said; afterwards the broker

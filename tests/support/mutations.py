@@ -1,5 +1,5 @@
-"""Requests that no client would send: captured ones of `tests/golden/wire` changed on their way, and ones whose fields
-are whole but say anything. A seed decides.
+"""Requests that no client would send: mutated captures of `tests/golden/wire`, and well-formed requests with random
+fields. A seed decides.
 """
 
 from __future__ import annotations

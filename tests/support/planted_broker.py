@@ -2,7 +2,7 @@
 
     python planted_broker.py BUG serve ...
 
-None of this is in the broker: what it does right is replaced here, in this process alone.
+The bugs are not in the broker: this process alone replaces correct functions by wrong ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A broker as a process of its own, as users run it: start, stop, kill, start again on the same port and data.
+"""A broker as a process of its own, as users run it: start, stop, kill, restart on the same port and data.
 
-`ODRADEK_TEST_REAL_KAFKA=1` with `KAFKA_LIB` puts a real Kafka in its place: a test that fails there is wrong itself.
+`ODRADEK_TEST_REAL_KAFKA=1` with `KAFKA_LIB` uses a real Kafka instead: a test that fails on it is itself wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BrokerProcess:
         return self.folder / "data"
 
     def start(self) -> BrokerProcess:
-        """Returns when a client can connect."""
+        """Return when a client can connect."""
         with self.log.open("a") as errors:
             self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=errors, text=True)
         self._lines = Lines(self._process)

@@ -1,4 +1,6 @@
-"""A client that speaks in messages and in bytes: one request, one response, nothing hidden."""
+"""A client for tests that sends single messages or bytes: one request, one response."""
+
+from __future__ import annotations
 
 import asyncio
 from struct import unpack
@@ -25,28 +27,28 @@ class Raw:
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, address: str) -> "Raw":
+    async def connect(cls, address: str) -> Raw:
         host, _, port = address.rpartition(":")
         return cls(*await asyncio.open_connection(host.strip("[]"), int(port)))
 
-    async def __aenter__(self) -> "Raw":
+    async def __aenter__(self) -> Raw:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Closes without a word."""
+        """Close the connection."""
         self._writer.transport.abort()
 
     def send(self, key: ApiKey, version: int, request: Any, client_id: str | None = "raw") -> None:
-        """Writes a request."""
+        """Write a request."""
         self._correlation_id += 1
         pieces = frame.encode_request(key, version, self._correlation_id, client_id, request)
         self._writer.write(b"".join(bytes(piece) for piece in pieces))
 
     def send_bytes(self, data: bytes) -> None:
-        """Writes anything."""
+        """Write a frame of any bytes."""
         self._writer.write(data)
 
     async def receive_bytes(self) -> bytes:
@@ -65,7 +67,7 @@ class Raw:
         return await self.receive(key, version)
 
     async def is_closed(self) -> bool:
-        """Waits until the broker closes the connection; False if it sends something instead."""
+        """Wait until the broker closes the connection; False if it sends something instead."""
         async with asyncio.timeout(WAIT_S):
             try:
                 return await self._reader.read(1) == b""
@@ -81,21 +83,21 @@ class Raw:
         return (await self.ask(ApiKey.CREATE_TOPICS, 7, request)).topics[0]
 
     async def delete_topic(self, name: str) -> None:
-        """Deletes a topic that is there."""
+        """Delete a topic that exists."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name)])
         assert (await self.ask(ApiKey.DELETE_TOPICS, 6, request)).responses[0].error_code == 0
 
     async def produce(
         self, topic: str, records: bytes | None, partition: int = 0, version: int = 9, **rest: Any
     ) -> Any:
-        """The partition's answer."""
+        """Return the response of the partition."""
         data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, records)])
         request = ProduceRequest(**{"acks": -1, "timeout_ms": 1000, **rest}, topic_data=[data])
         response = await self.ask(ApiKey.PRODUCE, version, request)
         return response.responses[0].partition_responses[0]
 
     async def fetch(self, topic: str, offset: int, partition: int = 0, version: int = 11, **rest: Any) -> Any:
-        """The partition's answer."""
+        """Return the response of the partition."""
         wanted = FetchPartition(
             partition, fetch_offset=offset, partition_max_bytes=rest.pop("partition_max_bytes", 1 << 20)
         )

@@ -1,4 +1,4 @@
-"""One life after the other of a log on a faulty disk, by a seed: appended to, crashed, recovered, held against a list.
+"""A log on a faulty disk, by a seed: appends, crashes and recovers again and again, and is compared with a list.
 
 A life does random things (appends, rolls, flushes, checkpoints, a moved start, a full disk, an fsync that fails) until
 the disk stops, at whatever byte that is. Then the process died (all that was written is there) or the power went (of

@@ -1,4 +1,4 @@
-"""A transactional producer by hand: each request as the test words it, epochs and sequences as a client keeps them."""
+"""A transactional producer by hand: the test chooses each request; epochs and sequences are kept as a client does."""
 
 from __future__ import annotations
 

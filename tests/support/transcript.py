@@ -1,4 +1,4 @@
-"""Transcripts of a machine: commands and what came of them, as text that can be read like a play.
+"""Transcripts of a state machine: commands and their outcomes, as readable text.
 
 A line that begins with `> ` is a command; the lines below it are what it must bring. `ODRADEK_RENEW_TRANSCRIPTS=1`
 writes what it does bring, to be read in the diff.

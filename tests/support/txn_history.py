@@ -1,4 +1,4 @@
-"""Writes a history with a real broker: random transactional producers and readers, killed and started again by a seed.
+"""Records a history with a real broker: random transactional producers and readers, killed and restarted by a seed.
 
 `record(broker, seed, ...)` returns the events for `history.check`.
 """

@@ -1,4 +1,4 @@
-"""A read_committed consumer that says what it is handed, one JSON event a line: python txn_reader.py HOST:PORT NAME
+"""A read_committed consumer that prints each record it gets, one JSON event a line: python txn_reader.py HOST:PORT NAME
 
 Reads every partition of topic `history` from offset 0 until it is told to end (SIGTERM). Small fetches, so that
 transactions are cut everywhere.

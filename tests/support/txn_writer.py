@@ -1,4 +1,4 @@
-"""A transactional producer that says what it does, one JSON event a line, for tests/support/history.py.
+"""A transactional producer that prints what it does, one JSON event a line, for tests/support/history.py.
 
     python txn_writer.py HOST:PORT NAME FIRST COUNT SEED
 

@@ -1,4 +1,4 @@
-"""A broker made of script: it speaks the wire, answers by protocol values, and fails where it is told to.
+"""A scripted broker: it speaks the protocol, responds with message values, and fails where a test wants it.
 
     async with FakeCluster({"t": 2}) as cluster:
         cluster.on(ApiKey.PRODUCE, drop, refuse_produce(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -8,6 +8,8 @@ Each API has a default answer (`fake_cluster.py`, `fake_group.py`); `on` puts st
 request. A step is given the request and what the default would do, and decides: a response, or how the connection
 behaves.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
@@ -26,7 +28,7 @@ from odradek.tests.support.apis import DECLARED
 class Call:
     """One request: what was asked of which node, and what the default answer would be (asking for it does the deed)."""
 
-    node: "FakeBroker"
+    node: FakeBroker
     key: ApiKey
     version: int
     request: Any
@@ -103,7 +105,7 @@ class FakeBroker:
     """One node: a server, and the requests that it was sent."""
 
     node_id: int
-    cluster: "Wire"
+    cluster: Wire
     port: int = 0
     server: asyncio.Server | None = None
     calls: list[Call] = field(default_factory=list)

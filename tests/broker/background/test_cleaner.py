@@ -1,4 +1,6 @@
-"""The cleaner of a running broker: what it cleans, when, what it survives, and that a stop does not wait for it."""
+"""The cleaner of a running broker: what it cleans and when, what it survives, and that a stop does not wait for it."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -64,7 +66,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def round_of(broker: Broker, clock: FakeClock) -> None:
-    """One round of the cleaner, to its end."""
+    """Run one round of the cleaner to its end."""
     clock.advance(BACKOFF_MS)
     broker.timers.fire_due()
     await until(lambda: not broker.services.background.cleaner.is_busy)

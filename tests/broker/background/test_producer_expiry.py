@@ -1,4 +1,6 @@
-"""Producers that nobody hears of any more are forgotten, also in partitions that nobody writes to."""
+"""Producer expiry: partitions forget silent producers, even if nobody writes to the partition."""
+
+from __future__ import annotations
 
 import asyncio
 from dataclasses import replace

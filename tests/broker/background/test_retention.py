@@ -1,4 +1,6 @@
-"""Housekeeping: what goes by itself, when, and that nobody who reads it notices."""
+"""Retention, DeleteRecords and the removal of files: what goes and when, while readers go on reading."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -33,7 +35,7 @@ async def broker(config: BrokerConfig, clock: FakeClock) -> AsyncIterator[Broker
 
 
 async def fill(raw: Raw, count: int = 10, topic: str = "t", **configs: str) -> None:
-    """One record a batch, a second apart, about two a segment."""
+    """Produce records a second apart, one a batch, about two a segment."""
     await raw.create_topic(topic, **{**SMALL, **configs})
     for number in range(count):
         batch = batch_of(b"%d" % number, timestamp_ms=START_MS - (count - number) * 1000)
@@ -41,7 +43,7 @@ async def fill(raw: Raw, count: int = 10, topic: str = "t", **configs: str) -> N
 
 
 async def settled(broker: Broker) -> None:
-    """Lets a check that is due happen, to its end."""
+    """Run a check that is due to its end."""
     broker.timers.fire_due()
     async with asyncio.timeout(WAIT_S):
         while broker.services.background.retention.is_busy:

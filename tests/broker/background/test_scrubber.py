@@ -1,4 +1,6 @@
-"""The scrubber beside a broker that serves: damage is told once, what is around it goes on, and a stop is quick."""
+"""The scrubber of a running broker: it logs damage once, records around the damage are served, and a stop is quick."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -21,7 +23,7 @@ VALUE = b"x" * 300_000
 
 
 class Gated(Disk):
-    """Reads into a buffer, as a scrub's, wait for the gate, and are told to whoever waits for one."""
+    """A disk on which the scrubber's reads wait for a gate; a test can wait for such a read."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
