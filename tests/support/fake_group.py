@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
