@@ -1,1 +1,1 @@
-"""Every message that is spoken, one module per API, named as its handler."""
+"""Messages: one module per API, with the same name as its handler."""

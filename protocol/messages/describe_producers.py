@@ -1,7 +1,4 @@
-"""DescribeProducers, API key 61: the producers that a partition remembers, and their open transactions (KIP-664).
-
-Version 0 is the only one.
-"""
+"""DescribeProducers, API key 61: the producers that write to a partition, and their open transactions (KIP-664)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""OffsetDelete, API key 47: committed offsets of a group, partition by partition (KIP-496).
-
-Version 0 is the only one.
-"""
+"""OffsetDelete, API key 47: deletes committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 

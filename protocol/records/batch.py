@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (
-    CorruptBatch,
     CorruptCompression,
     CorruptCrc,
+    CorruptRecord,
     InvalidRecord,
     RecordError,
     TruncatedBatch,
@@ -165,7 +165,7 @@ _new_header = cast(
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at `position`. The rest of the batch need not be there.
 
-    Raises TruncatedBatch (fewer than 61 bytes), UnsupportedMagic, CorruptBatch (a length too small to be one).
+    Raises TruncatedBatch (fewer than 61 bytes), UnsupportedMagic, CorruptRecord (a length too small to be one).
     """
     try:
         fields = _HEADER.unpack_from(buffer, position)
@@ -175,14 +175,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         error = UnsupportedMagic if 0 <= fields[3] < MAGIC else UnknownMagic
         raise error(f"batch at {position} (offset {fields[0]}) has magic {fields[3]}, not {MAGIC}")
     if fields[1] < HEADER_SIZE - LOG_OVERHEAD:
-        raise CorruptBatch(f"batch at {position} (offset {fields[0]}) says that it has {fields[1]} bytes")
+        raise CorruptRecord(f"batch at {position} (offset {fields[0]}) says that it has {fields[1]} bytes")
     return _new_header(BatchHeader, fields)
 
 
 def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     """Return (base offset, size in bytes with its first 12, magic) of the batch or legacy message at `position`.
 
-    For a legacy message "base offset" is its own. Raises TruncatedBatch (fewer than 17 bytes), CorruptBatch
+    For a legacy message "base offset" is its own. Raises TruncatedBatch (fewer than 17 bytes), CorruptRecord
     (an impossible length), UnknownMagic.
     """
     try:
@@ -190,7 +190,7 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     except StructError:
         raise TruncatedBatch(f"no room for the {_PEEK.size} first bytes of a batch at {position}") from None
     if length < MIN_MESSAGE_BYTES:
-        raise CorruptBatch(f"batch at {position} (offset {offset}) says that it has {length} bytes")
+        raise CorruptRecord(f"batch at {position} (offset {offset}) says that it has {length} bytes")
     if not 0 <= magic <= MAGIC:
         raise UnknownMagic(f"batch at {position} (offset {offset}) has magic {magic}")
     return offset, length + LOG_OVERHEAD, magic
@@ -213,7 +213,7 @@ def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> I
     """Yield (position, header) of each whole batch in `buffer[position:end]`.
 
     Stops before a batch that is cut off by the end: a fetch may end so. The caller sees it by comparing positions.
-    Raises UnsupportedMagic and CorruptBatch as `read_header` does.
+    Raises UnsupportedMagic and CorruptRecord as `read_header` does.
     """
     view = memoryview(buffer)
     end = len(view) if end is None else min(end, len(view))

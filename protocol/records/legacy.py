@@ -23,8 +23,8 @@ from .batch import LOG_OVERHEAD, MAGIC, MIN_MESSAGE_BYTES, TimestampType
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress, lz4_header_checksum
 from .crc import crc32
 from .errors import (
-    CorruptBatch,
     CorruptCrc,
+    CorruptRecord,
     InvalidRecord,
     TruncatedBatch,
     UnknownMagic,
@@ -132,7 +132,7 @@ def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[Message]:
 def read_message(buffer: Buffer, position: int = 0) -> Message:
     """Read the message at `position` and check its CRC.
 
-    Raises TruncatedBatch, CorruptBatch (a length that cannot be), CorruptCrc, UnsupportedMagic, InvalidRecord.
+    Raises TruncatedBatch, CorruptRecord (a length that cannot be), CorruptCrc, UnsupportedMagic, InvalidRecord.
     """
     view = memoryview(buffer)
     try:
@@ -140,7 +140,7 @@ def read_message(buffer: Buffer, position: int = 0) -> Message:
     except StructError:
         raise TruncatedBatch(f"no room for the first bytes of a message at {position}") from None
     if size < MIN_MESSAGE_BYTES:
-        raise CorruptBatch(f"message at {position} (offset {offset}) says that it has {size} bytes")
+        raise CorruptRecord(f"message at {position} (offset {offset}) says that it has {size} bytes")
     if not 0 <= magic <= 1:
         error = UnsupportedMagic if magic == MAGIC else UnknownMagic
         raise error(f"message at {position} (offset {offset}) has magic {magic}, not 0 or 1")
