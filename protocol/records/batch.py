@@ -8,8 +8,8 @@
                 | 6 base timestamp is a delete horizon (KIP-534)
 
 The CRC covers everything from the attributes on, so that a broker assigns offset and leader epoch without touching it:
-`assign` patches 12 bytes in place, and a batch is never decoded on its way through. Positions are byte offsets into the
-buffer, lengths are bytes. Whatever the bytes are, what comes out is a value or a `RecordError`.
+`assign` patches 12 bytes in place, and the broker need not decode a batch that it stores. Positions are byte offsets
+into the buffer, lengths are bytes. Whatever the bytes, the result is a value or a `RecordError`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _INT64 = Struct(">q")
 
 
 class TimestampType(IntEnum):
-    """Whose clock the timestamps are: the producer's, or the broker's when it appended (`message.timestamp.type`)."""
+    """The origin of timestamps: the producer, or the broker at its append (`message.timestamp.type`)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -101,17 +101,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole batch with its header."""
+        """The size of the whole batch with its header."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """Of its last record; kept when compaction has removed that record."""
+        """The offset of its last record, also after compaction removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where the batch after this one starts at the earliest."""
+        """The first offset after the batch: the next batch starts there or later."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -124,22 +124,22 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock `max_timestamp` is."""
+        """The origin of `max_timestamp`."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Holds control records (see control.py), which no consumer is handed."""
+        """Whether it holds control records (control.py), which consumers never get."""
         return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """`base_timestamp` is when its tombstones may go (KIP-534); the records' deltas still count from it."""
+        """Whether `base_timestamp` is the time when its tombstones may go (KIP-534). Timestamps stay deltas to it."""
         return self.attributes & _DELETE_HORIZON != 0
 
     @property
@@ -243,7 +243,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
 
 def check_shape(header: BatchHeader) -> None:
-    """Refuse what a broker takes from no client, in the order and with the codes of Kafka's LogValidator.
+    """Reject a batch that no client may send, in the order and with the codes of Kafka's LogValidator.
 
     Raises InvalidRecord (INVALID_RECORD) or UnsupportedCodec (UNSUPPORTED_COMPRESSION_TYPE).
     """
@@ -265,7 +265,7 @@ def check_shape(header: BatchHeader) -> None:
 
 
 def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Refuse a batch whose body does not begin as its codec's streams do; nothing is decompressed.
+    """Reject a batch whose body does not begin as its codec's streams do; nothing is decompressed.
 
     Raises CorruptCompression, UnsupportedCodec.
     """
@@ -284,7 +284,7 @@ def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def assign(buffer: Buffer, position: int, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
     """Give the batch at `position` its offset and leader epoch, in place, and return its new header.
 
-    `header` is the present one. The CRC covers neither.
+    `header` is the current one. The CRC covers neither.
     """
     _ASSIGN_OFFSET.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
@@ -296,7 +296,7 @@ def set_max_timestamp(
 ) -> BatchHeader:
     """Set type and largest timestamp of the batch at `position`, in place, and its CRC anew; return its new header.
 
-    `header` is the present one. With LOG_APPEND_TIME this gives every record that timestamp. Raises TruncatedBatch.
+    `header` is the current one. With LOG_APPEND_TIME this gives every record that timestamp. Raises TruncatedBatch.
     """
     end = position + header.size_bytes
     view = memoryview(buffer)

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: what clients before Kafka 0.11 send, and what old segment files hold.
+"""Message sets of magic 0 and 1: the format of clients before Kafka 0.11, and of old segment files.
 
     a message set is messages, one after the other, with no count:
     offset int64 | size int32 (of all that follows) | CRC-32 uint32 (of all that follows) | magic int8 | attributes int8
@@ -9,8 +9,8 @@
 A compressed set is one *wrapper* message whose value is the compressed bytes of an inner set, of the same magic and
 not compressed again. The wrapper's offset is that of its last inner message. Inner offsets are absolute at magic 0; at
 magic 1 they count from 0 (KIP-31), so the first one's absolute offset is wrapper - last inner. A wrapper of
-LogAppendTime lends its timestamp to all (KIP-32). LZ4 at magic 0 has a wrong header checksum (KAFKA-3160); zstd and
-headers came with magic 2.
+LogAppendTime gives its timestamp to all inner messages (KIP-32). LZ4 at magic 0 has a wrong header checksum
+(KAFKA-3160); zstd and headers came with magic 2.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LOG_APPEND_TIME = 0x08
 
 
 class Message(NamedTuple):
-    """One message as it lies in a set, wrapper or not; key and value are views into the set's buffer."""
+    """One message of a set, wrapper or not; key and value are views into the set's buffer."""
 
     offset: int
     size_bytes: int  # with its first 12
@@ -73,7 +73,7 @@ class Message(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock the timestamp is; always the producer's at magic 0, which has none."""
+        """The origin of the timestamp; always the producer at magic 0, which has none."""
         append = self.magic and self.attributes & _LOG_APPEND_TIME
         return TimestampType.LOG_APPEND_TIME if append else TimestampType.CREATE_TIME
 
@@ -87,7 +87,7 @@ def decode_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> l
 
 
 class MessageSet(NamedTuple):
-    """A set read through."""
+    """The records of a decoded set, and what a conversion needs to know of it."""
 
     records: list[Record]
     compression: Compression  # of the last wrapper; NONE without one
@@ -95,7 +95,7 @@ class MessageSet(NamedTuple):
 
 
 def read_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> MessageSet:
-    """As `decode_message_set`, with what else is to be known of the set."""
+    """Decode a set as `decode_message_set`, and return more about it."""
     records: list[Record] = []
     compression, size_bytes = Compression.NONE, 0
     for message in iter_messages(buffer):
@@ -117,7 +117,7 @@ def message_bytes(record: Record, magic: int) -> int:
 
 
 def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[Message]:
-    """Yield the messages of a set as they lie, wrappers closed, and stop before one that is cut off by the end."""
+    """Yield the messages of a set, wrappers not opened; stop before one that is cut off by the end."""
     view = memoryview(buffer)
     end = len(view)
     while position + LOG_OVERHEAD <= end:
