@@ -1,7 +1,7 @@
-"""Encode and decode any declared message, with compiled codecs.
+"""Encode and decode any declared message: the door to the compiled codecs.
 
-A codec is compiled when its (message, version) is first used, which takes about a millisecond, and is kept. The tables
-below have at most one entry for each declared version.
+A codec is compiled when its (message, version) is first asked for, which takes about a millisecond, and is kept. There
+are only as many as there are declared versions, so the tables below are bounded by the code itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _encoders: dict[tuple[type[Message], int], Callable[[Any], list[Piece]]] = {}
 
 
 def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
-    """Return the message in buffer from offset to its end. Raises DecodeError, TrailingBytes where bytes are left."""
+    """The message that fills buffer from offset to its end. Raises DecodeError, TrailingBytes where bytes are left."""
     message, end = decoder(cls, version)(buffer, offset)
     if end != len(buffer):
         raise TrailingBytes(f"{cls.__name__} v{version} ends at offset {end} of {len(buffer)}")
@@ -42,12 +42,12 @@ def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
 
 
 def encode(message: Message, version: int) -> list[Piece]:
-    """Return the message's bytes as pieces, at least one. Raises EncodeError where a value does not fit the version."""
+    """The message's bytes as pieces, at least one. Raises EncodeError where a value does not fit the version."""
     return encoder(message.__class__, version)(message)
 
 
 def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """Return the compiled function (buffer, offset) -> (message, the offset after it). Raises UnknownVersion."""
+    """The compiled function (buffer, offset) -> (message, the offset behind it). Raises UnknownVersion."""
     try:
         return _decoders[cls, version]
     except KeyError:
@@ -56,7 +56,7 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
-    """Return the compiled function message -> pieces. Raises EncodeError where cls has no such version."""
+    """The compiled function message -> pieces. Raises EncodeError where cls has no such version."""
     try:
         return _encoders[cls, version]
     except KeyError:
@@ -65,7 +65,7 @@ def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """Return the message with its version as int16 in front: its form in records and in bytes of other messages."""
+    """The message behind its version as int16: the form that lies in records and in the bytes of other messages."""
     pieces = encode(message, version)
     if len(pieces) != 1 or not isinstance(pieces[0], bytes):
         raise EncodeError(f"{message.__class__.__name__} holds records, which have no versioned form")
@@ -73,7 +73,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 
 def decode_versioned(cls: type[M], buffer: Buffer) -> M:
-    """Decode the message after its int16 version. Raises DecodeError; UnknownVersion where cls has no such version."""
+    """The message behind its version as int16. Raises DecodeError, UnknownVersion for a version that cls lacks."""
     if len(buffer) < 2:
         raise TruncatedMessage(f"{cls.__name__} lacks the two bytes of its version")
     (version,) = struct.unpack_from(">h", buffer)

@@ -17,8 +17,8 @@ What it writes looks like this (Heartbeat request, version 0):
             return o1, p
         except ...: a DecodeError
 
-Promise: an announced length or count allocates nothing before it is compared with the bytes that are left. Whatever the
-bytes, the only exceptions are DecodeErrors.
+Promise: nothing is allocated by a length or count that was merely announced: each is first compared with the bytes that
+are left. Whatever the bytes, the only exceptions are DecodeErrors.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from .source import Source
 
 M = TypeVar("M", bound=Message)
 
-# A tagged field has at least its tag and its size. So the bytes that are left bound the number of tagged fields.
 MIN_TAGGED_BYTES = 2
+"""A tagged field is at least its tag and its size: so many cannot be announced without being there."""
 
 
 def compile_decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """Return the function (buffer, offset) -> (message, the offset after it). Raises UnknownVersion."""
+    """The function (buffer, offset) -> (message, the offset behind it). Raises UnknownVersion."""
     if version not in cls.VERSIONS:
         raise UnknownVersion(f"{cls.__name__} has no version {version}")
     return _DecoderSource(cls, version).compile("decode", f"{cls.__name__} v{version} decoder")
 
 
 class _DecoderSource(Source):
-    """A decoder's text, in which p is the position, end the buffer's length, o.. objects, n.. lengths, q.. ends."""
+    """In the code that is written, p is the position, end the buffer's length, o.. objects, n.. lengths, q.. ends."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
         super().__init__(dict(_SCOPE))
@@ -86,7 +86,7 @@ class _DecoderSource(Source):
         self.line(f"p += {size}")
 
     def struct(self, o: str, cls: type[Struct]) -> None:
-        """Write the making of o: defaults for fields that this version lacks, then plain fields, then tagged ones."""
+        """Make o and fill it: defaults for what this version lacks, then the fields in line, then the tagged ones."""
         self.line(f"{o} = new({self.constant(cls, cls.__name__)})")
         tagged: list[Field] = []
         for field in cls.FIELDS:
@@ -118,7 +118,7 @@ class _DecoderSource(Source):
             self.leaf(target, field.name, field.kind, nullable)
 
     def leaf(self, target: str, name: str, kind: str, nullable: bool) -> None:
-        """Write a field that is neither array nor struct."""
+        """A field that is no array and no struct."""
         letter = FIXED_FORMATS.get(kind)
         if letter is not None:
             self.run.append((letter, target))
@@ -134,7 +134,7 @@ class _DecoderSource(Source):
             self.slice(target, name, kind, n)
 
     def length(self, letter: str) -> str:
-        """Write the reading of a length or count into a fresh name: as on the wire, so one too large where compact."""
+        """Read a length or count into a fresh name: as it stands on the wire, so one too large where it is compact."""
         n = self.fresh("n")
         self.run.append(("B" if self.flexible else letter, n))
         self.flush()
@@ -144,7 +144,7 @@ class _DecoderSource(Source):
         return n
 
     def slice(self, target: str, name: str, kind: str, n: str) -> None:
-        """Write the reading of n bytes, after a check that they are there."""
+        """Take n bytes, after looking whether they are there."""
         q = self.fresh("q")
         self.line(f"{q} = p + {n}{' - 1' if self.flexible else ''}")
         with self.block(f"if not p <= {q} <= end:"):
@@ -170,7 +170,7 @@ class _DecoderSource(Source):
             self.elements(target, field, n)
 
     def elements(self, target: str, field: Field, n: str) -> None:
-        """Write the reading of n elements, after a check that there can be so many."""
+        """Take n elements, after looking whether so many can be there."""
         smallest = _min_size(field, self.version, self.flexible)
         with self.block(f"if {n} < 0 or {n} * {smallest} > end - p:"):
             self.line(f"bad_length({field.name!r}, {n}, p, end)")
@@ -190,7 +190,7 @@ class _DecoderSource(Source):
             self.line(f"{items}.append({e})")
 
     def single_struct(self, target: str, cls: type[Struct], nullable: bool) -> None:
-        """Write a struct; where it may be null, a byte in front says whether it is there."""
+        """A struct in line; where it may be null, a byte in front says whether it is there."""
         o = self.fresh("o")
         if not nullable:
             self.struct(o, cls)
@@ -207,7 +207,7 @@ class _DecoderSource(Source):
             self.line(f"{target} = {o}")
 
     def tagged_fields(self, o: str, known: list[Field]) -> None:
-        """Write the tagged fields at the end of a struct; unknown ones are skipped."""
+        """The tagged fields that end a struct. Unknown ones are stepped over."""
         n = self.fresh("n")
         self.run.append(("B", n))
         self.flush()
@@ -232,7 +232,7 @@ class _DecoderSource(Source):
 
 
 def _min_size(field: Field, version: int, flexible: bool) -> int:
-    """Return the fewest bytes of one element. Never zero, so that the bytes that are left bound a count."""
+    """The fewest bytes that an element of the array can take. Never zero: the bytes left bound a count."""
     if field.of is not None:
         return _leaf_min_size(field.of, flexible)
     size = _struct_min_size(field.struct(), version, flexible)
@@ -265,7 +265,7 @@ def _leaf_min_size(kind: str, flexible: bool) -> int:
     return 2 if kind == "string" else 4
 
 
-# -- Called by the compiled code
+# What the written code calls when it leaves the straight line.
 
 
 def _bad_length(name: str, length: int, position: int, end: int) -> NoReturn:
@@ -279,7 +279,7 @@ def _bad_tagged_size(name: str, position: int, expected: int) -> NoReturn:
 
 
 def _tagged_count(buffer: Buffer, position: int, first: int, end: int) -> tuple[int, int]:
-    """Return (the number of tagged fields, position) after first, the first byte of that number."""
+    """(how many tagged fields follow, position) where first, the count's first byte, has been read."""
     count = first
     if first > 127:
         count, position = decode_uvarint_tail(buffer, position, first)
@@ -289,7 +289,7 @@ def _tagged_count(buffer: Buffer, position: int, first: int, end: int) -> tuple[
 
 
 def _tagged_head(buffer: Buffer, position: int, end: int) -> tuple[int, int, int]:
-    """Return (tag, start of its value, end of its value)."""
+    """(tag, where its value begins, where it ends)."""
     tag, position = decode_uvarint(buffer, position)
     size, position = decode_uvarint(buffer, position)
     if size > end - position:
@@ -298,7 +298,7 @@ def _tagged_head(buffer: Buffer, position: int, end: int) -> tuple[int, int, int
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, first: int, end: int) -> int:
-    """Return the position after tagged fields that are all unknown; first is the first byte of their number."""
+    """The position behind tagged fields of which none is known; first is their count's first byte, just read."""
     count, position = _tagged_count(buffer, position, first, end)
     for _ in range(count):
         _, _, position = _tagged_head(buffer, position, end)

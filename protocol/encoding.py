@@ -10,11 +10,11 @@ What it writes looks like this (Heartbeat response, version 4, which is flexible
         except ...: an EncodeError
         return [join(parts)]
 
-The bytes of a message are collected in parts and joined once. The value of a records field is not copied but becomes a
-piece of its own, unless it is so small that a copy is cheaper.
+The bytes of a message are collected in parts and joined once; what stands in a records field is not copied but becomes
+a piece of its own between them, unless it is so small that a copy is cheaper than a piece.
 
-A value other than the default in a field that the version lacks is an EncodeError. If the schema calls the field
-ignorable, the value is dropped, as in Apache's classes. Tagged fields at their default are left out.
+A value other than the default in a field that the version lacks is an EncodeError, except where the schema calls the
+field ignorable: then it is dropped (as Apache's own classes do). Tagged fields at their default are left out.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from .primitives import SMALL_UVARINTS, encode_uvarint
 from .schema import FIXED_FORMATS, Field, Message, Struct, span
 from .source import Source
 
-# A part of an encoded message: bytes, a memoryview, or any value with a length from a records field.
 Piece: TypeAlias = Sized
+"""What goes out on the wire as one: bytes, a memoryview, or whatever else with a length stood in a records field."""
 
-# Records up to this size are copied into the bytes around them: copying a page costs less than another entry in writev.
 COPIED_BYTES = 4096
+"""Records up to this size are copied into the bytes around them: a page costs less than another entry in writev."""
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[Piece]]:
-    """Return the function message -> pieces. Raises EncodeError where cls has no such version."""
+    """The function message -> pieces. Raises EncodeError where cls has no such version."""
     if version not in cls.VERSIONS:
         raise EncodeError(f"{cls.__name__} has no version {version}")
     return _EncoderSource(cls, version).compile("encode", f"{cls.__name__} v{version} encoder")
 
 
 class _EncoderSource(Source):
-    """An encoder's text, in which o.. are structs, v.. values, n.. lengths, w.. the `append` of a list of parts."""
+    """In the code that is written, o.. are structs, v.. values, n.. lengths, w.. append to the parts of the day."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
         super().__init__(dict(_SCOPE))
@@ -72,7 +72,7 @@ class _EncoderSource(Source):
                 self.line("return [join(parts)]")
 
     def packed(self, *more: tuple[str, str]) -> str:
-        """Return the pending run and `more` as one expression, empty if both are; the run stays pending."""
+        """The pending run and what is to follow it, as one expression; the run stays pending. Empty where it is."""
         run = [*self.run, *more]
         if not run:
             return ""
@@ -84,7 +84,7 @@ class _EncoderSource(Source):
         return f"pack_{name}({', '.join(value for letter, value in run if letter != 'x')})"
 
     def flush(self, *more: tuple[str, str]) -> None:
-        """Write the pending run and `more`."""
+        """Write the pending run, and what is to follow it."""
         packed = self.packed(*more)
         if packed:
             self.line(f"{self.write}({packed})")
@@ -97,7 +97,7 @@ class _EncoderSource(Source):
             if self.version not in span(field.versions):
                 if not field.ignorable:
                     with self.block(f"if {self.differs(value, field)}:"):
-                        self.line(f"cannot_drop({self.title!r}, {cls.__name__ + '.' + field.name!r}, {value})")
+                        self.line(f"refuse({self.title!r}, {cls.__name__ + '.' + field.name!r}, {value})")
             elif field.tag is not None:
                 tagged.append(field)
             else:
@@ -106,7 +106,7 @@ class _EncoderSource(Source):
             self.tagged_fields(o, sorted(tagged, key=lambda field: field.tag or 0))
 
     def differs(self, value: str, field: Field) -> str:
-        """Return the condition that value is not the field's default."""
+        """The condition that value is not the field's default."""
         default = field.default()
         if default is None:
             return f"{value} is not None"
@@ -127,7 +127,7 @@ class _EncoderSource(Source):
             self.leaf(value, field.kind, nullable)
 
     def leaf(self, value: str, kind: str, nullable: bool) -> None:
-        """Write a field that is neither array nor struct."""
+        """A field that is no array and no struct."""
         letter = FIXED_FORMATS.get(kind)
         if letter is not None:
             if kind == "uuid":
@@ -149,7 +149,7 @@ class _EncoderSource(Source):
             self.sized(v, kind, letter)
 
     def sized(self, v: str, kind: str, letter: str) -> None:
-        """Write a length, then the bytes of v."""
+        """A length, then the bytes of v."""
         if kind == "records":
             n = self.fresh("n")
             self.line(f"{n} = records_size({v})")
@@ -162,7 +162,7 @@ class _EncoderSource(Source):
         self.line(f"{self.write}({v})")
 
     def length(self, size: str, letter: str) -> None:
-        """Write the pending run, then a length or count."""
+        """Write the pending run with a length or count behind it."""
         if not self.flexible:
             self.flush((letter, size))
             return
@@ -205,7 +205,7 @@ class _EncoderSource(Source):
                 self.flush()
 
     def single_struct(self, value: str, cls: type[Struct], nullable: bool) -> None:
-        """Write a struct; where it may be null, a byte in front says whether it is there: 1, or -1 for null."""
+        """A struct in line; where it may be null, a byte in front says whether it is there: 1, or -1 for null."""
         o = self.fresh("o")
         self.line(f"{o} = {value}")
         if not nullable:
@@ -221,7 +221,7 @@ class _EncoderSource(Source):
             self.flush()
 
     def tagged_fields(self, o: str, known: list[Field]) -> None:
-        """Write the tagged fields at the end of a struct: those that differ from their default, ordered by tag."""
+        """The tagged fields that end a struct: those that differ from their default, in the order of their tags."""
         if not known:
             self.run.append(("x", ""))
             return
@@ -251,10 +251,10 @@ class _EncoderSource(Source):
             self.flush(("x", ""))
 
 
-# -- Called by the compiled code
+# What the written code calls when it leaves the straight line.
 
 
-def _cannot_drop(title: str, name: str, value: object) -> NoReturn:
+def _refuse(title: str, name: str, value: object) -> NoReturn:
     raise EncodeError(f"{title} has no {name} and may not drop it: {value!r}")
 
 
@@ -263,14 +263,14 @@ def _bad_uuid(value: bytes) -> NoReturn:
 
 
 def _records_size(records: Any) -> int:
-    """Return the bytes in a records field: one piece, or a list or tuple of them."""
+    """The bytes in a records field: of one piece, or of a list or tuple of them."""
     if isinstance(records, (list, tuple)):
         return sum(map(len, cast("list[Sized]", records)))
     return len(records)
 
 
 def _put_records(records: Any, size: int, parts: list[bytes], pieces: list[Piece]) -> None:
-    """Put records after the parts so far: as a copy if they are small, else as pieces of their own."""
+    """Put records in their place: behind the parts so far, which are closed unless a copy is the cheaper way."""
     if size <= COPIED_BYTES and isinstance(records, (bytes, memoryview, bytearray)):
         parts.append(cast("bytes", records))
         return
@@ -289,7 +289,7 @@ _SCOPE: dict[str, Any] = {
     "struct_error": struct.error,
     "uvarint": encode_uvarint,
     "SMALL_UVARINTS": SMALL_UVARINTS,
-    "cannot_drop": _cannot_drop,
+    "refuse": _refuse,
     "bad_uuid": _bad_uuid,
     "records_size": _records_size,
     "put_records": _put_records,

@@ -1,7 +1,7 @@
-"""Kafka's error codes, and the exceptions of the protocol.
+"""What can go wrong on the wire: Kafka's table of error codes, and what is raised for each kind of trouble.
 
-ErrorCode is the one table: code, name, whether a client may retry, and what it means. KafkaError carries a code up to
-the code that makes the response. DecodeError and EncodeError mean that bytes or values do not fit a message.
+ErrorCode is the one table: code, name, whether a client may simply try again, and what it means. KafkaError carries a
+code to the code that answers the request. DecodeError and EncodeError say that bytes or values do not fit the messages.
 """
 
 from __future__ import annotations
@@ -193,11 +193,11 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolError(Exception):
-    """Bytes and values do not fit each other."""
+    """Bytes and values that do not fit each other."""
 
 
 class DecodeError(ProtocolError):
-    """The bytes are not a message of the version that they claim to be."""
+    """Bytes that are no message of the version that they claim."""
 
 
 class TruncatedMessage(DecodeError):
@@ -205,11 +205,11 @@ class TruncatedMessage(DecodeError):
 
 
 class TrailingBytes(DecodeError):
-    """Bytes are left over after the message."""
+    """Bytes are left over behind the message."""
 
 
 class InvalidField(DecodeError):
-    """A field has a forbidden value: null where none is allowed, a negative length, bytes that are not UTF-8."""
+    """A field holds what it must not: null where none is allowed, a negative length, bytes that are not UTF-8."""
 
 
 class UnknownVersion(DecodeError):
@@ -217,11 +217,11 @@ class UnknownVersion(DecodeError):
 
 
 class EncodeError(ProtocolError):
-    """A value does not fit its field, or the version lacks the field and must not drop the value."""
+    """A value that does not fit its field, or one in a field that the version lacks and that must not be dropped."""
 
 
 class KafkaError(Exception):
-    """An error that the client gets as a code, with a message that says what failed and why."""
+    """A rejection that has a code on the wire. The message says what and why, to the client."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)

@@ -23,8 +23,8 @@ from .schema import Message
 
 M = TypeVar("M", bound=Message)
 
-# The largest size that fits in front of a frame.
 MAX_FRAME_BYTES = 0x7FFFFFFF
+"""What the size in front of a frame can say."""
 
 _request_head = struct.Struct(">hhih")
 _correlation_id = struct.Struct(">i")
@@ -51,21 +51,21 @@ _flexible_versions = _FlexibleVersions()
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request."""
+    """Who asks for what."""
 
-    # Not always a known one.
     api_key: int
+    """Not always a known one."""
     api_version: int
-    # The response has the same.
     correlation_id: int
+    """Given back with the response."""
     client_id: str | None
 
 
 def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
-    """Return (header, offset of the body) of a frame without its size. Raises DecodeError.
+    """(header, where the body begins) of a frame without its size. Raises DecodeError.
 
-    For an API or version that is not declared, the offset is the one after the client id: nobody knows whether tagged
-    fields follow, and the caller cannot use the body.
+    Of an API or version that is not declared, the offset is that behind the client id: whether tagged fields follow
+    cannot be known, and the caller has no use for the body anyway.
     """
     try:
         key, version, correlation_id, length = _request_head.unpack_from(buffer)
@@ -92,7 +92,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Message
 ) -> list[Piece]:
-    """Return a whole frame, its size in front. Raises EncodeError."""
+    """A whole frame, its size in front. Raises EncodeError."""
     pieces = encoder(message.__class__, api_version)(message)
     try:
         text = b"" if client_id is None else client_id.encode()
@@ -107,7 +107,7 @@ def encode_request(
 
 
 def encode_response(correlation_id: int, message: Message, version: int) -> list[Piece]:
-    """Return a whole frame, its size in front. The first piece is bytes; records are pieces too. Raises EncodeError."""
+    """A whole frame, its size in front. The first piece is bytes; records are pieces too. Raises EncodeError."""
     cls = message.__class__
     pieces = encoder(cls, version)(message)
     if version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS:
@@ -119,7 +119,7 @@ def encode_response(correlation_id: int, message: Message, version: int) -> list
 
 
 def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]:
-    """Return (correlation id, message) of a frame without its size. Raises DecodeError."""
+    """(correlation id, message) of a frame without its size. Raises DecodeError."""
     if len(buffer) < 4:
         raise TruncatedMessage(f"a response header does not fit in {len(buffer)} bytes")
     (correlation_id,) = _correlation_id.unpack_from(buffer)
@@ -139,13 +139,13 @@ def _checked(size: int) -> int:
 
 
 def _put_in_front(head: bytes, pieces: list[Piece]) -> list[Piece]:
-    """Put head in front of the first piece, which is bytes in every message: a length precedes any records."""
+    """The pieces with head in front of the first, which is bytes in every message: a length precedes any records."""
     pieces[0] = head + cast("bytes", pieces[0])
     return pieces
 
 
 def _skip_tags(buffer: Buffer, position: int) -> int:
-    """Return the position after a header's tagged fields: nearly always one byte, which says that there are none."""
+    """The position behind a header's tagged fields: nearly always the one byte that says there are none."""
     end = len(buffer)
     if position >= end:
         raise TruncatedMessage("the header's tagged fields are missing")

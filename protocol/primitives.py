@@ -1,11 +1,9 @@
-"""The smallest parts of every message: unsigned varints, compact lengths and UUIDs.
+"""The leaves of every message: unsigned varints, compact lengths and UUIDs.
 
 Big-endian throughout. An unsigned varint carries seven bits a byte, lowest first, and is at most five bytes long (32
 bits). A compact length is a varint of the length plus one, so that zero can say null. A UUID is its 16 bytes; its text
 is Kafka's own: base64 with the URL alphabet and no padding.
 """
-
-from __future__ import annotations
 
 import base64
 import re
@@ -14,20 +12,20 @@ from .errors import EncodeError, InvalidField, TruncatedMessage
 
 Buffer = bytes | bytearray | memoryview
 
-# Means "no UUID" on the wire: a UUID is never null.
 ZERO_UUID = bytes(16)
+"""Stands for "no UUID" on the wire: a UUID is never null."""
 
-# The topic id that Kafka reserves for the cluster's own metadata log; no topic may have it.
 METADATA_UUID = bytes(15) + b"\x01"
+"""The topic id that Kafka reserves for the cluster's own metadata log; no topic may have it."""
 
 MAX_UVARINT = 0xFFFFFFFF
 
-# The varints of one byte, made once: nearly every count and length on the wire is one of them.
 SMALL_UVARINTS = tuple(bytes((value,)) for value in range(128))
+"""The varints of one byte, made once: nearly every count and length on the wire is one of them."""
 
 
 def encode_uvarint(value: int) -> bytes:
-    """Return the varint of 0 <= value < 2**32. Raises EncodeError outside of that."""
+    """The varint of 0 <= value < 2**32. Raises EncodeError outside of that."""
     if 0 <= value < 128:
         return SMALL_UVARINTS[value]
     if not 0 <= value <= MAX_UVARINT:
@@ -41,7 +39,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(buffer: Buffer, offset: int) -> tuple[int, int]:
-    """Return (value, the offset after it). Raises TruncatedMessage at the buffer's end, InvalidField past 32 bits."""
+    """(value, the offset after it). Raises TruncatedMessage at the buffer's end, InvalidField past 32 bits."""
     try:
         first = buffer[offset]
     except IndexError:
@@ -52,7 +50,7 @@ def decode_uvarint(buffer: Buffer, offset: int) -> tuple[int, int]:
 
 
 def decode_uvarint_tail(buffer: Buffer, offset: int, first: int) -> tuple[int, int]:
-    """Go on with decode_uvarint after its first byte (128 or more); offset is that of the second."""
+    """As decode_uvarint where the first byte (128 or more) has been read and offset is behind it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         try:
@@ -69,12 +67,12 @@ def decode_uvarint_tail(buffer: Buffer, offset: int, first: int) -> tuple[int, i
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """Return Kafka's text of a UUID, 22 characters; for ZERO_UUID "AAAAAAAAAAAAAAAAAAAAAA"."""
+    """Kafka's text of a UUID, 22 characters; of ZERO_UUID "AAAAAAAAAAAAAAAAAAAAAA"."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """Return the 16 bytes of a UUID from Kafka's text. Raises InvalidField where it is not one."""
+    """The 16 bytes behind Kafka's text of a UUID. Raises InvalidField where text is none."""
     if re.fullmatch(r"[A-Za-z0-9_-]{22}(==)?", text) is None:
         raise InvalidField(f"{text!r} is not a UUID in base64: 22 letters, digits, - or _")
     return base64.urlsafe_b64decode(text[:22] + "==")

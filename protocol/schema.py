@@ -18,8 +18,8 @@ Version ranges are written as Apache writes them: "3+", "2-4", "7".
 Promise: a declaration costs nothing but its class at import. Initialisers are made when a class is first instantiated
 and codecs (codec.py) when a version is first seen. Every field has the schema's default, which is not always zero.
 
-A field that holds a single struct starts out as one shared default of that struct, whose fields cannot be
-set: give the field a struct of its own instead. Lists are never shared.
+A field that holds a single struct starts out as one shared default of that struct, which refuses assignment to its
+fields: give the field a struct of its own instead. Lists are never shared.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, dataclass_tra
 from .errors import EncodeError
 from .primitives import ZERO_UUID
 
-# The last version of "3+": versions are int16 on the wire.
 LAST_VERSION: Final = 0x7FFF
+"""What "+" ends in: versions are int16 on the wire."""
 
-# Tags from here on are Odradek's own; Kafka counts its tags from 0 in each struct. Other brokers and clients skip them,
-# as every tag that they do not know (KIP-482).
 OWN_TAGS: Final = 10_000
+"""Tags from here on are our own additions; Kafka counts its tags from 0, struct by struct. Other brokers and clients
+step over them, as over every tag that they do not know (KIP-482)."""
 
 NO_DEFAULT: Final = object()
 
-# The value of a records field. Decoded: a memoryview into the frame, never a copy. To encode: bytes, a memoryview, any
-# other object with a length (a range of a file), or a list or tuple of these, which become pieces of their own.
 Records: TypeAlias = Any
+"""What a records field holds. Decoded: a memoryview into the frame, never a copy. To be encoded: bytes, a memoryview,
+any other object with a length (a range of a file), or a list or tuple of such, passed on as pieces of their own."""
 
-# The kinds of a fixed size and their letters in the struct module.
 FIXED_FORMATS: Final = {
     "bool": "?",
     "int8": "b",
@@ -57,8 +56,8 @@ FIXED_FORMATS: Final = {
     "float64": "d",
     "uuid": "16s",
 }
+"""The kinds of a fixed size and their letters in the struct module."""
 
-# The default of a field where the schema names none, as in Apache's classes.
 ZEROS: Final[dict[str, Any]] = {
     **dict.fromkeys(("int8", "int16", "uint16", "int32", "uint32", "int64"), 0),
     "bool": False,
@@ -68,11 +67,12 @@ ZEROS: Final[dict[str, Any]] = {
     "bytes": b"",
     "records": None,
 }
+"""What a field is where the schema names no default, as in Apache's classes."""
 
 
 @cache
 def span(versions: str) -> range:
-    """Return the versions that "3+", "2-4", "7" or "none" means."""
+    """The versions that "3+", "2-4", "7" or "none" stand for."""
     if versions == "none":
         return range(0)
     first, _, last = versions.partition("-")
@@ -82,7 +82,7 @@ def span(versions: str) -> range:
 
 
 class Field:
-    """One field of a struct: its kind on the wire, the versions that have it, and its default for the others."""
+    """One field of a struct: its kind on the wire, the versions that have it and what it is where they do not."""
 
     __slots__ = ("_default", "annotation", "ignorable", "kind", "name", "nullable", "of", "owner", "tag", "versions")
 
@@ -96,17 +96,17 @@ class Field:
         tag: int | None = None,
         of: str | None = None,
     ) -> None:
-        # A key of FIXED_FORMATS, or string, bytes, records, struct, array.
         self.kind = kind
+        """A key of FIXED_FORMATS, or string, bytes, records, struct, array."""
         self.versions = versions
-        # The versions in which the field may be null.
         self.nullable = nullable
-        # Whether versions that lack the field drop a value instead of rejecting it.
+        """The versions that can say null."""
         self.ignorable = ignorable
-        # The number of a tagged field, None for a plain one. A tagged field is tagged in all its versions.
+        """Whether a value is dropped, not refused, by versions that lack the field."""
         self.tag = tag
-        # For arrays of anything but structs: the kind of an element.
+        """The number of a tagged field, None for a field in the line. A tagged field is tagged in all its versions."""
         self.of = of
+        """For arrays of anything but structs: the kind of an element."""
         self._default = default
         self.name = ""
         self.annotation = ""
@@ -116,14 +116,14 @@ class Field:
         return f"<Field {self.name}: {self.kind} {self.versions}>"
 
     def struct(self) -> type[Struct]:
-        """Return the struct of this field or of its elements: the one name in the annotation."""
+        """The struct that this field or its elements are: the one name in the annotation."""
         found = re.fullmatch(r"(?:list\[)?(\w+)\]?(?: \| None)?", self.annotation)
         if found is None:
             raise TypeError(f"{self.owner}.{self.name}: {self.annotation} names no struct")
         return getattr(sys.modules[self.owner], found[1])
 
     def default(self) -> Any:
-        """Return the schema's default: a fresh list for an array, the shared and read-only one for a struct."""
+        """The schema's default. A fresh list for an array, the shared and read-only one for a struct."""
         if self._default is not NO_DEFAULT:
             return self._default
         if self.kind == "array":
@@ -133,8 +133,7 @@ class Field:
         return ZEROS[self.kind]
 
 
-# -- Declarations of fields
-# They return Any, so that type checkers take the annotation in front of them and see a field with a default.
+# The declarers return Any so that the annotation in front of them stands; checkers then see a field with a default.
 
 
 def boolean(versions: str, **options: Any) -> Any:
@@ -202,11 +201,11 @@ def array(versions: str, **options: Any) -> Any:
 
 @dataclass_transform()
 class StructType(type):
-    """The metaclass that turns declared fields into slots. Its own attributes are capitals, which no field uses."""
+    """Makes slots of the declared fields and keeps their descriptions. Its own attributes are capitals: no field is."""
 
     FIELDS: tuple[Field, ...]
-    # The API key, or the type of a coordinator's record.
     KEY: int | None
+    """The API key, or the type of a coordinator's record."""
     VERSIONS: range
     FLEXIBLE: range
 
@@ -244,11 +243,11 @@ class StructType(type):
         flexible: str = "none",
         request: StructType | None = None,
     ) -> None:
-        super().__init__(name, bases, namespace)  # `type` does not accept the options
+        super().__init__(name, bases, namespace)  # the options are spent: `type` would refuse them
 
 
 class Struct(metaclass=StructType):
-    """A part of a message: plain data, equal where its fields are equal. It has the versions of its message."""
+    """A part of a message: plain data, equal where its fields are equal. Its versions are the message's around it."""
 
     __slots__ = ()
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -279,15 +278,15 @@ class Message(Struct):
 
 @cache
 def shared_default(cls: type[Struct]) -> Struct:
-    """Return the one default value of cls, whose fields cannot be set."""
+    """The one default value of cls, with fields that cannot be set."""
 
-    def reject(self: Struct, name: str, value: object) -> None:
+    def refuse(self: Struct, name: str, value: object) -> None:
         raise EncodeError(f"{cls.__name__}.{name} is set on the shared default: give its owner a new {cls.__name__}")
 
     def reduce(self: Struct) -> tuple[Any, ...]:
-        return shared_default, (cls,)  # a copy or an unpickled one is the shared one too
+        return shared_default, (cls,)  # copied or pickled, it stays the shared one
 
-    namespace = {"__slots__": (), "__setattr__": reject, "__reduce__": reduce, "__module__": cls.__module__}
+    namespace = {"__slots__": (), "__setattr__": refuse, "__reduce__": reduce, "__module__": cls.__module__}
     frozen: Any = type.__new__(StructType, cls.__name__, (cls,), namespace)
     default = cls()
     default.__class__ = frozen
@@ -295,7 +294,7 @@ def shared_default(cls: type[Struct]) -> Struct:
 
 
 def _make_initialiser(cls: type[Struct]) -> Any:
-    """Return `def __init__(self, a=0, b=...)` for cls, as straight-line code."""
+    """`def __init__(self, a=0, b=...)` for cls, as straight-line code."""
     scope: dict[str, Any] = {"MISSING": NO_DEFAULT}
     parameters: list[str] = []
     lines: list[str] = []

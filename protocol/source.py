@@ -1,6 +1,6 @@
-"""The source text of a codec: its lines, their depth, and the names that they use.
+"""The text of a codec while it is being written: lines, their depth, and what they refer to.
 
-Adjacent fields of a fixed size form one run, so that one call into the struct module reads or writes them all.
+Adjacent fields of a fixed size are held back as one run, so that one call into the struct module moves them all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Source:
     def __init__(self, scope: dict[str, Any]) -> None:
         self.scope = scope
         self.lines: list[str] = []
-        # The pending fields of a fixed size: a letter of the struct module, and its expression or target.
         self.run: list[tuple[str, str]] = []
+        """The pending fields of a fixed size: letter of the struct module and the expression or target behind it."""
         self._depth = 0
         self._names = 0
 
@@ -27,19 +27,19 @@ class Source:
 
     @contextmanager
     def block(self, opening: str) -> Generator[None]:
-        """Write `opening`, and the lines inside one level deeper."""
+        """`opening` and what is written inside, one level deeper."""
         self.line(opening)
         self._depth += 1
         yield
         self._depth -= 1
 
     def fresh(self, letter: str) -> str:
-        """Return a local name that no other line uses."""
+        """A local name that no other line uses."""
         self._names += 1
         return f"{letter}{self._names}"
 
     def constant(self, value: Any, name: str) -> str:
-        """Return a name for value in the scope; the same for the same object."""
+        """A name for value in the scope; the same for the same object."""
         known = self.scope.setdefault(name, value)
         if known is not value:
             name = f"{name}_{len(self.scope)}"
@@ -47,7 +47,7 @@ class Source:
         return name
 
     def packer(self, letters: str) -> tuple[str, int]:
-        """Return the name after pack_ and unpack_ for a run of letters, and its size in bytes."""
+        """The name behind pack_ and unpack_ for a run of letters, and its size in bytes."""
         name = letters.replace("?", "t")  # no other letter of the struct module in use here
         compiled = struct.Struct(">" + letters)
         self.scope.setdefault(f"pack_{name}", compiled.pack)

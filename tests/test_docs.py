@@ -2,29 +2,21 @@
 
 import ast
 import importlib
-import importlib.util
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import indent
-from types import ModuleType
 
 import click
 import pytest
 from odradek.cli import main
+from odradek.tests.support.tools import tool
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-MODULES = sorted(
-    path.relative_to(ROOT)
-    for wing in ("protocol", "storage", "client", "broker")
-    for path in (ROOT / wing).rglob("*.py")
-)
-
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
 _INLINE = re.compile(r"`(odradek [^`\n]+)`")
@@ -34,15 +26,6 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
 
 
 def commands(path: Path) -> Iterator[str]:
@@ -169,31 +152,12 @@ def test_pictures_of_states_are_what_the_tool_draws() -> None:
         assert drawn == states.svg(picture), "run: python tools/state_pictures.py"
 
 
-def test_the_map_names_every_module_and_no_other() -> None:
-    text = ARCHITECTURE.read_text(encoding="utf-8")
-    block = text[text.index("## File map") : text.index("## Who calls whom")]
-    named = set(re.findall(r"\b(\w+\.py)\b", block))
-    alike = {"handlers", "messages"}
-    modules = {path.name for path in MODULES if path.parent.name not in alike and path.name != "__init__.py"}
-    exist = {path.name for path in MODULES}
-    assert (modules - named, named - exist) == (set(), set()), "mend the file map in docs/architecture.md"
-
-
-def imports(module: Path) -> Iterator[str]:
-    """What a module of ours imports of ours, from the root."""
-    for node in ast.walk(ast.parse((ROOT / module).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            package = module.parts[: len(module.parts) - node.level]
-            target = "/".join([*package, *(node.module.split(".") if node.module else [])])
-            yield target
-            yield from (f"{target}/{alias.name}" for alias in node.names)
-
-
 def test_every_call_on_the_map_is_an_import() -> None:
+    house = tool("house")
     text = ARCHITECTURE.read_text(encoding="utf-8")
     block = text[text.index("## Who calls whom") : text.index("## Hand-overs")]
     arrows = re.findall(r"^([\w/]+) -> (.*)$", block, re.MULTILINE)
     assert len(arrows) > 20
     for source, targets in arrows:
-        real = set(imports(Path(f"{source}.py")))
+        real = {str(each.with_suffix("")) for each in house.imports(Path(f"{source}.py"))}
         assert set(targets.split(", ")) <= real, f"{source} does not import {set(targets.split(', ')) - real}"

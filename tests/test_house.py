@@ -1,6 +1,13 @@
-"""The rules of the house that a machine can check: what ships, what may import what, how long things grow."""
+"""The rules of the house that a machine can check: what ships, what may import what, how long things grow.
+
+`tools/house.py` reads the plan from the code; `docs/architecture.md` explains it.
+"""
+
+from __future__ import annotations
 
 import ast
+import re
+import statistics
 import subprocess
 import sys
 import tomllib
@@ -13,6 +20,7 @@ import pytest
 from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS
 from odradek.storage.config import LogConfig
+from odradek.tests.support.tools import tool
 
 ROOT = Path(__file__).parent.parent
 WINGS = ("protocol", "storage", "client", "broker", "cli")
@@ -21,9 +29,33 @@ WRITTEN = sorted(
     [*MODULES, *ROOT.glob("*.py"), *(p for d in ("tests", "tools", "benchmarks") for p in (ROOT / d).rglob("*.py"))]
 )
 
+house = tool("house")
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # Look twice at 400 lines; nothing passes 600 lines a file and 70 a function.
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
+# The aims for the whole package.
+MEDIAN_FUNCTION_LINES = 8
+P90_FUNCTION_LINES = 20
+P90_FILE_LINES = 300
+
+MAX_FLAT_FILES = 8
+# The floors inside the broker, from the top. A room imports from its own folder, and from floors below its own.
+BROKER_FLOORS = (
+    ("server.py", "__init__.py", "__main__.py"),
+    ("handlers",),
+    ("network",),
+    ("services.py",),
+    ("background",),
+    ("coordination",),
+    ("topics",),
+    ("log_dirs",),
+    ("configs",),
+    ("purgatory.py", "threads.py"),
+    ("timers.py",),
+    ("clock.py",),
+)
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
 # wing -> modules that stay out of it, so that it needs no loop, clock, wire or disk to be tested
@@ -178,3 +210,98 @@ def test_no_config_is_accepted_and_ignored() -> None:
     inherited = {name.replace(".", "_") for row in SUPPORTED_TOPIC_CONFIGS.values() for name in row.broker_synonyms}
     declared = topics | {row.attribute for row in BROKER_CONFIGS.values()}
     assert sorted(declared - read - inherited - RESOLVED_IN_THE_TABLE) == []
+
+
+# -- The plan
+
+
+def test_no_modules_import_each_other() -> None:
+    assert [[str(module) for module in circle] for circle in house.circles()] == []
+
+
+def floor_of(module: Path) -> int:
+    """Return the floor of a module of the broker, 0 at the top."""
+    return next(floor for floor, rooms in enumerate(BROKER_FLOORS) if module.parts[1] in rooms)
+
+
+def runs_up(module: Path, target: Path) -> bool:
+    """Tell whether an import leaves its room for one that is not on a lower floor."""
+    return module.parts[1] != target.parts[1] and floor_of(target) <= floor_of(module)
+
+
+def test_imports_inside_the_broker_run_down() -> None:
+    broker = [module for module in house.modules() if module.parts[0] == "broker" and not house.is_face(module)]
+    up = [
+        f"{module} -> {target}"
+        for module in broker
+        for target in sorted(house.imports(module))
+        if target in broker and runs_up(module, target)
+    ]
+    assert up == []
+
+
+def test_the_broker_has_few_files_outside_its_folders() -> None:
+    flat = [module.name for module in house.modules() if module.parts[0] == "broker" and len(module.parts) == 2]
+    assert len(flat) <= MAX_FLAT_FILES, flat
+
+
+def test_every_folder_and_file_says_what_it_is() -> None:
+    silent = [str(module) for module in house.modules() if not house.first_line(module)]
+    assert silent == []
+
+
+def test_the_documents_show_the_plan_as_it_is() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert page == house.with_tree(page), "run: python tools/house.py write"
+    assert (ROOT / "docs" / "files.md").read_text(encoding="utf-8") == house.files(), "run: python tools/house.py write"
+
+
+def test_every_handler_does_something() -> None:
+    """A handler that only forwards is a route: the table names the coordinator's method."""
+    idle = [name_of(path) for path in MODULES if path.parent == ROOT / "broker" / "handlers" if _only_forwards(path)]
+    assert idle == []
+
+
+def _only_forwards(path: Path) -> bool:
+    handle = next((each for each in functions(path) if each.name == "handle"), None)
+    if handle is None:
+        return False
+    body = [each for each in handle.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    if len(body) != 1 or not isinstance(body[0], ast.Return) or not isinstance(body[0].value, ast.Call):
+        return False
+    call, names = body[0].value, [each.arg for each in handle.args.args]
+    return (
+        isinstance(call.func, ast.Attribute)
+        and [each.id for each in call.args if isinstance(each, ast.Name)] == names[1:]
+    )
+
+
+def test_functions_and_files_are_short_on_the_whole() -> None:
+    lengths = sorted(_lines(each) for path in MODULES for each in functions(path))
+    sizes = sorted(path.read_text().count("\n") for path in MODULES)
+    assert statistics.median(lengths) <= MEDIAN_FUNCTION_LINES
+    assert lengths[len(lengths) * 9 // 10] <= P90_FUNCTION_LINES
+    assert sizes[len(sizes) * 9 // 10] <= P90_FILE_LINES
+
+
+# -- Words
+
+
+def ruled_out() -> list[str]:
+    """The left column of the glossary's last table."""
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    table = text[text.index("## Words that are not used") :]
+    rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    return [word for row in rows if row not in ("not", "---") for word in row.split(", ")]
+
+
+def test_the_glossary_is_kept() -> None:
+    words = re.compile(rf"(?<![a-zA-Z])({'|'.join(map(re.escape, ruled_out()))})", re.IGNORECASE)
+    texts = [*WRITTEN, *(path for path in DOCUMENTS if path.name != "glossary.md")]
+    found = [
+        f"{name_of(path)}:{number}: {match[0]}"
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := words.search(line.replace("_", " ")))
+    ]
+    assert found == []

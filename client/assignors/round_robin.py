@@ -1,7 +1,7 @@
 """The round-robin strategy: all partitions of all topics dealt out like cards.
 
 Topics in alphabetical order, partitions in number order, members in rank order; a member that does not subscribe the
-topic of the card is passed over, and the deal goes on behind whoever took the last card. With equal subscriptions
+topic of the card is skipped, and the deal goes on behind the member that took the last card. With equal subscriptions
 counts differ by one at most.
 """
 

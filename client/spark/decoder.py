@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ...protocol.records.compression import Compression, decompress
 from ...protocol.records.crc import crc32c
-from ...protocol.records.errors import CorruptCrc, CorruptRecord, InvalidRecord, UnsupportedCodec, UnsupportedMagic
+from ...protocol.records.errors import CorruptBatch, CorruptCrc, InvalidRecord, UnsupportedCodec, UnsupportedMagic
 from . import kernels
 from .columns import Column
 from .errors import SchemaError
@@ -62,13 +62,13 @@ class ScanEnd(Enum):
 
 
 def scan(records: memoryview) -> tuple[Bytes, BatchTable, ScanEnd]:
-    """Find the whole batches in `records`. Raises CorruptRecord, UnsupportedMagic."""
+    """Find the whole batches in `records`. Raises CorruptBatch, UnsupportedMagic."""
     source = np.frombuffer(records, np.uint8)
     source.flags.writeable = False  # kernels are compiled once, for sources that are
     table = np.empty((len(source) // _SMALLEST_BATCH + 1, kernels.TABLE_WIDTH), np.int64)
     rows, at, status = kernels.scan_batches(source, 0, table)
     if status == kernels.SCAN_BAD_SIZE:
-        raise CorruptRecord(f"a batch at byte {at} of {len(source)} has a length that cannot be")
+        raise CorruptBatch(f"a batch at byte {at} of {len(source)} has a length that cannot be")
     if status == kernels.SCAN_BAD_MAGIC:
         raise UnsupportedMagic(f"a batch at byte {at} of {len(source)} has magic {source[at + 16]}")
     return source, table[:rows], ScanEnd(status)

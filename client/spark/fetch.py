@@ -25,7 +25,7 @@ from ...protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from ...protocol.records.errors import CorruptRecord, UnsupportedMagic
+from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
 from ..network.frame_buffer import MAX_FRAME_BYTES
 from ..record import EARLIEST, TopicPartition
@@ -178,7 +178,7 @@ class RangeFetch:
             return None
         position = decoder.next_offset(table)
         if position <= self._position:
-            raise CorruptRecord(f"{self._range}: the batches at {self._position} end at {position}")
+            raise CorruptBatch(f"{self._range}: the batches at {self._position} end at {position}")
         committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
         hidden = [(each.first_offset, each.producer_id) for each in aborted] if committed else []
         table = decoder.readable(table, self._position, self._range.end, hidden)

@@ -2,7 +2,7 @@
 
 The inner functions of a kernel are given addresses, not arrays: numba counts references (atomically) to each array
 that it hands on, which made the walk over a record ten times slower. Only the kernels themselves are given arrays,
-which keep alive what the addresses point to. Addresses are int64; whoever follows one has compared it with its bounds.
+which keep alive what the addresses point to. Addresses are int64; the code compares each with its bounds first.
 
 numba's cache notices a change of the file that a kernel stands in, not of this one: touch kernels.py too.
 """

@@ -1,1 +1,1 @@
-"""Messages: one module per API, with the same name as its handler."""
+"""Every message that is spoken, one module per API, named as its handler."""

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn, API key 25: adds the commit of a group's offsets to a transaction.
+"""AddOffsetsToTxn, API key 25: a transaction is about to commit offsets of this group.
 
 Versions: 2 may say PRODUCER_FENCED; 3 flexible; 4 may say TRANSACTION_ABORTABLE.
 """

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn, API key 24: adds partitions to a transaction, before it writes to them.
+"""AddPartitionsToTxn, API key 24: a transaction is about to write to these partitions.
 
-Versions: 2 may say PRODUCER_FENCED; 3 flexible, and the last that clients send; 4 several transactions at once, and a
-check whether partitions were added (brokers alone send both); 5 may say TRANSACTION_ABORTABLE.
+Versions: 2 may say PRODUCER_FENCED; 3 flexible, and the last that clients send; 4 several transactions at once, and
+only to ask whether partitions were added (both among brokers); 5 may say TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AlterConfigs, API key 33: replaces all configs of a resource; one that is not named gets its default.
+"""AlterConfigs, API key 33: the configs of a resource, all of them: what is not named goes back to its default.
 
-Versions: 2 flexible. Kafka recommends IncrementalAlterConfigs instead.
+Versions: 2 flexible. Kafka would have IncrementalAlterConfigs used instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ApiVersions, API key 18: the APIs and versions that a broker serves; a client's first request.
+"""ApiVersions, API key 18: what a broker speaks, asked before anything else.
 
-Versions: 1 throttle time; 3 flexible, the client's name, and features; 4 allows features whose lowest version is 0. The
-response's header is always that of version 0, and a request above the broker's highest version gets a body of version
-0, because the client does not know the broker's versions yet.
+Versions: 1 throttle time; 3 flexible, the client's name, and features; 4 allows features whose lowest version is 0.
+The response's header stays that of version 0 for ever, and a request above our highest version is answered with a body
+of version 0: the client cannot know better yet.
 """
 
 from __future__ import annotations

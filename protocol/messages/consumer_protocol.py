@@ -1,8 +1,8 @@
-"""The consumer protocol: the subscriptions in JoinGroup, and the assignments in SyncGroup.
+"""What consumers tell each other through the group: opaque to the broker, bytes in JoinGroup and SyncGroup.
 
-Both begin with their version as int16 (encode_versioned, decode_versioned). Versions: 1 adds the partitions that a
-member owns, 2 the generation it owned them in, 3 its rack. A newer version only adds fields at the end: it is decoded
-as the newest declared one, and the rest is ignored.
+Both begin with their version as int16 (encode_versioned, decode_versioned).
+Versions: 1 adds the partitions that a member owns, 2 the generation it owned them in, 3 its rack.
+A newer version only ever adds fields at the end: it is read as the newest that is declared, the rest left alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
 
 
 def decode_versioned(cls: type[M], buffer: Buffer) -> M:
-    """Return the subscription or assignment after its version; ignore bytes after it. Raises DecodeError."""
+    """The subscription or assignment behind its version. Raises DecodeError; bytes after it are left alone."""
     if len(buffer) < 2:
         raise TruncatedMessage(f"{cls.__name__} lacks the two bytes of its version")
     (version,) = struct.unpack_from(">h", buffer)

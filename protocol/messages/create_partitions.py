@@ -1,4 +1,4 @@
-"""CreatePartitions, API key 37: adds partitions to existing topics. Kafka cannot remove partitions.
+"""CreatePartitions, API key 37: more partitions for topics that exist. There is no way to have fewer.
 
 Versions: 2 flexible; 3 may say THROTTLING_QUOTA_EXCEEDED.
 """

@@ -1,8 +1,8 @@
-"""CreateTopics, API key 19: creates topics.
+"""CreateTopics, API key 19.
 
 Versions: 1 validation only, and error messages; 2 throttle time; 4 partitions and replicas of -1 stand for the broker's
-defaults; 5 flexible, and the partitions and configs of the new topic; 6 may say THROTTLING_QUOTA_EXCEEDED; 7 topic id.
-Kafka 4 removed 0-1.
+defaults; 5 flexible, and says what was made with which configs; 6 may say THROTTLING_QUOTA_EXCEEDED; 7 topic id. 0-1
+are gone since Kafka 4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DeleteGroups, API key 42: deletes groups with their committed offsets.
+"""DeleteGroups, API key 42: groups with all that they have committed.
 
-Versions: 1 is the same as 0; 2 flexible.
+Versions: 1 as 0; 2 flexible.
 """
 
 from __future__ import annotations

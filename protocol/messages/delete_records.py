@@ -1,6 +1,6 @@
-"""DeleteRecords, API key 21: deletes the records below an offset of each partition.
+"""DeleteRecords, API key 21: everything below an offset goes, partition by partition.
 
-Versions: 1 is the same as 0; 2 flexible.
+Version 1 says the same as 0, 2 has tagged fields.
 """
 
 from __future__ import annotations

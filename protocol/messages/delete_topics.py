@@ -1,7 +1,7 @@
-"""DeleteTopics, API key 20: deletes topics.
+"""DeleteTopics, API key 20.
 
 Versions: 1 throttle time; 3 may say TOPIC_DELETION_DISABLED; 4 flexible; 5 error message; 6 by name or by topic id.
-Kafka 4 removed 0.
+0 is gone since Kafka 4.
 """
 
 from __future__ import annotations

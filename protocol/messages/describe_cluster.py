@@ -1,4 +1,4 @@
-"""DescribeCluster, API key 60: the brokers or controllers of the cluster. All versions are flexible.
+"""DescribeCluster, API key 60: the brokers or controllers of the cluster. Flexible from the first version on.
 
 Versions: 1 endpoint type (1 brokers, 2 controllers); 2 fenced brokers.
 """

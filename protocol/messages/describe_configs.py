@@ -1,6 +1,6 @@
-"""DescribeConfigs, API key 32: the configs of a resource, with the source of each value.
+"""DescribeConfigs, API key 32: every config of a resource, with where its value comes from.
 
-Versions: 1 source and synonyms; 3 type and documentation; 4 flexible. Kafka 4 removed 0.
+Versions: 1 source and synonyms; 3 type and documentation; 4 flexible. 0 is gone since Kafka 4.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Versions: 1 throttle time; 3 authorized operations; 4 instance id; 5 flexible; 6 error message, and GROUP_ID_NOT_FOUND
 for a group that does not exist, which older versions call Dead.
 
-Odradek's own fields: with `include_history` the response has the group's rebalances in `history`, as a GroupHistory
-(group_history.py). A broker that keeps no history leaves the field out. See
-docs/decisions/0008-history-in-tagged-fields.md.
+Ours: `include_history` asks for the group's rebalances, which come as a GroupHistory (group_history.py) in `history`. A
+broker that keeps none leaves the field out. See docs/decisions/0008-history-in-tagged-fields.md.
 """
 
 from __future__ import annotations

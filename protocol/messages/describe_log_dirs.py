@@ -1,7 +1,7 @@
-"""DescribeLogDirs, API key 35: the data directories, their partitions and their free space.
+"""DescribeLogDirs, API key 35: the data directories, what lies in them, how much room there is.
 
-Versions: 2 flexible; 3 an error for the whole request; 4 total and free bytes of the volume; 5 whether the directory
-takes new partitions (KIP-1066). Kafka 4 removed 0.
+Version 1 is the first, 2 has tagged fields, 3 brought an error for the whole, 4 the size of the volume and what is
+free of it, 5 whether the directory takes new partitions (KIP-1066).
 """
 
 from __future__ import annotations

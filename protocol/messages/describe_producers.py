@@ -1,4 +1,7 @@
-"""DescribeProducers, API key 61: the producers that write to a partition, and their open transactions (KIP-664)."""
+"""DescribeProducers, API key 61: the producers that a partition remembers, and their open transactions (KIP-664).
+
+Version 0 is the only one.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions, API key 75: topics with their partitions, page by page (KIP-966).
+"""DescribeTopicPartitions, API key 75: topics with their partitions, page by page (KIP-966). Flexible from the start.
 
-The cursor names the first partition of a page. It is null in the first request and in the last response.
+The cursor names the first partition of a page: null where the listing begins, and where it has ended.
 """
 
 from __future__ import annotations

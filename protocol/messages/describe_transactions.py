@@ -1,4 +1,4 @@
-"""DescribeTransactions, API key 65: the state of transactional ids."""
+"""DescribeTransactions, API key 65: how transactional ids stand. Version 0, flexible."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""EndTxn, API key 26: commits or aborts a transaction.
+"""EndTxn, API key 26: a transaction is to be committed or aborted.
 
-Versions: 2 may say PRODUCER_FENCED; 3 flexible; 4 may say TRANSACTION_ABORTABLE; 5 returns the producer id and epoch of
-the next transaction (KIP-890: each transaction has a higher epoch).
+Versions: 2 may say PRODUCER_FENCED; 3 flexible; 4 may say TRANSACTION_ABORTABLE; 5 tells the producer id and epoch of
+the next transaction (KIP-890: the epoch grows with each).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Fetch, API key 1: record batches from an offset on.
+"""Fetch, API key 1: batches from an offset on.
 
-Versions: 1 throttle time; 2 allows message format 1; 3 a limit over all partitions, which are filled in their order; 4
-isolation level, last stable offset and aborted transactions, and batches of format 2; 5 log start offset; 7 fetch
-sessions (KIP-227); 9 the leader epoch that the client knows; 10 allows zstd; 11 rack and preferred read replica; 12
-flexible, and the epoch of the last fetched record; 13 topic ids in place of names; 14 tiered storage's error; 15
-replica state in place of the replica id; 16 names the new leader of a partition that moved; 17 the follower's
-directory; 18 the follower's high watermark. 0-3 carry message sets; Kafka 4 removed them.
+Versions: 1 throttle time; 2 allows message format 1; 3 a limit over all partitions, whose order counts from here on;
+4 isolation level, last stable offset and aborted transactions, and batches of format 2; 5 log start offset; 7 fetch
+sessions (KIP-227); 9 the leader epoch that the client knows; 10 allows zstd; 11 rack and preferred read replica;
+12 flexible, and the epoch of the last fetched record; 13 topic ids in place of names; 14 tiered storage's error;
+15 replica state in place of the replica id; 16 names the new leader of a partition that moved; 17 the follower's
+directory; 18 the follower's high watermark. 0-3 are no longer in Kafka 4's files; they carry message sets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""FindCoordinator, API key 10: the broker that coordinates a group or a transactional id.
+"""FindCoordinator, API key 10: which broker keeps a group or a transaction.
 
-Versions: 1 key type (0 group, 1 transaction), error message and throttle time; 3 flexible; 4 several keys at once; 5
-may say TRANSACTION_ABORTABLE; 6 share groups (key type 2, "group:topic id:partition").
+Versions: 1 key type (0 group, 1 transaction), error message and throttle time; 3 flexible; 4 several keys at once;
+5 may say TRANSACTION_ABORTABLE; 6 share groups (key type 2, "group:topic id:partition").
 """
 
 from __future__ import annotations

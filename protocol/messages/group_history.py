@@ -1,8 +1,7 @@
-"""A group's rebalances, as an Odradek broker keeps them: the tagged field `history` of DescribeGroups.
+"""A group's rebalances as our brokers tell them: what the tagged field `history` of DescribeGroups holds.
 
-Kafka's protocol does not have it. It begins with its version as int16 (encode_versioned, decode_versioned); every
-change is a new version, so that an older reader reports it instead of misreading it. Times are the broker's wall clock
-in ms, -1 for not yet.
+Not of Kafka's protocol. It begins with its version as int16 (encode_versioned, decode_versioned); a newer version is a
+new number, so that a reader that does not know it says so. Times are the broker's wall clock in ms, -1 for not yet.
 """
 
 from __future__ import annotations

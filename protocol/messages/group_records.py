@@ -1,10 +1,10 @@
-"""The records of __consumer_offsets: committed offsets, and the state of each group.
+"""The records of __consumer_offsets: who committed what, and what a group agreed on.
 
 A key begins with its type as int16 (encode_key, decode_key), a value with its version as int16 (encode_versioned,
 decode_versioned). A key without a value deletes.
 
-Types: 0 and 1 are a committed offset (Kafka writes 1 and still reads 0, Legacy...); 2 is a group of the classic
-protocol. Higher types belong to newer kinds of groups and are not declared here.
+Types: 0 and 1 are a committed offset, of which Kafka writes 1 and still reads 0 (Legacy...); 2 is a group of the
+classic protocol. Higher ones are newer kinds of group and are not declared here.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ _KEYS: dict[int, type[Key]] = {0: LegacyOffsetCommitKey, 1: OffsetCommitKey, 2: 
 
 
 def encode_key(key: Key) -> bytes:
-    """Return a record's key: its type as int16, then the key in its only version. Raises EncodeError."""
+    """A record's key: its type as int16, then the key at its only version. Raises EncodeError."""
     kind = key.__class__.KEY
     return struct.pack(">h", kind) + b"".join(cast("list[bytes]", encode(key, 0)))
 
 
 def decode_key(buffer: Buffer) -> Key | None:
-    """Return a record's key; None for a type that is not declared here (newer kinds of groups). Raises DecodeError."""
+    """The key of a record, None for a type that is not declared here (newer kinds of group). Raises DecodeError."""
     if len(buffer) < 2:
         raise TruncatedMessage("a coordinator's record key lacks the two bytes of its type")
     (kind,) = struct.unpack_from(">h", buffer)

@@ -1,4 +1,4 @@
-"""Heartbeat, API key 12: keeps a group member alive, and tells it when to join again.
+"""Heartbeat, API key 12: a member is alive, and hears whether to join again.
 
 Versions: 1 throttle time; 3 instance id; 4 flexible.
 """

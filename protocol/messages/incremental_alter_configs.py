@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs, API key 44: changes some configs of a resource (KIP-339).
+"""IncrementalAlterConfigs, API key 44: some configs of a resource; the others stay as they are (KIP-339).
 
 `config_operation`: 0 set, 1 delete, 2 append to a list, 3 subtract from a list. Versions: 1 flexible.
 """

@@ -1,8 +1,8 @@
-"""JoinGroup, API key 11: a member joins a group, or joins its next generation.
+"""JoinGroup, API key 11: a member enters a group, or enters its next generation.
 
-Versions: 1 a rebalance timeout of its own; 2 throttle time; 4 a new member first gets its id (MEMBER_ID_REQUIRED) and
-joins again with it; 5 instance id; 6 flexible; 7 returns the protocol type, and null for no protocol; 8 the reason for
-joining; 9 may tell the leader to skip the assignment.
+Versions: 1 rebalance time-out, apart from the session's; 2 throttle time; 4 a new member is first told its id
+(MEMBER_ID_REQUIRED) and joins again with it; 5 instance id; 6 flexible; 7 says the protocol type, and null for no
+protocol; 8 the reason for joining; 9 may tell the leader to skip the assignment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LeaveGroup, API key 13: removes members from a group, before their session times out.
+"""LeaveGroup, API key 13: members leave without waiting for their session to end.
 
 Versions: 1 throttle time; 3 several members at once, by member or instance id; 4 flexible; 5 the reason for leaving.
 """

@@ -1,6 +1,6 @@
-"""ListConfigResources, API key 74: the resources that can have configs.
+"""ListConfigResources, API key 74: which resources can have configs. Flexible from the first version on.
 
-Versions: 0 lists client metrics only; 1 names the types to list (KIP-1142). All versions are flexible.
+Version 0 lists client metrics alone; 1 says of which types (KIP-1142).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ListGroups, API key 16: the groups that a broker coordinates.
 
-Versions: 1 throttle time; 3 flexible; 4 the state of each group, and a filter by it; 5 the same for types.
+Versions: 1 throttle time; 3 flexible; 4 states, shown and to be filtered by; 5 types, likewise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""ListOffsets, API key 2: the offset of a timestamp, or of the log's start or end.
+"""ListOffsets, API key 2: the offset at a time, or at an end of the log.
 
-Versions: 0 returns the base offsets of segments before a time; 1 one offset with its timestamp; 2 isolation level and
-throttle time; 4 leader epoch; 5 may say OFFSET_NOT_AVAILABLE; 6 flexible; 7 the offset of the largest timestamp (-3); 8
-the earliest local offset (-4); 9 the latest tiered one (-5); 10 a timeout for remote storage; 11 the earliest one that
-is not uploaded yet (-6). Kafka 4 removed 0.
+Versions: 0 gives up to so many segments' offsets before a time; 1 one offset with its timestamp; 2 isolation level
+and throttle time; 4 leader epoch; 5 may say OFFSET_NOT_AVAILABLE; 6 flexible; 7 the offset of the largest timestamp
+(-3); 8 the earliest local offset (-4); 9 the latest tiered one (-5); 10 a time-out for remote storage; 11 the earliest
+one that is not uploaded yet (-6). 0 is no longer in Kafka 4's files.
 """
 
 from __future__ import annotations

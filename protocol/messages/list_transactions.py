@@ -1,6 +1,6 @@
 """ListTransactions, API key 66: the transactional ids that a broker coordinates.
 
-Versions: 1 a filter by duration (KIP-994); 2 a filter by a pattern of the id (KIP-1152).
+Versions: 1 those that have run for longer than so long (KIP-994); 2 those whose id matches a pattern (KIP-1152).
 """
 
 from __future__ import annotations

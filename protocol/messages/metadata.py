@@ -1,9 +1,9 @@
-"""Metadata, API key 3: brokers, topics, and the leader of each partition.
+"""Metadata, API key 3: brokers, topics, and who leads which partition.
 
-Versions: 0 an empty list means all topics; 1 null means all, and adds controller, racks and which topics are internal;
-2 cluster id; 3 throttle time; 4 the client may forbid auto-creation; 5 offline replicas; 7 leader epoch; 8 authorized
-operations; 9 flexible; 10 topic ids in the response; 11 leaves the cluster's operations to DescribeCluster; 12 requests
-by topic id; 13 an error for the whole response.
+Versions: 0 takes no topics for all of them; 1 takes null for all, and adds controller, racks and which topics are
+internal; 2 cluster id; 3 throttle time; 4 the client may forbid auto-creation; 5 offline replicas; 7 leader epoch;
+8 authorized operations; 9 flexible; 10 topic ids in the response; 11 leaves the cluster's operations to
+DescribeCluster; 12 asks by topic id; 13 an error for the whole response.
 """
 
 from __future__ import annotations

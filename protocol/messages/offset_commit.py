@@ -1,8 +1,8 @@
-"""OffsetCommit, API key 8: commits offsets of a group, or of a consumer without a group.
+"""OffsetCommit, API key 8: where a group, or a consumer on its own, has got to.
 
-Versions: 0 has neither member nor generation; 1 has both, and a timestamp for each partition; 2 a retention time
-instead; 3 throttle time; 5 without retention; 6 leader epoch; 7 instance id; 8 flexible; 9 member epochs of the newer
-consumer protocol; 10 topic ids in place of names. Kafka 4 removed 0-1.
+Versions: 0 names neither member nor generation; 1 does, and takes a timestamp a partition; 2 a retention time in its
+place; 3 throttle time; 5 without retention; 6 leader epoch; 7 instance id; 8 flexible; 9 member epochs of the newer
+consumer protocol; 10 topic ids in place of names. 0-1 are no longer in Kafka 4's files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""OffsetDelete, API key 47: deletes committed offsets of a group (KIP-496)."""
+"""OffsetDelete, API key 47: committed offsets of a group, partition by partition (KIP-496).
+
+Version 0 is the only one.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""OffsetFetch, API key 9: the committed offsets of groups.
+"""OffsetFetch, API key 9: what groups have committed.
 
-Versions: 0 is 1 for offsets in ZooKeeper; 2 null means all topics, and adds an error for the whole group; 3 throttle
+Versions: 0 is 1 asked of ZooKeeper; 2 takes null for all topics, and adds an error for the whole group; 3 throttle
 time; 5 leader epoch; 6 flexible; 7 may wait for open transactions (require_stable); 8 several groups at once; 9 member
-id and epoch; 10 topic ids in place of names. Kafka 4 removed 0.
+id and epoch; 10 topic ids in place of names. 0 is no longer in Kafka 4's files.
 """
 
 from __future__ import annotations

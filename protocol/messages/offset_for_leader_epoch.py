@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch, API key 23: the end offset of a leader epoch; shows a client lost records (KIP-320).
+"""OffsetForLeaderEpoch, API key 23: where the records of a leader epoch end; tells a client what was lost (KIP-320).
 
-Versions: 3 replica id; 4 flexible. Kafka 4 removed 0-1; 2 has the current leader epoch.
+Versions: 3 replica id; 4 flexible. Kafka 4 offers no lower one than 2, which brought the current leader epoch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Produce, API key 0: appends record batches to partitions.
+"""Produce, API key 0: batches to be appended.
 
 Versions: 1 throttle time; 2 log append time; 3 transactional id, and batches of format 2 from here on; 4 may say
-KAFKA_STORAGE_ERROR; 5 log start offset; 7 allows zstd; 8 which records were rejected, and why; 9 flexible; 10 names the
-new leader of a partition that moved; 11 may say TRANSACTION_ABORTABLE; 12 adds the partition to the transaction without
-AddPartitionsToTxn; 13 topic ids in place of names. 0-2 carry message sets; Kafka 4 removed them.
+KAFKA_STORAGE_ERROR; 5 log start offset; 7 allows zstd; 8 says which records were refused and why; 9 flexible;
+10 names the new leader of a partition that moved; 11 may say TRANSACTION_ABORTABLE; 12 adds the partition to its
+transaction by itself; 13 topic ids in place of names. 0-2 are no longer in Kafka 4's files; they carry message sets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SyncGroup, API key 14: the leader sends the assignment, and every member receives its part.
+"""SyncGroup, API key 14: the leader hands in the assignment, every member receives its part.
 
-Versions: 1 throttle time; 3 instance id; 4 flexible; 5 protocol type and name, which both sides check.
+Versions: 1 throttle time; 3 instance id; 4 flexible; 5 protocol type and name, to be checked by both sides.
 """
 
 from __future__ import annotations

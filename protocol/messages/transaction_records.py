@@ -1,7 +1,7 @@
-"""The records of __transaction_state: the state of each transactional id.
+"""The records of __transaction_state: what became of each transactional id.
 
 A key begins with its type as int16, 0 for all that are known; a value with its version. A key without a value deletes.
-Version 1 of the value is flexible; its tagged fields (KIP-890, KIP-939) are unknown to a reader of version 0.
+Version 1 of the value is flexible; its tagged fields (KIP-890, KIP-939) are lost on who reads version 0.
 """
 
 from __future__ import annotations

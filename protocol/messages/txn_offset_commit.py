@@ -1,7 +1,7 @@
-"""TxnOffsetCommit, API key 28: commits offsets of a group as a part of a producer's transaction (KIP-98).
+"""TxnOffsetCommit, API key 28: how far a group has come, as a part of a producer's transaction (KIP-98).
 
-Versions: 2 leader epoch; 3 flexible, with member, instance and generation (KIP-447); 4 may say TRANSACTION_ABORTABLE; 5
-adds the group to the transaction without AddOffsetsToTxn (KIP-890).
+Versions: 2 leader epoch; 3 flexible, with member, instance and generation (KIP-447); 4 knows TRANSACTION_ABORTABLE; 5
+takes the group into the transaction by being there (KIP-890).
 """
 
 from __future__ import annotations

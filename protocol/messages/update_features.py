@@ -1,6 +1,7 @@
 """UpdateFeatures, API key 57: raises or lowers the level of a feature that the whole cluster has agreed on.
 
-Versions: 1 the kind of change, and validation only; 2 one error for the whole request. All versions are flexible.
+Flexible from the first version on. Versions: 1 says which kind of change it is, and may ask to validate only; 2 has one
+error for all of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""WriteTxnMarkers, API key 27: the coordinator writes the end of a transaction to its partitions.
+"""WriteTxnMarkers, API key 27: a transaction coordinator ends transactions in partitions that others lead.
 
-Versions: 1 flexible; 2 the transaction version of each marker (KIP-1228). Kafka 4 removed 0.
+Versions: 1 flexible; 2 says which version of transactions a marker is of (KIP-1228). 0 is no longer in Kafka 4's files.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
                 | 6 base timestamp is a delete horizon (KIP-534)
 
 The CRC covers everything from the attributes on, so that a broker assigns offset and leader epoch without touching it:
-`assign` patches 12 bytes in place, and the broker need not decode a batch that it stores. Positions are byte offsets
-into the buffer, lengths are bytes. Whatever the bytes, the result is a value or a `RecordError`.
+`assign` patches 12 bytes in place, and a batch is never decoded on its way through. Positions are byte offsets into the
+buffer, lengths are bytes. Whatever the bytes are, what comes out is a value or a `RecordError`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (
+    CorruptBatch,
     CorruptCompression,
     CorruptCrc,
-    CorruptRecord,
     InvalidRecord,
     RecordError,
     TruncatedBatch,
@@ -76,7 +76,7 @@ _INT64 = Struct(">q")
 
 
 class TimestampType(IntEnum):
-    """The origin of timestamps: the producer, or the broker at its append (`message.timestamp.type`)."""
+    """Whose clock the timestamps are: the producer's, or the broker's when it appended (`message.timestamp.type`)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -101,17 +101,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The size of the whole batch with its header."""
+        """Of the whole batch with its header."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, also after compaction removed that record."""
+        """Of its last record; kept when compaction has removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The first offset after the batch: the next batch starts there or later."""
+        """Where the batch after this one starts at the earliest."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -124,22 +124,22 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The origin of `max_timestamp`."""
+        """Whose clock `max_timestamp` is."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
+        """Part of a transaction."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds control records (control.py), which consumers never get."""
+        """Holds control records (see control.py), which no consumer is handed."""
         return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` is the time when its tombstones may go (KIP-534). Timestamps stay deltas to it."""
+        """`base_timestamp` is when its tombstones may go (KIP-534); the records' deltas still count from it."""
         return self.attributes & _DELETE_HORIZON != 0
 
     @property
@@ -165,7 +165,7 @@ _new_header = cast(
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at `position`. The rest of the batch need not be there.
 
-    Raises TruncatedBatch (fewer than 61 bytes), UnsupportedMagic, CorruptRecord (a length too small to be one).
+    Raises TruncatedBatch (fewer than 61 bytes), UnsupportedMagic, CorruptBatch (a length too small to be one).
     """
     try:
         fields = _HEADER.unpack_from(buffer, position)
@@ -175,14 +175,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         error = UnsupportedMagic if 0 <= fields[3] < MAGIC else UnknownMagic
         raise error(f"batch at {position} (offset {fields[0]}) has magic {fields[3]}, not {MAGIC}")
     if fields[1] < HEADER_SIZE - LOG_OVERHEAD:
-        raise CorruptRecord(f"batch at {position} (offset {fields[0]}) says that it has {fields[1]} bytes")
+        raise CorruptBatch(f"batch at {position} (offset {fields[0]}) says that it has {fields[1]} bytes")
     return _new_header(BatchHeader, fields)
 
 
 def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     """Return (base offset, size in bytes with its first 12, magic) of the batch or legacy message at `position`.
 
-    For a legacy message "base offset" is its own. Raises TruncatedBatch (fewer than 17 bytes), CorruptRecord
+    For a legacy message "base offset" is its own. Raises TruncatedBatch (fewer than 17 bytes), CorruptBatch
     (an impossible length), UnknownMagic.
     """
     try:
@@ -190,7 +190,7 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     except StructError:
         raise TruncatedBatch(f"no room for the {_PEEK.size} first bytes of a batch at {position}") from None
     if length < MIN_MESSAGE_BYTES:
-        raise CorruptRecord(f"batch at {position} (offset {offset}) says that it has {length} bytes")
+        raise CorruptBatch(f"batch at {position} (offset {offset}) says that it has {length} bytes")
     if not 0 <= magic <= MAGIC:
         raise UnknownMagic(f"batch at {position} (offset {offset}) has magic {magic}")
     return offset, length + LOG_OVERHEAD, magic
@@ -213,7 +213,7 @@ def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> I
     """Yield (position, header) of each whole batch in `buffer[position:end]`.
 
     Stops before a batch that is cut off by the end: a fetch may end so. The caller sees it by comparing positions.
-    Raises UnsupportedMagic and CorruptRecord as `read_header` does.
+    Raises UnsupportedMagic and CorruptBatch as `read_header` does.
     """
     view = memoryview(buffer)
     end = len(view) if end is None else min(end, len(view))
@@ -243,7 +243,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
 
 def check_shape(header: BatchHeader) -> None:
-    """Reject a batch that no client may send, in the order and with the codes of Kafka's LogValidator.
+    """Refuse what a broker takes from no client, in the order and with the codes of Kafka's LogValidator.
 
     Raises InvalidRecord (INVALID_RECORD) or UnsupportedCodec (UNSUPPORTED_COMPRESSION_TYPE).
     """
@@ -265,7 +265,7 @@ def check_shape(header: BatchHeader) -> None:
 
 
 def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Reject a batch whose body does not begin as its codec's streams do; nothing is decompressed.
+    """Refuse a batch whose body does not begin as its codec's streams do; nothing is decompressed.
 
     Raises CorruptCompression, UnsupportedCodec.
     """
@@ -284,7 +284,7 @@ def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def assign(buffer: Buffer, position: int, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
     """Give the batch at `position` its offset and leader epoch, in place, and return its new header.
 
-    `header` is the current one. The CRC covers neither.
+    `header` is the present one. The CRC covers neither.
     """
     _ASSIGN_OFFSET.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
@@ -296,7 +296,7 @@ def set_max_timestamp(
 ) -> BatchHeader:
     """Set type and largest timestamp of the batch at `position`, in place, and its CRC anew; return its new header.
 
-    `header` is the current one. With LOG_APPEND_TIME this gives every record that timestamp. Raises TruncatedBatch.
+    `header` is the present one. With LOG_APPEND_TIME this gives every record that timestamp. Raises TruncatedBatch.
     """
     end = position + header.size_bytes
     view = memoryview(buffer)

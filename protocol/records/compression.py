@@ -1,8 +1,8 @@
 """The four codecs of Kafka, on whole buffers: gzip, snappy in Java's (xerial) framing, LZ4 frames, zstd.
 
-Every decompression is bounded: it raises `DecompressionLimit` as soon as the output exceeds `limit`, whatever a header
-announces. So a few hundred bytes from the network cannot become gigabytes. Broken data raises `CorruptCompression`,
-never a codec's own exception. Libraries are imported at first use: a broker that opens no batch loads none.
+Every decompression is bounded: it stops with `DecompressionLimit` as soon as the output passes `limit`, whatever a
+header promises, so a few hundred bytes from the network cannot become gigabytes. Broken data is `CorruptCompression`,
+never a codec's own exception. Libraries are imported at first use: a broker that only passes batches on loads none.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _snappy_decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, limit: int) -> bytes:
-    """Decompress one raw block. Its length is in front, so the limit is checked before anything is allocated."""
+    """Decompress one raw block. Its length stands in front, so the bound is checked before anything is allocated."""
     snappy = _snappy()
     try:
         size: int = snappy.decompress_raw_len(block)
@@ -222,7 +222,7 @@ def _lz4_decompress(data: Buffer, limit: int) -> bytes:
 
 
 def lz4_header_checksum(data: Buffer, *, broken: bool) -> bytearray:
-    """Return the LZ4 frame `data` with the right header checksum, or with the wrong one of magic 0.
+    """Return the LZ4 frame `data` with its header checksum made right, or made wrong in the way of magic 0.
 
     Kafka up to 0.9 computed the checksum over the frame's magic number too (KAFKA-3160). Message sets of magic 0 keep
     that mistake for ever: they are written with it for old readers, and read whatever stands there.
@@ -249,7 +249,7 @@ def _zstd() -> Any:
 
 
 class _Contexts(local):
-    """zstd contexts, one for each thread: two threads in one context corrupt memory, as zstd releases the lock."""
+    """zstd's kept contexts, of each thread its own: two threads in one context corrupt memory (the lock is let go)."""
 
     def __init__(self) -> None:
         self.decompressor: Any = _zstd().ZstdDecompressor()
@@ -273,7 +273,7 @@ def _zstd_compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _zstd_decompress(data: Buffer, limit: int) -> bytes:
-    """Decompress one or more frames, as streams: producers leave the content size out, and this never trusts it."""
+    """Decompress one or more frames, as streams: producers leave the content size out, and it is never trusted."""
     view = memoryview(data)
     decompressor = _contexts().decompressor
     stream = decompressor.decompressobj()

@@ -1,4 +1,4 @@
-"""Control records, such as transaction markers: brokers and clients act on them, and consumers never get them.
+"""Control records: what brokers write into a log for brokers and clients to act on; consumers are never handed them.
 
     key    version int16 = 0 | type int16
     value  by type. Transaction markers (ABORT, COMMIT): version int16 = 0 | coordinator epoch int32
@@ -24,7 +24,7 @@ _VERSION = 0
 
 
 class ControlType(IntEnum):
-    """The type in a control record's key. Readers skip types that they do not know."""
+    """The type in a control record's key. Readers pass over those that they do not know."""
 
     ABORT = 0
     COMMIT = 1
@@ -41,14 +41,14 @@ class ControlType(IntEnum):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction in the log of a partition."""
+    """The end of a transaction, as its partition's log has it."""
 
     type: ControlType  # Invariant: COMMIT or ABORT
     coordinator_epoch: int
 
 
 def control_type(record: Record) -> ControlType:
-    """Return the type of a control record; UNKNOWN for one of a newer broker. Raises InvalidRecord."""
+    """Return what kind of control record this is, UNKNOWN for one of a newer broker's. Raises InvalidRecord."""
     try:
         version, number = _KEY.unpack_from(record.key or b"")
     except StructError:

@@ -1,11 +1,11 @@
-"""Conversion between formats: message sets (magic 0, 1) to batches and back, and batches to another codec.
+"""Between formats: message sets (magic 0, 1) made batches, batches made message sets, a batch given another codec.
 
     produced by an old client  set of messages, some of them wrappers  ->  one batch, its offsets 0, 1, 2 ...
     fetched by an old client   batches  ->  messages, or one wrapper for each batch that was compressed
 
-What the other format does not have is left out, as in Kafka: headers, control batches, timestamps at magic 0. A codec
-that it does not have (zstd) becomes gzip, which every client can read. Pure: bytes in, bytes out. Whatever the bytes,
-the result is a value or a RecordError.
+What the other format cannot say is left out, as Kafka does: headers, control batches, timestamps at magic 0. A codec
+that it cannot say (zstd) becomes gzip, which every client that ever was can read. Pure: bytes in, bytes out; whatever
+comes in, what comes out is a value or a RecordError.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def up_converted(
     level: int | None = None,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytearray:
-    """Return the one batch that holds the messages of a set; they get offsets from 0 on, whatever theirs were.
+    """Return the one batch that holds the messages of a set; they get offsets from 0 on, whatever they said.
 
     `compression` None keeps the set's codec, the last one where several wrappers differ. Raises any RecordError:
     TruncatedBatch where the last message is cut off, InvalidRecord where there is none.
@@ -111,7 +111,7 @@ def down_converted(
 def _message_set(
     batches: Buffer, position: int, header: BatchHeader, magic: int, from_offset: int, room: int, limit: int
 ) -> tuple[bytes, int]:
-    """Return one batch as a message set, and the offset after its last message."""
+    """Return one batch as a message set, and the offset behind what is in it."""
     records = _legacy_records(batches, position, header, limit)
     compression = LEGACY_COMPRESSION.get(header.compression, header.compression)
     timestamp_type = header.timestamp_type if magic else batch.TimestampType.CREATE_TIME

@@ -1,7 +1,7 @@
 """Checksums of records: CRC-32C (Castagnoli) over v2 batches, CRC-32 (zlib's) over messages of magic 0 and 1.
 
-The hot path uses the `crc32c` package, which runs on the CPU's own instructions. `crcmod` replaces it where it cannot
-be imported; tests compare the two. Both accept any contiguous buffer and copy nothing.
+The hot path uses the `crc32c` package, which runs on the CPU's own instructions. Where it cannot be imported, `crcmod`
+serves; it is also what the tests compare with. Both accept any contiguous buffer and copy nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _portable() -> Callable[[Buffer, int], int]:
-    """Return crcmod's CRC-32C. It is imported late, because it reads a table that the hardware path does not need."""
+    """Return crcmod's CRC-32C. Its import is late: it reads a table that the hardware path does not need."""
     from crcmod.predefined import mkPredefinedCrcFun  # pyright: ignore[reportUnknownVariableType]
 
     return cast("Callable[[Buffer, int], int]", mkPredefinedCrcFun("crc-32c"))
@@ -40,5 +40,5 @@ def crc32c(data: Buffer, value: int = 0) -> int:
 
 
 def crc32(data: Buffer, value: int = 0) -> int:
-    """Return the unsigned CRC-32 of magic 0 and 1, continuing from `value`."""
+    """Return the unsigned CRC-32 that magic 0 and 1 carry, continuing from `value`."""
     return _zlib_crc32(data, value)

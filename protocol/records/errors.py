@@ -1,18 +1,18 @@
-"""Errors in records. Each has the error code that a producer gets from Kafka.
+"""What can be wrong with records. Each error carries the wire code that Kafka answers a producer with.
 
 RecordError
   TruncatedBatch             INVALID_RECORD: the buffer ends inside a batch or message; in a log, a torn tail
-  CorruptRecord               CORRUPT_MESSAGE: an impossible length
+  CorruptBatch               CORRUPT_MESSAGE: a length that cannot be
     CorruptCrc               the checksum does not match
-    CorruptCompression       the codec cannot decompress the data
-    DecompressionLimit       the data exceeds the caller's limit
-  UnsupportedMagic           INVALID_RECORD: a version of the format that this reader does not read
+    CorruptCompression       the codec cannot read its data
+    DecompressionLimit       it would grow beyond the bound that the caller set
+  UnsupportedMagic           INVALID_RECORD: a version of the format, but not the one that is asked for
     UnknownMagic             CORRUPT_MESSAGE: no version of the format
-  UnsupportedCodec           UNSUPPORTED_COMPRESSION_TYPE (Kafka fails here with UNKNOWN_SERVER_ERROR)
-  InvalidRecord              INVALID_RECORD: intact bytes with impossible or forbidden values
+  UnsupportedCodec           UNSUPPORTED_COMPRESSION_TYPE (Kafka stumbles here and says UNKNOWN_SERVER_ERROR)
+  InvalidRecord              INVALID_RECORD: intact bytes that say something impossible or forbidden
 
-Clients retry after CORRUPT_MESSAGE, because the network may have damaged the bytes. A real Kafka 4.3.1 gives the same
-codes (tests/golden/records/refusals.jsonl).
+CORRUPT_MESSAGE is the one that clients send again: the wire may have done it. The codes are those of a real Kafka
+4.3.1 (tests/golden/records/rejections.jsonl).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import DecodeError, ErrorCode
 
 
 class RecordError(DecodeError):
-    """A batch, message or record that cannot be used."""
+    """Anything wrong with a batch, message or record."""
 
     code: ClassVar[ErrorCode] = ErrorCode.CORRUPT_MESSAGE
 
@@ -34,19 +34,19 @@ class TruncatedBatch(RecordError):
     code = ErrorCode.INVALID_RECORD
 
 
-class CorruptRecord(RecordError):
-    """The bytes are not what was written."""
+class CorruptBatch(RecordError):
+    """The bytes cannot be what was written."""
 
 
-class CorruptCrc(CorruptRecord):
+class CorruptCrc(CorruptBatch):
     """The checksum stored and the checksum computed differ."""
 
 
-class CorruptCompression(CorruptRecord):
+class CorruptCompression(CorruptBatch):
     """The compressed data of a batch or wrapper message cannot be decompressed."""
 
 
-class DecompressionLimit(CorruptRecord):
+class DecompressionLimit(CorruptBatch):
     """The data decompresses to more than the caller allows."""
 
 
@@ -57,7 +57,7 @@ class UnsupportedMagic(RecordError):
 
 
 class UnknownMagic(UnsupportedMagic):
-    """Kafka never used this magic byte."""
+    """The magic byte is none that Kafka ever had."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
@@ -69,6 +69,6 @@ class UnsupportedCodec(RecordError):
 
 
 class InvalidRecord(RecordError):
-    """The bytes are intact, but their values are impossible or not allowed."""
+    """The bytes are intact, but what they say is impossible or not allowed."""
 
     code = ErrorCode.INVALID_RECORD

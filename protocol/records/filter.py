@@ -1,9 +1,9 @@
-"""A v2 batch without some of its records: compaction writes it in the place of the batch that it read.
+"""A v2 batch with some of its records left out: what compaction writes in the place of the batch that it read.
 
 Base offset, last offset delta, producer, sequence and leader epoch stay, so that no offset changes and a producer is
 remembered by its last batch even when no record of it is left (a batch of 0 records, Kafka's too). Records that stay
-keep their bytes, because nothing that they are deltas to changes. The exception is a delete horizon (KIP-534: bit 6,
-the base timestamp is the time when tombstones may go): then their timestamp deltas are written again.
+keep their bytes, for nothing in them counts from anything that changes; only a delete horizon (KIP-534: bit 6, the base
+timestamp is when the tombstones may go) has their timestamp deltas written anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DELETE_HORIZON = 0x40
 
 
 class Part(NamedTuple):
-    """The position of a record in its batch's decompressed body."""
+    """A record where it lies in its batch's decompressed body."""
 
     offset: int
     timestamp_ms: int
@@ -39,7 +39,7 @@ def body_of(batch: memoryview, header: BatchHeader, limit: int = MAX_DECOMPRESSE
 
 
 def iter_parts(body: bytes, header: BatchHeader) -> Iterator[Part]:
-    """Yield the position of each record in `body`; only its key is copied. Raises InvalidRecord."""
+    """Yield where each record lies in `body`; of its content only the key is copied. Raises InvalidRecord."""
     position, base_offset, base_timestamp = 0, header.base_offset, header.base_timestamp
     try:
         for _ in range(header.record_count):
@@ -93,7 +93,7 @@ def with_parts(
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """Return the batch without records. It keeps its offsets, its producer and its sequence."""
+    """Return the batch without a record: its offsets, its producer and its sequence are what it still says."""
     attributes = header.attributes & ~_DELETE_HORIZON
     bare = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
     return with_body(bare, b"", Compression.NONE)

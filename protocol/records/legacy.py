@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: the format of clients before Kafka 0.11, and of old segment files.
+"""Message sets of magic 0 and 1: what clients before Kafka 0.11 send, and what old segment files hold.
 
     a message set is messages, one after the other, with no count:
     offset int64 | size int32 (of all that follows) | CRC-32 uint32 (of all that follows) | magic int8 | attributes int8
@@ -9,8 +9,8 @@
 A compressed set is one *wrapper* message whose value is the compressed bytes of an inner set, of the same magic and
 not compressed again. The wrapper's offset is that of its last inner message. Inner offsets are absolute at magic 0; at
 magic 1 they count from 0 (KIP-31), so the first one's absolute offset is wrapper - last inner. A wrapper of
-LogAppendTime gives its timestamp to all inner messages (KIP-32). LZ4 at magic 0 has a wrong header checksum
-(KAFKA-3160); zstd and headers came with magic 2.
+LogAppendTime lends its timestamp to all (KIP-32). LZ4 at magic 0 has a wrong header checksum (KAFKA-3160); zstd and
+headers came with magic 2.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .batch import LOG_OVERHEAD, MAGIC, MIN_MESSAGE_BYTES, TimestampType
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress, lz4_header_checksum
 from .crc import crc32
 from .errors import (
+    CorruptBatch,
     CorruptCrc,
-    CorruptRecord,
     InvalidRecord,
     TruncatedBatch,
     UnknownMagic,
@@ -51,7 +51,7 @@ _LOG_APPEND_TIME = 0x08
 
 
 class Message(NamedTuple):
-    """One message of a set, wrapper or not; key and value are views into the set's buffer."""
+    """One message as it lies in a set, wrapper or not; key and value are views into the set's buffer."""
 
     offset: int
     size_bytes: int  # with its first 12
@@ -73,7 +73,7 @@ class Message(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The origin of the timestamp; always the producer at magic 0, which has none."""
+        """Whose clock the timestamp is; always the producer's at magic 0, which has none."""
         append = self.magic and self.attributes & _LOG_APPEND_TIME
         return TimestampType.LOG_APPEND_TIME if append else TimestampType.CREATE_TIME
 
@@ -87,7 +87,7 @@ def decode_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> l
 
 
 class MessageSet(NamedTuple):
-    """The records of a decoded set, and what a conversion needs to know of it."""
+    """A set read through."""
 
     records: list[Record]
     compression: Compression  # of the last wrapper; NONE without one
@@ -95,7 +95,7 @@ class MessageSet(NamedTuple):
 
 
 def read_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> MessageSet:
-    """Decode a set as `decode_message_set`, and return more about it."""
+    """As `decode_message_set`, with what else is to be known of the set."""
     records: list[Record] = []
     compression, size_bytes = Compression.NONE, 0
     for message in iter_messages(buffer):
@@ -117,7 +117,7 @@ def message_bytes(record: Record, magic: int) -> int:
 
 
 def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[Message]:
-    """Yield the messages of a set, wrappers not opened; stop before one that is cut off by the end."""
+    """Yield the messages of a set as they lie, wrappers closed, and stop before one that is cut off by the end."""
     view = memoryview(buffer)
     end = len(view)
     while position + LOG_OVERHEAD <= end:
@@ -132,7 +132,7 @@ def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[Message]:
 def read_message(buffer: Buffer, position: int = 0) -> Message:
     """Read the message at `position` and check its CRC.
 
-    Raises TruncatedBatch, CorruptRecord (a length that cannot be), CorruptCrc, UnsupportedMagic, InvalidRecord.
+    Raises TruncatedBatch, CorruptBatch (a length that cannot be), CorruptCrc, UnsupportedMagic, InvalidRecord.
     """
     view = memoryview(buffer)
     try:
@@ -140,7 +140,7 @@ def read_message(buffer: Buffer, position: int = 0) -> Message:
     except StructError:
         raise TruncatedBatch(f"no room for the first bytes of a message at {position}") from None
     if size < MIN_MESSAGE_BYTES:
-        raise CorruptRecord(f"message at {position} (offset {offset}) says that it has {size} bytes")
+        raise CorruptBatch(f"message at {position} (offset {offset}) says that it has {size} bytes")
     if not 0 <= magic <= 1:
         error = UnsupportedMagic if magic == MAGIC else UnknownMagic
         raise error(f"message at {position} (offset {offset}) has magic {magic}, not 0 or 1")

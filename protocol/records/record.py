@@ -5,7 +5,7 @@
     header count varint, then for each: key length varint, key (UTF-8) | value length varint (-1: null), value
 
 All varints are zigzag (KIP-98). This is the only per-record code of the protocol, so both directions are one straight
-loop with short varints inline. Broken bytes always raise `InvalidRecord`.
+loop with short varints inline. Broken bytes raise `InvalidRecord`, whatever they are.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _long_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:
-    """As `_long_varint`, for a delta from `base` to a timestamp of 64 bits: sums wrap, as in Java."""
+    """As `_long_varint`, of a delta that brings `base` to a timestamp of 64 bits: sums wrap, as Java's do."""
     number, position = _long_varint(data, position)
     timestamp = base + ((number >> 1) ^ -(number & 1))
     delta = ((timestamp + 2**63) & (2**64 - 1)) - 2**63 - base
@@ -180,7 +180,7 @@ def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
 
 
 def encode_varint(number: int) -> bytes:
-    """Return the zigzag varint of a signed 64-bit number; larger numbers wrap, as in Java."""
+    """Return the zigzag varint of a signed 64-bit number; what is beyond wraps, as Java's differences do."""
     number = ((number + 2**63) & (2**64 - 1)) - 2**63
     number = (number << 1) ^ (number >> 63)
     out = bytearray()
@@ -196,7 +196,7 @@ _NULL = encode_varint(-1)
 
 @lru_cache(maxsize=1)
 def _short_varints() -> list[bytes]:
-    """Return the varints of 0 to 8191: nearly all lengths and deltas of a batch. Made at first use, in 1 ms."""
+    """The varints of 0 to 8191: nearly all lengths and deltas of a batch. Made at first use, it takes 1 ms."""
     one = [bytes((number << 1,)) for number in range(64)]
     return one + [bytes((number << 1 & 0x7F | 0x80, number >> 6)) for number in range(64, 8192)]
 

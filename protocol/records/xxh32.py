@@ -1,6 +1,6 @@
-"""xxHash32 of short inputs: the checksum in the header of an LZ4 frame. KAFKA-3160 computed it wrongly.
+"""xxHash32 of short inputs: the checksum in the header of an LZ4 frame, to mend or to keep KAFKA-3160's mistake.
 
-The `lz4` package checks headers but does not export its hash. Headers have at most 18 bytes with the magic number, so
+The `lz4` package checks headers but lends its hash to nobody. Headers have at most 18 bytes with the magic number, so
 this needs no speed; 16 bytes and more (a header with content size and dictionary id) take the four-lane loop.
 """
 

@@ -103,7 +103,7 @@ async def test_stops_in_time_whatever_its_clients_do(process: BrokerProcess, num
     assert (process.data_dir / ".kafka_cleanshutdown").exists()
 
 
-async def test_whoever_is_refused_says_why_in_a_line_and_the_first_goes_on(
+async def test_a_second_broker_says_why_it_is_refused_in_a_line_and_the_first_goes_on(
     process: BrokerProcess, tmp_path: Path
 ) -> None:
     process.start()

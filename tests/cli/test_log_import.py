@@ -42,7 +42,7 @@ def run(data: Path, *sources: Path) -> Result:
     return CliRunner().invoke(main, ["log", "import", "--data-dir", str(data), *map(str, sources)])
 
 
-def refusal(data: Path, *sources: Path) -> str:
+def rejection(data: Path, *sources: Path) -> str:
     result = run(data, *sources)
     assert result.exit_code == 1, result.output
     assert result.stderr.startswith("odradek: ") and result.stderr.count("\n") == 1
@@ -71,7 +71,7 @@ def sent(first: int, count: int, number: int) -> list[tuple[int, bytes, bytes]]:
 def test_kafkas_own_directory_is_no_place_to_import_to(source: Path) -> None:
     write_meta_properties(source, MetaProperties("cluster", 1, "directory"))
     before = sorted(source.rglob("*"))
-    assert "no metadata of ours" in refusal(source, source)
+    assert "no metadata of ours" in rejection(source, source)
     assert sorted(source.rglob("*")) == before
 
 
@@ -146,7 +146,7 @@ def test_damage_refuses_all_and_leaves_nothing(source: Path, data: Path) -> None
     content = bytearray(path.read_bytes())
     content[70] ^= 1
     path.write_bytes(content)
-    assert f"{path} at 0: " in refusal(data, source / "kept-1", source / "kept-0")
+    assert f"{path} at 0: " in rejection(data, source / "kept-1", source / "kept-0")
     assert [each.name for each in data.iterdir() if each.is_dir()] == []
     assert run(data, source / "kept-1").exit_code == 0
 
@@ -156,18 +156,18 @@ def test_what_cannot_be_imported_is_refused_in_a_line(source: Path, data: Path, 
     shutil.copytree(source / "kept-0", tmp_path / "__consumer_offsets-3", dirs_exist_ok=True)
     shutil.copytree(source / "kept-0", tmp_path / "again" / "kept-0")
     (tmp_path / "empty-0").mkdir()
-    assert "is not a directory" in refusal(data, tmp_path / "missing")
-    assert "no partition's folder" in refusal(data, tmp_path / "empty-0")
-    assert "no partition's folder" in refusal(data, tmp_path)
-    assert "belongs to the broker" in refusal(data, tmp_path / "__consumer_offsets-3")
-    assert "are the same partition" in refusal(data, source / "kept-0", tmp_path / "again" / "kept-0")
+    assert "is not a directory" in rejection(data, tmp_path / "missing")
+    assert "no partition's folder" in rejection(data, tmp_path / "empty-0")
+    assert "no partition's folder" in rejection(data, tmp_path)
+    assert "belongs to the broker" in rejection(data, tmp_path / "__consumer_offsets-3")
+    assert "are the same partition" in rejection(data, source / "kept-0", tmp_path / "again" / "kept-0")
     assert run(data, source).exit_code == 0
-    assert "topic kept is there already" in refusal(data, source)
+    assert "topic kept is there already" in rejection(data, source)
 
 
 async def test_a_directory_in_use_is_refused(data: Path) -> None:
     async with Broker(config_of(data)):
-        assert "in use by another process" in refusal(data, GOLDEN)
+        assert "in use by another process" in rejection(data, GOLDEN)
 
 
 async def test_a_crash_at_any_step_leaves_all_or_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table of error codes is Kafka's, and an exception carries its code to whoever answers."""
+"""The table of error codes is Kafka's, and an exception carries its code to the code that answers."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ class TestRequestHeader:
 
     @pytest.mark.parametrize(("key", "version"), [(18, 99), (0, 14), (999, 0), (-1, -1), (12, -1), (17, 1)])
     def test_an_unknown_key_or_version_is_read_as_far_as_it_can_be(self, key: int, version: int) -> None:
-        """Whatever follows: whoever dispatches knows what was asked, and under which correlation id to answer."""
+        """Whatever follows, the dispatcher knows what was asked, and under which correlation id to answer."""
         raw = struct.pack(">hhih", key, version, 5, 3) + b"cli" + b"\xff\xff"
         assert frame.decode_request_header(raw) == (RequestHeader(key, version, 5, "cli"), 13)
 

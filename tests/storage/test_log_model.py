@@ -146,7 +146,7 @@ class LogMachine(RuleBasedStateMachine):
         held=st.integers(0, 20),
     )
     def retain(self, retention_ms: int, retention_bytes: int, held: int) -> None:
-        """What housekeeping does: by the list, whole segments go that are old or too many, from the front on."""
+        """What retention does: by the list, whole segments go that are old or too many, from the front on."""
         config = replace(CONFIG, retention_ms=retention_ms, retention_bytes=retention_bytes)
         facts = facts_of(self.log, 3500, max(self.log.log_end_offset - held, 0))._replace(config=config)
         start = new_start(standard, facts)

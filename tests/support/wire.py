@@ -145,9 +145,9 @@ class FakeBroker:
         header, at = frame.decode_request_header(body)
         key, version, correlation_id = ApiKey(header.api_key), header.api_version, header.correlation_id
         if key is ApiKey.API_VERSIONS and not self.cluster.speaks(key, version):
-            refusal = self.cluster.versions_answer()
-            refusal.error_code = ErrorCode.UNSUPPORTED_VERSION
-            writer.writelines(frame.encode_response(correlation_id, refusal, 0))
+            rejection = self.cluster.versions_answer()
+            rejection.error_code = ErrorCode.UNSUPPORTED_VERSION
+            writer.writelines(frame.encode_response(correlation_id, rejection, 0))
             return True
         if not self.cluster.speaks(key, version):
             self.cluster.problems.append(f"{key.name} {version} is not offered")

@@ -56,7 +56,7 @@ async def test_a_deleted_group_stays_deleted_and_its_name_begins_anew(config: Br
         assert (await enter(raw)).generation_id == 1
 
 
-async def test_whoever_was_only_given_an_id_does_not_hold_the_group(raw: Raw) -> None:
+async def test_a_member_that_was_only_given_an_id_does_not_hold_the_group(raw: Raw) -> None:
     member_id = (await join(raw)).member_id
     assert await delete_groups(raw, "g") == {"g": 0}
     assert (await join(raw, member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID

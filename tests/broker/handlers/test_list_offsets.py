@@ -1,4 +1,4 @@
-"""ListOffsets: times, sentinels, refusals."""
+"""ListOffsets: times, sentinels, rejections."""
 
 import os
 

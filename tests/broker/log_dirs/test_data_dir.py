@@ -14,7 +14,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "data"
 
 
-def refusal(path: Path, node_id: int = 1) -> str:
+def start_error(path: Path, node_id: int = 1) -> str:
     with pytest.raises(StartError) as caught:
         DataDir.open(path, node_id)
     line = str(caught.value)
@@ -33,7 +33,7 @@ def test_a_new_one_is_made_and_keeps_its_identity(path: Path) -> None:
 
 def test_is_one_users_at_a_time(path: Path) -> None:
     first = DataDir.open(path, 1)
-    assert "in use by another process" in refusal(path)
+    assert "in use by another process" in start_error(path)
     first.close()
     DataDir.open(path, 1).close()
 
@@ -55,7 +55,7 @@ def test_another_nodes_is_refused_and_left_as_it_was(path: Path) -> None:
     first = DataDir.open(path, 1)
     first.mark_clean()
     first.close()
-    assert "belongs to node 1, this broker is node 2" in refusal(path, 2)
+    assert "belongs to node 1, this broker is node 2" in start_error(path, 2)
     again = DataDir.open(path, 1)
     assert again.clean
     again.close()
@@ -64,7 +64,7 @@ def test_another_nodes_is_refused_and_left_as_it_was(path: Path) -> None:
 def test_somebody_elses_is_refused_and_left_as_it_was(path: Path) -> None:
     path.mkdir(parents=True)
     (path / "thesis.txt").write_text("years of work")
-    assert "not empty and not a broker's (thesis.txt)" in refusal(path)
+    assert "not empty and not a broker's (thesis.txt)" in start_error(path)
     assert os.listdir(path) == ["thesis.txt"]
 
 
@@ -82,13 +82,13 @@ def test_what_file_systems_and_a_first_start_cut_short_leave_is_no_stranger(path
 def test_a_damaged_identity_is_refused(path: Path, content: bytes) -> None:
     DataDir.open(path, 1).close()
     (path / checkpoints.META_PROPERTIES).write_bytes(content)
-    assert "cannot be used" in refusal(path)
-    assert "cannot be used" in refusal(path)
+    assert "cannot be used" in start_error(path)
+    assert "cannot be used" in start_error(path)
 
 
 @pytest.mark.parametrize("place", ["/proc/odradek", "/dev/null", "/dev/null/data"])
 def test_where_nothing_can_be_written_the_line_says_so(place: str) -> None:
-    assert "cannot be written" in refusal(Path(place))
+    assert "cannot be written" in start_error(Path(place))
 
 
 def test_a_first_start_may_be_cut_at_any_step(tmp_path: Path) -> None:

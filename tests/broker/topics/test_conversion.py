@@ -114,7 +114,7 @@ class TestProduce:
         assert (ErrorCode(answer.error_code), answer.base_offset) == (code, -1)
         assert await stored(raw) == []
 
-    async def test_one_partitions_large_refusal_is_not_anothers(self, raw: Raw) -> None:
+    async def test_one_partitions_large_rejection_is_not_anothers(self, raw: Raw) -> None:
         parts = [PartitionProduceData(0, set_of(NOISE)[:-1]), PartitionProduceData(1, set_of(NOISE))]
         request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=parts)])
         [topic] = (await raw.ask(ApiKey.PRODUCE, 2, request)).responses

@@ -42,7 +42,7 @@ def new(sessions: FetchSessions, *partitions: int) -> FetchSession:
     return session
 
 
-def refusal(sessions: FetchSessions, session_id: int, epoch: int, *partitions: int, by_id: bool = True) -> ErrorCode:
+def rejection(sessions: FetchSessions, session_id: int, epoch: int, *partitions: int, by_id: bool = True) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         ask(sessions, session_id, epoch, wanted(*partitions), by_id=by_id)
     return caught.value.code
@@ -53,7 +53,7 @@ def test_epochs_go_on_by_one_and_any_other_is_refused(sessions: FetchSessions) -
     assert ask(sessions, session.id, 1, []) is session
     assert ask(sessions, session.id, 2, []) is session
     for epoch in (1, 2, 4, -2):
-        assert refusal(sessions, session.id, epoch) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert rejection(sessions, session.id, epoch) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert ask(sessions, session.id, 3, []) is session
 
 
@@ -65,12 +65,12 @@ def test_after_the_last_epoch_comes_one(sessions: FetchSessions) -> None:
 
 
 def test_a_session_that_is_not_there_is_refused(sessions: FetchSessions) -> None:
-    assert refusal(sessions, 5, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert rejection(sessions, 5, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_client_cannot_go_from_ids_to_names(sessions: FetchSessions) -> None:
     session = new(sessions, 0)
-    assert refusal(sessions, session.id, 1, by_id=False) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert rejection(sessions, session.id, 1, by_id=False) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
@@ -78,7 +78,7 @@ def test_a_full_fetch_ends_the_session_that_it_names(sessions: FetchSessions, ep
     session = new(sessions, 0)
     again = ask(sessions, session.id, epoch, wanted(0))
     assert (again is None) is (epoch == -1)
-    assert refusal(sessions, session.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert rejection(sessions, session.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_fetch_of_nothing_makes_no_session(sessions: FetchSessions) -> None:
@@ -101,7 +101,7 @@ def test_a_slot_in_use_is_not_given_away(sessions: FetchSessions, clock: FakeClo
     clock.advance(1)
     ask(sessions, first.id, 1, [])
     assert ask(sessions, 0, 0, wanted(2)) is not None
-    assert refusal(sessions, second.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert rejection(sessions, second.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert ask(sessions, first.id, 2, []) is first
 
 
@@ -142,12 +142,12 @@ class TestPartitionsOfAllSessions:
         old = new(sessions, *range(7))
         clock.advance(MIN_EVICTION_MS)
         new(sessions, *range(10))
-        assert refusal(sessions, old.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert rejection(sessions, old.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
     def test_end_a_session_that_grows_over_the_bound(self, sessions: FetchSessions) -> None:
         session = new(sessions, *range(10))
         assert ask(sessions, session.id, 1, wanted(3, offset=5)) is session
-        assert refusal(sessions, session.id, 2, 10) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert rejection(sessions, session.id, 2, 10) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         assert len(sessions) == 0
         new(sessions, *range(10))
 

@@ -61,7 +61,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
     each.log.close()
 
 
-def refusal(room: Room, data: bytes) -> ErrorCode:
+def rejection(room: Room, data: bytes) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         room.append(data)
     return caught.value.code
@@ -91,7 +91,7 @@ def test_what_is_refused_leaves_no_trace(tmp_path_factory: pytest.TempPathFactor
     room = Room(tmp_path_factory.mktemp("cut") / "t-0")
     whole = batch_of(b"a" * 30)
     room.append(whole)
-    refusal(room, whole[: min(cut, len(whole) - 1)])
+    rejection(room, whole[: min(cut, len(whole) - 1)])
     assert (room.log.log_end_offset, room.log.size_bytes) == (1, len(whole))
     assert room.partition.high_watermark == 1
     assert len(room.purgatory.keys) == 1
@@ -103,7 +103,7 @@ def test_a_batch_is_as_large_as_the_topic_allows(room: Room) -> None:
     room.partition.max_message_bytes = len(batch)
     room.append(batch)
     room.partition.max_message_bytes = len(batch) - 1
-    assert refusal(room, batch) is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejection(room, batch) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_an_epoch_of_another_leader_is_refused(room: Room) -> None:
@@ -150,7 +150,7 @@ def test_a_batch_sent_again_gets_its_first_offset_and_wakes_nobody(room: Room) -
     assert [room.append(each) for each in batches] == [0, 1, 2]
     assert [room.append(each) for each in batches] == [0, 1, 2]
     assert len(room.purgatory.keys) == 3
-    assert refusal(room, batch_of(b"x", producer_id=1, producer_epoch=0, base_sequence=9)) is (
+    assert rejection(room, batch_of(b"x", producer_id=1, producer_epoch=0, base_sequence=9)) is (
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     )
 

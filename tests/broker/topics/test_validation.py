@@ -39,7 +39,7 @@ def batch_at(*ages_ms: int, **rest: object) -> memoryview:
     return memoryview(bytearray(batch.encode_batch(records, **rest)))  # type: ignore[arg-type]
 
 
-def refusal(records: memoryview, asked: ValidationRules | None, **rest: int) -> BatchRejected:
+def rejection(records: memoryview, asked: ValidationRules | None, **rest: int) -> BatchRejected:
     with pytest.raises(BatchRejected) as caught:
         prepare(records, 9, asked, NOW_MS, **rest)
     return caught.value
@@ -77,24 +77,24 @@ class TestTimestamps:
     def test_those_too_old_are_named_and_those_without_are_taken(self) -> None:
         asked = rules(message_timestamp_before_max_ms="1000")
         assert bytes(prepare(batch_at(1000, -1, 0), 9, asked, NOW_MS).records) == bytes(batch_at(1000, -1, 0))
-        refused = refusal(batch_at(0, 1001, -1, 5000), asked)
+        refused = rejection(batch_at(0, 1001, -1, 5000), asked)
         assert refused.code is ErrorCode.INVALID_TIMESTAMP
         assert [index for index, _ in refused.record_errors] == [1, 3]
 
     def test_those_too_new_are_named_beside_them(self) -> None:
         records = [Record(0, NOW_MS - 5000, None, b""), Record(1, NOW_MS + 5000, None, b"")]
         data = memoryview(bytearray(batch.encode_batch(records)))
-        refused = refusal(data, rules(message_timestamp_before_max_ms="1000"), latest_ms=NOW_MS + 1000)
+        refused = rejection(data, rules(message_timestamp_before_max_ms="1000"), latest_ms=NOW_MS + 1000)
         assert [index for index, _ in refused.record_errors] == [0, 1]
 
     def test_the_list_has_a_bound(self) -> None:
-        refused = refusal(batch_at(*[5000] * (MAX_RECORD_ERRORS + 5)), rules(message_timestamp_before_max_ms="1000"))
+        refused = rejection(batch_at(*[5000] * (MAX_RECORD_ERRORS + 5)), rules(message_timestamp_before_max_ms="1000"))
         assert len(refused.record_errors) == MAX_RECORD_ERRORS
 
     def test_keys_where_they_are_needed(self) -> None:
         asked = ValidationRules(requires_keys=True)
         assert prepare(batch_at(0), 9, asked, NOW_MS).records
-        refused = refusal(memoryview(bytearray(batch_of(b"a", b"b"))), asked)
+        refused = rejection(memoryview(bytearray(batch_of(b"a", b"b"))), asked)
         assert (refused.code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 2)
 
 
@@ -127,7 +127,7 @@ class TestCompression:
         data = bytearray(batch_at(1, compression=Compression.GZIP))
         data[-6] ^= 1
         data[17:21] = batch.crc32c(bytes(data[21:])).to_bytes(4, "big")
-        assert refusal(memoryview(data), rules(compression_type="lz4")).code is ErrorCode.INVALID_RECORD
+        assert rejection(memoryview(data), rules(compression_type="lz4")).code is ErrorCode.INVALID_RECORD
 
     def test_zstd_is_too_young_for_old_requests(self) -> None:
         with pytest.raises(BatchRejected) as caught:

@@ -300,7 +300,7 @@ async def test_records_are_read_from_the_new_leader() -> None:
         assert numbers(await read(consumer, 10)) == list(range(10, 20))
 
 
-async def test_a_refusal_is_raised_once_and_the_other_partitions_go_on() -> None:
+async def test_a_rejection_is_raised_once_and_the_other_partitions_go_on() -> None:
     async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, "t") as consumer:
 
         async def refuse_the_first(call: Call) -> FetchResponse:
@@ -379,7 +379,7 @@ async def test_committed_offsets_are_read_in_every_form(newest: int) -> None:
         assert cluster.group.committed["t", 0] == 8
 
 
-# -- bounds and refusals -----------------------------------------------------------------------------
+# -- bounds and rejections -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ async def test_another_subscription_replaces_the_first() -> None:
         await consumer.stop()
 
 
-async def test_whoever_waits_when_the_consumer_is_stopped_is_told() -> None:
+async def test_a_waiting_task_learns_that_the_consumer_is_stopped() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         for wait in (lambda c: c.getmany(timeout_ms=60_000), lambda c: anext(c)):
             consumer = consumer_for(cluster, "t")

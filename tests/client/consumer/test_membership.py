@@ -1,4 +1,4 @@
-"""Life in a group, through every refusal that a coordinator has."""
+"""Life in a group, through every rejection that a coordinator has."""
 
 import asyncio
 from collections.abc import Callable
@@ -145,7 +145,7 @@ async def test_a_coordinator_that_moves_is_followed_without_a_rebalance() -> Non
         ErrorCode.GROUP_MAX_SIZE_REACHED,
     ],
 )
-async def test_a_refusal_for_good_is_raised_by_the_poll(code: ErrorCode) -> None:
+async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> None:
     async with FakeCluster({"t": 1}) as cluster:
         cluster.on(ApiKey.JOIN_GROUP, answer(JoinGroupResponse(error_code=code)))
         async with member_of(cluster) as consumer:
@@ -178,7 +178,7 @@ async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_commit
             assert [record.offset for record in batches[T0]] == [4, 5, 6, 7, 8, 9]
 
 
-async def test_whoever_is_fenced_gives_up_its_partitions_without_committing() -> None:
+async def test_a_fenced_member_gives_up_its_partitions_without_committing() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 10)
         async with member_of(cluster) as consumer:

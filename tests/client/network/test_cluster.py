@@ -74,8 +74,8 @@ async def test_a_topic_that_never_comes_is_an_error_that_names_it() -> None:
 async def test_a_topic_that_cannot_be_fails_at_once() -> None:
     async with FakeCluster() as fake:
         cluster = await reach(fake.address)
-        refusal = MetadataResponse(topics=[MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b")])
-        fake.on(ApiKey.METADATA, answer(refusal))
+        rejection = MetadataResponse(topics=[MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b")])
+        fake.on(ApiKey.METADATA, answer(rejection))
         with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION: topic 'a b'"):
             await cluster.topic("a b")
         await cluster.close()

@@ -114,7 +114,7 @@ async def test_a_late_answer_fails_the_request_and_gives_up_the_connection() -> 
         assert connection.closed
 
 
-async def test_whoever_stops_waiting_does_not_disturb_the_others() -> None:
+async def test_a_request_that_stops_waiting_does_not_disturb_the_others() -> None:
     async with FakeCluster({"t": 2}) as cluster:
         connection = await connect(cluster)
         given_up = asyncio.ensure_future(ask(connection))

@@ -125,12 +125,12 @@ def test_no_common_version_names_the_api_and_both_ranges(theirs: tuple[int, int]
 def test_a_refused_version_is_read_in_the_form_of_version_0() -> None:
     exchange = exchange_with({})
     exchange.send(ApiVersionsRequest(), 4, ApiVersionsResponse, "who")
-    refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ApiVersion(18, 0, 3)])
-    _, answer = exchange.receive(answer_bytes(0, refusal, 0))
+    rejection = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ApiVersion(18, 0, 3)])
+    _, answer = exchange.receive(answer_bytes(0, rejection, 0))
     assert isinstance(answer, ApiVersionsResponse)
     assert api_versions_version(answer) == 3
 
 
 @pytest.mark.parametrize(("offered", "version"), [([], 0), ([(18, 0, 2)], 2), ([(18, 0, 9)], 4), ([(3, 0, 9)], 0)])
-def test_the_second_try_goes_by_what_the_refusal_lists(offered: list[tuple[int, int, int]], version: int) -> None:
+def test_the_second_try_goes_by_what_the_rejection_lists(offered: list[tuple[int, int, int]], version: int) -> None:
     assert api_versions_version(ApiVersionsResponse(api_keys=[ApiVersion(*each) for each in offered])) == version

@@ -249,7 +249,7 @@ async def test_acks_1_needs_no_producer_id() -> None:
         assert read_header(cluster.log("t").batches[0]).producer_id == -1
 
 
-# -- bounds and refusals -----------------------------------------------------------------------------
+# -- bounds and rejections -----------------------------------------------------------------------------
 
 
 async def test_no_more_than_buffer_memory_waits() -> None:

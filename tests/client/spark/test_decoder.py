@@ -29,8 +29,8 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import (
+    CorruptBatch,
     CorruptCrc,
-    CorruptRecord,
     InvalidRecord,
     UnsupportedCodec,
     UnsupportedMagic,
@@ -229,7 +229,7 @@ def test_a_flipped_bit_is_found_by_the_crc() -> None:
 
 @pytest.mark.parametrize(
     ("at", "number", "error"),
-    [(16, 3, UnsupportedMagic), (11, 48, CorruptRecord), (22, 5, UnsupportedCodec), (60, 2, InvalidRecord)],
+    [(16, 3, UnsupportedMagic), (11, 48, CorruptBatch), (22, 5, UnsupportedCodec), (60, 2, InvalidRecord)],
     ids=["magic", "length", "codec", "count"],
 )
 def test_headers_that_cannot_be_are_refused(at: int, number: int, error: type[DecodeError]) -> None:

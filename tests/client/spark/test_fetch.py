@@ -21,7 +21,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.errors import CorruptCrc, CorruptRecord, UnsupportedMagic
+from odradek.protocol.records.errors import CorruptBatch, CorruptCrc, UnsupportedMagic
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.wire import Bytes, Call, Step, drop, in_pieces
@@ -199,7 +199,7 @@ async def test_a_finished_reader_asks_for_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION])
-async def test_a_refusal_that_will_not_pass_ends_the_task(code: ErrorCode) -> None:
+async def test_a_rejection_that_will_not_pass_ends_the_task(code: ErrorCode) -> None:
     async with filled() as fake:
         fake.on(ApiKey.FETCH, error_answer(code))
         with pytest.raises(KafkaError) as caught:
@@ -312,11 +312,11 @@ async def test_batches_that_do_not_lead_on_are_an_error() -> None:
             data.records = first
 
         fake.on(ApiKey.FETCH, *[answer_with(again)] * 9)
-        with pytest.raises(CorruptRecord, match="the batches at 5 end at 5"):
+        with pytest.raises(CorruptBatch, match="the batches at 5 end at 5"):
             await read(fake, 0, 30)
 
 
-@pytest.mark.parametrize(("at", "error"), [(60, CorruptCrc), (16, UnsupportedMagic), (8, CorruptRecord)])
+@pytest.mark.parametrize(("at", "error"), [(60, CorruptCrc), (16, UnsupportedMagic), (8, CorruptBatch)])
 async def test_broken_bytes_are_an_error(at: int, error: type[Exception]) -> None:
     def spoil(data: PartitionData) -> None:
         spoilt = bytearray(data.records or b"")

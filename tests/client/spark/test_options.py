@@ -15,7 +15,7 @@ def parse(**texts: str) -> SourceOptions:
     return parse_options(MINIMAL | {name.replace("__", "."): text for name, text in texts.items()})
 
 
-def refusal(texts: dict[str, str]) -> OptionError:
+def rejection(texts: dict[str, str]) -> OptionError:
     with pytest.raises(OptionError) as caught:
         parse_options(texts)
     return caught.value
@@ -45,7 +45,7 @@ def test_topics_are_split_and_each_is_read_once() -> None:
 def test_a_pattern_is_a_regular_expression() -> None:
     texts = BOOTSTRAP | {"subscribePattern": "events-.*"}
     assert parse_options(texts).subscription.pattern == "events-.*"
-    assert "regular expression" in str(refusal(BOOTSTRAP | {"subscribePattern": "("}))
+    assert "regular expression" in str(rejection(BOOTSTRAP | {"subscribePattern": "("}))
 
 
 def test_assign_names_partitions() -> None:
@@ -55,7 +55,7 @@ def test_assign_names_partitions() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"a": 1}', '{"a": ["x"]}', '{"a": [-1]}', '{"a": [true]}', "a"])
 def test_an_assign_that_names_no_partitions_is_refused(text: str) -> None:
-    assert refusal(BOOTSTRAP | {"assign": text}).option == "assign"
+    assert rejection(BOOTSTRAP | {"assign": text}).option == "assign"
 
 
 def test_offsets_are_given_as_json_with_sentinels() -> None:
@@ -70,7 +70,7 @@ def test_offsets_are_given_as_json_with_sentinels() -> None:
 )
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_offsets_that_are_none_are_refused(option: str, text: str) -> None:
-    assert refusal(MINIMAL | {option: text}).option == option
+    assert rejection(MINIMAL | {option: text}).option == option
 
 
 @pytest.mark.parametrize(
@@ -93,25 +93,25 @@ def test_offsets_that_are_none_are_refused(option: str, text: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(texts: dict[str, str], said: str) -> None:
-    assert said in str(refusal(MINIMAL | texts))
+    assert said in str(rejection(MINIMAL | texts))
 
 
 def test_servers_and_a_choice_of_topics_are_needed() -> None:
-    assert refusal({"subscribe": "t"}).option == "kafka.bootstrap.servers"
-    assert "one of the options 'subscribe', 'subscribePattern', 'assign' must be specified" in str(refusal(BOOTSTRAP))
+    assert rejection({"subscribe": "t"}).option == "kafka.bootstrap.servers"
+    assert "one of the options 'subscribe', 'subscribePattern', 'assign' must be specified" in str(rejection(BOOTSTRAP))
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_known_options_that_are_not_supported_are_refused_by_name(name: str) -> None:
-    error = refusal(MINIMAL | {name.lower(): "1"})
+    error = rejection(MINIMAL | {name.lower(): "1"})
     assert error.option == name
     assert UNSUPPORTED[name] in str(error)
 
 
 def test_a_mistyped_option_is_refused_with_a_guess() -> None:
-    assert "did you mean 'startingOffsets'?" in str(refusal(MINIMAL | {"startingOfsets": "latest"}))
-    assert "did you mean 'kafka.fetch.min.bytes'?" in str(refusal(MINIMAL | {"kafka.fetch.min.byte": "1"}))
-    assert "known are" in str(refusal(MINIMAL | {"zzz": "1"}))
+    assert "did you mean 'startingOffsets'?" in str(rejection(MINIMAL | {"startingOfsets": "latest"}))
+    assert "did you mean 'kafka.fetch.min.bytes'?" in str(rejection(MINIMAL | {"kafka.fetch.min.byte": "1"}))
+    assert "known are" in str(rejection(MINIMAL | {"zzz": "1"}))
 
 
 @pytest.mark.parametrize("name", KAFKA_SETTINGS)
@@ -121,8 +121,8 @@ def test_kafka_settings_are_honoured_within_their_range(name: str) -> None:
     for number in (setting.minimum, setting.maximum):
         assert parse_options(MINIMAL | {f"kafka.{name}": str(number)}).client.numbers[name] == number
     for number in (setting.minimum - 1, setting.maximum + 1):
-        assert refusal(MINIMAL | {f"kafka.{name}": str(number)}).option == f"kafka.{name}"
+        assert rejection(MINIMAL | {f"kafka.{name}": str(number)}).option == f"kafka.{name}"
 
 
-def test_refusals_are_the_clients_own_kind_of_error() -> None:
-    assert isinstance(refusal({}), InvalidOption)
+def test_rejections_are_the_clients_own_kind_of_error() -> None:
+    assert isinstance(rejection({}), InvalidOption)

@@ -10,8 +10,8 @@ from odradek.protocol.records import batch
 from odradek.protocol.records.batch import BatchHeader, TimestampType
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import (
+    CorruptBatch,
     CorruptCrc,
-    CorruptRecord,
     DecompressionLimit,
     InvalidRecord,
     RecordError,
@@ -91,10 +91,10 @@ def test_other_magics_are_refused(magic: int, error: type[RecordError]) -> None:
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48])
 def test_a_length_that_cannot_be_is_refused(length: int) -> None:
     data = rewrite(batch.encode_batch(RECORDS), 8, ">i", length)
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(CorruptBatch):
         batch.read_header(data)
     if length < 14:
-        with pytest.raises(CorruptRecord):
+        with pytest.raises(CorruptBatch):
             batch.peek(data)
 
 
@@ -135,7 +135,7 @@ def test_each_flipped_bit_of_the_length_is_noticed() -> None:
     for bit in range(8 * 8, 12 * 8):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
-        with pytest.raises((CorruptRecord, TruncatedBatch)):
+        with pytest.raises((CorruptBatch, TruncatedBatch)):
             batch.decode_batch(damaged)
 
 
@@ -153,7 +153,7 @@ def test_truncation_at_every_byte_is_noticed(codec: Compression) -> None:
 def test_records_cut_short_under_a_right_crc_are_noticed(codec: Compression) -> None:
     data = batch.encode_batch(RECORDS, compression=codec)
     for size in range(61, len(data)):
-        with pytest.raises((InvalidRecord, CorruptRecord)):
+        with pytest.raises((InvalidRecord, CorruptBatch)):
             batch.decode_batch(rewrite(data[:size], 8, ">i", size - 12))
 
 

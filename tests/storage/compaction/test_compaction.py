@@ -1,4 +1,4 @@
-"""Compaction against a plain dict: whoever reads a cleaned log from any offset on knows what he would have known."""
+"""Compaction against a plain dict: a reader of a cleaned log learns from any offset on what it would have learned."""
 
 from __future__ import annotations
 

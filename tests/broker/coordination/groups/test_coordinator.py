@@ -16,7 +16,7 @@ from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.tests.broker.coordination.groups.world import Config, FakeContext, FakeLog, World, code_of, is_waiting
 
 # The timer of the sweep for old offsets.
-HOUSEKEEPING = 1
+SWEEPS = 1
 NOT_ENOUGH = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
 
@@ -244,7 +244,7 @@ async def test_heartbeats_keep_a_member_and_add_no_timers(world: World) -> None:
         world.wait(5000)
         assert world.heartbeat(leader, 2).error_code == 0
         assert world.heartbeat(follower, 2).error_code == 0
-        assert len(world.timers.live()) == 2 + HOUSEKEEPING
+        assert len(world.timers.live()) == 2 + SWEEPS
     world.wait(9999)
     assert world.heartbeat(leader, 2).error_code == 0
     world.wait(1)
@@ -279,11 +279,11 @@ async def test_a_heartbeat_that_waits_for_an_append_still_counts(world: World) -
 async def test_an_empty_group_has_no_timers(world: World) -> None:
     leader, follower = world.stable_pair()
     world.leave(leader, follower)
-    assert len(world.timers.live()) == HOUSEKEEPING
+    assert len(world.timers.live()) == SWEEPS
     world.join()
-    assert len(world.timers.live()) == 1 + HOUSEKEEPING
+    assert len(world.timers.live()) == 1 + SWEEPS
     world.wait(10_000)
-    assert len(world.timers.live()) == HOUSEKEEPING
+    assert len(world.timers.live()) == SWEEPS
 
 
 # -- Expired offsets
@@ -335,7 +335,7 @@ async def test_a_deleted_group_leaves_tombstones_and_no_timer(world: World) -> N
     world.join()
     assert deleted(world.delete("g")) == {"g": 0}
     assert not world.groups.groups
-    assert len(world.timers.live()) == HOUSEKEEPING
+    assert len(world.timers.live()) == SWEEPS
     restarted = world.restarted()
     assert not restarted.groups.groups
     assert restarted.committed() == -1

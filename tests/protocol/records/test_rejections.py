@@ -1,4 +1,4 @@
-"""What a broker refuses, against the answers of a real Kafka 4.3.1 (made by tools/record_refusals.py)."""
+"""What a broker refuses, against the answers of a real Kafka 4.3.1 (made by tools/record_rejections.py)."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from odradek.protocol.records import batch
 from odradek.protocol.records.errors import RecordError
 
 ROOT = Path(__file__).parents[3]
-LINES = (ROOT / "tests/golden/records/refusals.jsonl").read_text().splitlines()
+LINES = (ROOT / "tests/golden/records/rejections.jsonl").read_text().splitlines()
 CASES = {case["name"]: case for case in map(json.loads, LINES)}
 
 DIFFERENT = {

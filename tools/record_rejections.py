@@ -1,9 +1,9 @@
 """Print a broker's errors for bad record batches: one JSON line for each case (name, hex, error).
 
-    python tools/record_refusals.py HOST:PORT > tests/golden/records/refusals.jsonl
+    python tools/record_rejections.py HOST:PORT > tests/golden/records/rejections.jsonl
 
 The file in the tree is a real Kafka 4.3.1's; pointed at another broker this shows where that one differs. Each case
-goes out alone in a Produce request of version 9 with acks=all, on a connection of its own, to the topic `refusals`.
+goes out alone in a Produce request of version 9 with acks=all, on a connection of its own, to the topic `rejections`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from odradek.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-TOPIC = "refusals"
+TOPIC = "rejections"
 RECORDS = [Record(i, 1_700_000_000_000 + i, b"key", b"value %d" % i) for i in range(3)]
 
 
@@ -85,7 +85,7 @@ def cases() -> dict[str, bytes]:
 
 def call(address: tuple[str, int], key: int, version: int, request: Message, answer: type[M]) -> M:
     with socket.create_connection(address, timeout=10) as wire:
-        wire.sendall(b"".join(bytes(piece) for piece in frame.encode_request(key, version, 1, "refusals", request)))
+        wire.sendall(b"".join(bytes(piece) for piece in frame.encode_request(key, version, 1, "rejections", request)))
         stream = wire.makefile("rb")
         size = int.from_bytes(stream.read(4), "big")
         return frame.decode_response(stream.read(size), answer, version)[1]
