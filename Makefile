@@ -26,9 +26,10 @@ demo: env  ## real flights: produced, consumed by a group, read by Spark, counte
 serve: env  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092")
 	@exec $(BIN)/odradek serve $(ARGS)
 
-# In the order of the tree: xdist would keep the files of few tests for the end, and those are the long ones.
+# In the order of the tree: xdist would keep the files of few tests for the end, and those are the long ones. -rs prints
+# why a test was skipped: kcat, Java and Kafka's jars are not needed.
 test: env  ## all tests (ARGS="tests/broker -x" for some)
-	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill" for some)
 	@$(BIN)/python -m pytest -q tests/soak $(ARGS)

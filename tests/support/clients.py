@@ -30,8 +30,6 @@ Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
 
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "kcat")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# kafka-python reads and writes snappy only where the package python-snappy is installed.
-CANNOT = {("kafka-python", "snappy")}
 WITHIN_S = 20.0
 
 
@@ -55,13 +53,14 @@ def require(client: str) -> None:
     """Skip the test if the client is not installed."""
     if client == "kcat" and not shutil.which("kcat"):
         pytest.skip("kcat is not installed (apt-get install kcat)")
-    if client == "java" and not (shutil.which("java") and jars()):
-        pytest.skip("Java and KAFKA_LIB (a folder with Kafka's jars) are not both there")
+    if client in ("java", "javac") and not (shutil.which(client) and jars()):
+        pytest.skip(f"{client} and KAFKA_LIB (a folder with Kafka's jars) are not both there")
 
 
 def jars() -> Path | None:
+    """Return the folder with Kafka's jars that KAFKA_LIB names, None where it names none."""
     folder = os.environ.get("KAFKA_LIB")
-    return Path(folder) if folder and Path(folder).is_dir() else None
+    return Path(folder) if folder and any(Path(folder).glob("kafka-clients-*.jar")) else None
 
 
 def _produce_confluent(address: str, topic: str, records: list[Record], codec: str) -> None:

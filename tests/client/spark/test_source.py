@@ -1,7 +1,6 @@
 """Spark itself against `odradek serve`: what was produced is what the DataFrame holds, row for row."""
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -23,12 +22,12 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
+from odradek.tests.support.java import require_spark_java
 from odradek.tests.support.process import broker_process
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs a Java runtime (17 or newer)"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
 ]
@@ -94,6 +93,7 @@ class Produced:
 
 @pytest.fixture(scope="module")
 def produced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Produced]:
+    require_spark_java()
     broker = broker_process(tmp_path_factory.mktemp("broker"))
     try:
         broker.start()
@@ -116,7 +116,8 @@ def produced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Produced]:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """No `register` anywhere: the source is found."""
+    """A session without any `register` call: Spark finds the source by itself."""
+    require_spark_java()
     folder = str(tmp_path_factory.mktemp("spark"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)

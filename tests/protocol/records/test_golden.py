@@ -5,8 +5,6 @@ tests/golden/records/java.jsonl comes from tools/GoldenRecords.java, which tells
 
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from odradek.protocol.records.batch import TimestampType
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, control_type, encode_marker, read_marker
 from odradek.protocol.records.record import Record
+from odradek.tests.support.clients import jars, require
 
 ROOT = Path(__file__).parents[3]
 LINES = [json.loads(line) for line in (ROOT / "tests/golden/records/java.jsonl").read_text().splitlines()]
@@ -135,16 +134,11 @@ def ours() -> dict[str, tuple[bytes, list[Record]]]:
     return made
 
 
-JARS = os.environ.get("KAFKA_LIB", "")
-
-
-@pytest.mark.skipif(
-    not JARS or not shutil.which("java"), reason="KAFKA_LIB names no folder of Kafka's jars, or no java"
-)
 def test_java_reads_what_we_write() -> None:
+    require("javac")
     made = ours()
     result = subprocess.run(
-        ["java", "-cp", f"{JARS}/*", str(ROOT / "tools/GoldenRecords.java"), "read"],
+        ["java", "-cp", f"{jars()}/*", str(ROOT / "tools/GoldenRecords.java"), "read"],
         input="".join(data.hex() + "\n" for data, _ in made.values()),
         capture_output=True,
         text=True,
