@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wire.connection import Exchange, Wire
 
-SUBJECTS = ("cluster", "topics", "produce", "fetch", "groups", "garbage")
+SUBJECTS = ("cluster", "acls", "topics", "produce", "fetch", "groups", "garbage")
 OUT = Path(__file__).parents[1] / "tests" / "golden" / "wire"
 # A list of everything that a broker has: large, and different on every machine.
 LEFT_OUT = {("DescribeConfigs", "all of a broker")}

@@ -20,7 +20,9 @@ from typing import Any
 
 from wire.connection import Exchange, Wire
 
-SUBJECTS = ("cluster", "topics", "anew", "configs", "features", "produce", "verification", "fetch", "groups", "garbage")
+SUBJECTS = (
+    "cluster", "acls", "topics", "anew", "configs", "features", "produce", "verification", "fetch", "groups", "garbage",
+)  # fmt: skip
 MADE_UP = {
     "TopicId",
     "ClusterId",

@@ -81,6 +81,10 @@ ROUTES = (
     Route(ApiKey.ADD_PARTITIONS_TO_TXN, lambda services: services.transactions.add_partitions),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, lambda services: services.transactions.add_offsets),
     Route(ApiKey.END_TXN, lambda services: services.transactions.end),
+    # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
+    Route(ApiKey.DESCRIBE_ACLS),
+    Route(ApiKey.CREATE_ACLS),
+    Route(ApiKey.DELETE_ACLS),
     Route(ApiKey.DESCRIBE_CONFIGS),
     Route(ApiKey.ALTER_CONFIGS),
     Route(ApiKey.CREATE_PARTITIONS),

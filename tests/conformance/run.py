@@ -166,9 +166,10 @@ def client_compatibility(process: BrokerProcess) -> Iterator[Row]:
     if not jars():
         yield "ClientCompatibilityTest", "skipped: no KAFKA_LIB"
         return
-    features = ("offsets-for-times", "cluster-id", "create-topics", "describe-configs", "idempotent-producer")
+    features = ("offsets-for-times", "cluster-id", "create-topics", "describe-configs", "describe-acls")
+    features += ("idempotent-producer",)
     options = [word for feature in features for word in (f"--{feature}-supported", "true")]
-    options += ["--describe-acls-supported", "false", "--expect-record-too-large-exception", "false"]
+    options += ["--expect-record-too-large-exception", "false"]
     options += ["--num-cluster-nodes", "1", "--topic", "compatibility", "--bootstrap-server", process.address]
     said = kafka_tool("org.apache.kafka.tools.ClientCompatibilityTest", *options)
     yield "ClientCompatibilityTest", "passed" if "SUCCESS" in said else f"failed: {said[-300:]}"

@@ -11,7 +11,15 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 from odradek.tests.support.clients import (
     CLIENTS,
@@ -130,6 +138,32 @@ def test_kafka_python_administers(address: str) -> None:
         assert admin.describe_cluster()["cluster_id"]
         admin.delete_topics(["a2"])
         assert "a2" not in admin.list_topics()
+    finally:
+        admin.close()
+
+
+def test_acls_are_rejected_with_security_disabled(address: str) -> None:
+    confluent = AdminClient({"bootstrap.servers": address})
+    acl = AclBinding(
+        ResourceType.TOPIC,
+        "t",
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    with pytest.raises(confluent_kafka.KafkaException) as rejected:
+        confluent.create_acls([acl])[acl].result(WITHIN_S)
+    assert rejected.value.args[0].name() == "SECURITY_DISABLED"
+    admin = kafka.KafkaAdminClient(bootstrap_servers=address)
+    anything = kafka.admin.ResourcePatternFilter(
+        kafka.admin.ResourceType.ANY, None, kafka.admin.ACLResourcePatternType.ANY
+    )
+    acls = kafka.admin.ACLFilter(None, "*", kafka.admin.ACLOperation.ANY, kafka.admin.ACLPermissionType.ANY, anything)
+    try:
+        with pytest.raises(kafka.errors.SecurityDisabledError):
+            admin.describe_acls(acls)
     finally:
         admin.close()
 

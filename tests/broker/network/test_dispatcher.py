@@ -12,6 +12,7 @@ from odradek.broker.network.routes import ROUTES, Route
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.tests.support.raw import Raw
@@ -36,6 +37,7 @@ async def test_each_pair_of_the_table_is_answered_in_its_own_version(raw: Raw, k
     request = {
         ApiKey.API_VERSIONS: ApiVersionsRequest("tests", "1.0"),
         ApiKey.PRODUCE: ProduceRequest(acks=1),
+        ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(1, None, 1, None, None, 1, 1),
     }.get(key, message(key, "request")())
     response = await raw.ask(key, version, request)
     assert isinstance(response, message(key, "response"))
