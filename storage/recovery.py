@@ -238,6 +238,7 @@ class Recovery:
             self._cut(segment, tail.position, "damage before it reaches past the recovery point")
             return False
         segment.mark_unsynced(tail.position)
+        segment.forget_cached(tail.position)
         self._report.checked_segments += 1
         return self._check_tail(segment, tail.position)
 

@@ -80,6 +80,13 @@ class SegmentFile:
         """Note after a crash that nothing past `position` is known to be on disk."""
         self._synced = min(self._synced, position)
 
+    def forget_cached(self, position: int) -> None:
+        """Drop the file from `position` on from the page cache, so that the next read comes from the disk.
+
+        After a failed fsync the cache still shows bytes that never reached the disk. Unwritten pages stay cached.
+        """
+        self._disk.forget(self.file, self.size - position, position)
+
     def truncate(self, position: int) -> None:
         """Cut the file at `position`, where a batch begins. The indexes must hold nothing from there on."""
         self._disk.truncate(self.file, position)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import read_header
-from odradek.storage.errors import CorruptBatch
+from odradek.storage.errors import CorruptBatch, DiskError
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
@@ -354,3 +354,24 @@ def test_a_recovery_that_is_itself_cut_short_can_be_done_again(tmp_path: Path) -
         disk.kill()
         assert [header.base_offset for header in headers_of(opened(directory, disk=disk))] == list(range(kept))
         check_whole(opened(directory), batches[:kept])
+
+
+def test_a_start_does_not_believe_what_a_failed_fsync_left_in_the_page_cache(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(tmp_path, disk=disk)
+    batches = expected_batches(3)
+    for data in batches[:2]:
+        append(log, data)
+    log.flush()
+    append(log, batches[2])
+    disk.fsync_fails = True
+    with pytest.raises(DiskError):
+        log.flush()
+    disk.kill()
+    log = opened(tmp_path, point=2, disk=disk)
+    # The batch was still in the page cache, but the disk never got it.
+    assert log.log_end_offset == 2
+    append(log, batches[2])
+    log.flush()
+    disk.lose(0)
+    check_whole(opened(tmp_path, point=3, disk=disk), batches)

@@ -45,6 +45,8 @@ class TornLog:
         self.flushed = 0
         self.point = 0
         self.clean = False
+        # Whether an fsync has failed since the log was opened: the kernel may have dropped what was answered.
+        self.has_dropped = False
         self.log = self.open()
 
     def open(self) -> Log:
@@ -110,8 +112,10 @@ class TornLog:
 
     def fail_fsync(self) -> None:
         self.disk.fsync_fails = True
-        with suppress(DiskError):
+        try:
             self.flush()
+        except DiskError:
+            self.has_dropped = True
         self.disk.fsync_fails = False
 
     # -- its end -----------------------------------------------------------------------------------
@@ -146,14 +150,15 @@ class TornLog:
         kept = [each for each in known if each[0].next_offset <= end]
         assert self.log.recovery.damages == []
         assert kept == known[: len(kept)]
-        least = self.batches[-1][0].next_offset if has_power and self.batches else self.flushed
+        is_all_there = has_power and not self.has_dropped and self.batches
+        least = self.batches[-1][0].next_offset if is_all_there else self.flushed
         assert end >= least, f"the log ends at {end}, {least} was promised"
         assert self.log.log_start_offset == self.start
         assert read_all(self.log) == b"".join(data for header, data in kept if header.next_offset > self.start)
         producer = self.log.producers.get(3)
         if kept and kept[-1][0].next_offset > self.start and self.start == 0:
             assert producer is not None and producer.last_sequence == kept[-1][0].last_sequence
-        self.batches, self.pending = kept, None
+        self.batches, self.pending, self.has_dropped = kept, None, False
         self.flushed = min(self.flushed, end)
         self.point = min(self.point, end)
 
