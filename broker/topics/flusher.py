@@ -13,15 +13,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from ...storage.errors import LogClosed, StorageError
-from ..timers import Timers
+from ...storage.errors import LogClosed, StorageError, is_lasting
+from ..timers import TimerHandle, Timers
 from .partition import Partition
 
 # Of all partitions together. A start reads so much in a tenth of a second; a checkpoint takes some fsyncs.
 PROGRESS_BYTES = 128 * 1024 * 1024
+# After a flush that failed for a reason that may pass, such as a full disk. Trying at once would keep a thread busy.
+RETRY_MS = 1000
 
 _log = logging.getLogger(__name__)
+
+
+class _Due(NamedTuple):
+    """A flush at a later time."""
+
+    delay_ms: int
+    timer: TimerHandle
 
 
 class Flusher:
@@ -31,22 +41,29 @@ class Flusher:
         self._timers = timers
         # Invariant: a partition here has exactly one fsync running.
         self._running: dict[Partition, asyncio.Future[None]] = {}
-        self._due: set[Partition] = set()
+        # Partitions whose flush is due while one runs: that one may not cover their last batches.
+        self._again: set[Partition] = set()
+        # Invariant: every timer here is active.
+        self._due: dict[Partition, _Due] = {}
+        self._stopping = False
         # Since on_progress was called.
         self._progress_bytes = 0
         self.on_progress: Callable[[], object] | None = None
 
     def schedule(self, partition: Partition, delay_ms: int) -> None:
-        """Start the fsync of a partition in `delay_ms` (flush.ms) unless one is scheduled or runs; nobody waits for it.
+        """Start an fsync of a partition in `delay_ms` (flush.ms) at the latest; nobody waits for it.
 
-        0 starts it now.
+        0 starts it now or, where one runs, as soon as that has ended.
         """
         if not delay_ms:
-            if partition not in self._running:
+            if partition in self._running:
+                self._again.add(partition)
+            else:
                 self._start(partition)
-        elif partition not in self._due:
-            self._due.add(partition)
-            self._timers.after(delay_ms, lambda: self._flush_due(partition))
+            return
+        due = self._due.get(partition)
+        if due is None or delay_ms < due.delay_ms:
+            self._due[partition] = self._sooner(due, self._timer(partition, delay_ms))
 
     async def flush(self, partition: Partition) -> None:
         """Wait until everything that the partition holds now is on disk. Raises StorageError."""
@@ -71,10 +88,10 @@ class Flusher:
         return failures
 
     async def stop(self) -> None:
-        """Wait for the fsyncs that run."""
-        running = list(self._running.values())
-        if running:
-            await asyncio.wait(running)
+        """Start no more fsyncs, and wait for those that run: closing the logs forces the rest to disk."""
+        self._stopping = True
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
 
     def _start(self, partition: Partition) -> asyncio.Future[None]:
         log = partition.log
@@ -106,7 +123,32 @@ class Flusher:
         # A closed log was deleted, or has failed before, which is in the log already.
         if error is not None and partition.is_online and not isinstance(error, LogClosed):
             _log.error("%s-%d could not be forced to disk: %s", partition.topic, partition.index, error)
+            if isinstance(error, StorageError) and not is_lasting(error) and not self._stopping:
+                self.schedule(partition, RETRY_MS)
+        self._go_on(partition)
+
+    def _go_on(self, partition: Partition) -> None:
+        """Start the flush that became due while the last one ran, unless that one has covered everything."""
+        if partition not in self._again:
+            return
+        self._again.discard(partition)
+        log = partition.log
+        if partition.is_online and log.recovery_point < log.log_end_offset and not self._stopping:
+            self.schedule(partition, 0)
+
+    # -- Later -----------------------------------------------------------------------------------------
+
+    def _timer(self, partition: Partition, delay_ms: int) -> _Due:
+        return _Due(delay_ms, self._timers.after(delay_ms, lambda: self._flush_due(partition)))
+
+    def _sooner(self, due: _Due | None, new: _Due) -> _Due:
+        """Return the one of two timers that fires first, with the new delay, and cancel the other."""
+        if due is None:
+            return new
+        first, other = (new, due) if new.timer.deadline_ms < due.timer.deadline_ms else (due, new)
+        other.timer.cancel()
+        return _Due(new.delay_ms, first.timer)
 
     def _flush_due(self, partition: Partition) -> None:
-        self._due.discard(partition)
+        del self._due[partition]
         self.schedule(partition, 0)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from odradek.broker import Broker, BrokerConfig, server
 from odradek.broker.topics import flusher as flushing
+from odradek.broker.topics.partition import Partition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -41,6 +42,8 @@ class SlowDisk(Disk):
         self.waiting: set[str] = set()
         self.broken: set[str] = set()
         self.full = False
+        # The end of the names that the disk has no room for while it is full.
+        self.full_of = ".log"
 
     def fsync(self, file: File) -> None:
         partition = file.path.parent.name
@@ -54,7 +57,7 @@ class SlowDisk(Disk):
         super().fsync(file)
 
     def write(self, file: File, data: Buffer, position: int) -> None:
-        if self.full and file.path.suffix == ".log":
+        if self.full and file.path.name.endswith(self.full_of):
             super().write(file, memoryview(data)[:10], position)
             raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         super().write(file, data, position)
@@ -170,6 +173,76 @@ async def test_flush_ms_forces_what_waited_so_long(broker: Broker, raw: Raw, dis
     (partition,) = broker.topics.partitions()
     await until(lambda: partition.log.recovery_point == 2)
     assert disk.synced == ["t-0"]
+
+
+async def begin_flush(broker: Broker, raw: Raw, disk: SlowDisk) -> Partition:
+    """Write a batch and wait until its fsync is at the gate."""
+    (partition,) = broker.topics.partitions()
+    disk.gate.clear()
+    await produce_without_acks(raw)
+    await until(lambda: partition.log.log_end_offset == 1)
+    return partition
+
+
+async def produce_without_acks(raw: Raw) -> None:
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
+    raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, timeout_ms=1000, topic_data=data))
+
+
+async def test_a_flush_that_is_due_while_one_runs_follows_it(
+    broker: Broker, raw: Raw, disk: SlowDisk, clock: FakeClock
+) -> None:
+    await raw.create_topic("t", flush_ms="1000")
+    partition = await begin_flush(broker, raw, disk)
+    clock.advance(1000)
+    broker.timers.fire_due()
+    await until(lambda: disk.waiting == {"t-0"})
+    await raw.produce("t", batch_of(b"y"))
+    clock.advance(1000)
+    broker.timers.fire_due()
+    disk.gate.set()
+    await until(lambda: partition.log.recovery_point == 2)
+    assert disk.synced == ["t-0", "t-0"]
+
+
+async def test_flush_messages_covers_a_batch_without_acks_that_comes_while_a_flush_runs(
+    broker: Broker, raw: Raw, disk: SlowDisk
+) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    partition = await begin_flush(broker, raw, disk)
+    await until(lambda: disk.waiting == {"t-0"})
+    await produce_without_acks(raw)
+    await until(lambda: partition.log.log_end_offset == 2)
+    disk.gate.set()
+    await until(lambda: partition.log.recovery_point == 2)
+    assert disk.synced == ["t-0", "t-0"]
+
+
+async def test_a_lower_flush_ms_counts_for_batches_that_wait_already(
+    broker: Broker, raw: Raw, disk: SlowDisk, clock: FakeClock
+) -> None:
+    await raw.create_topic("t", flush_ms="3600000")
+    await raw.produce("t", batch_of(b"x"))
+    (topic,) = broker.topics.all()
+    broker.topics.alter(topic, {"flush.ms": "1000"})
+    clock.advance(1000)
+    broker.timers.fire_due()
+    await until(lambda: topic.partitions[0].log.recovery_point == 1)
+
+
+async def test_a_flush_that_failed_for_want_of_room_is_tried_again(
+    broker: Broker, raw: Raw, clock: FakeClock, disk: SlowDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await raw.create_topic("t", flush_messages="1")
+    (partition,) = broker.topics.partitions()
+    disk.full, disk.full_of = True, "leader-epoch-checkpoint.tmp"
+    assert (await raw.produce("t", batch_of(b"x"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.is_online
+    disk.full = False
+    clock.advance(flushing.RETRY_MS)
+    broker.timers.fire_due()
+    await until(lambda: partition.log.recovery_point == 1)
+    assert len(set(errors(caplog))) == 1
 
 
 async def test_a_failed_fsync_is_the_answer_of_its_partition_only(
