@@ -195,6 +195,24 @@ async def test_zstd_needs_version_7(raw: Raw) -> None:
     assert (await raw.produce("t", sent, version=7)).error_code == 0
 
 
+@pytest.mark.parametrize("codec", [5, 6, 7])
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_a_codec_that_does_not_exist_is_rejected_in_every_version(
+    broker: Broker, raw: Raw, version: int, codec: int
+) -> None:
+    sent = bytearray(batch_of(b"x" * 100))
+    sent[22] |= codec
+    sent[17:21] = crc32c(memoryview(sent)[21:]).to_bytes(4, "big")
+    topic = broker.topics.get("t")
+    assert topic is not None
+    good = PartitionProduceData(1, batch_of(b"good"))
+    data = TopicProduceData("t", topic.id, partition_data=[PartitionProduceData(0, bytes(sent)), good])
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+    response = await raw.ask(ApiKey.PRODUCE, version, request)
+    errors = [each.error_code for each in response.responses[0].partition_responses]
+    assert errors == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0]
+
+
 async def test_acks_0_is_not_answered_and_does_not_wedge_what_follows(raw: Raw) -> None:
     data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"quiet"))])
     for _ in range(3):
