@@ -13,8 +13,14 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
@@ -175,6 +181,7 @@ async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dir
             wanted = ListOffsetsTopic("t", [ListOffsetsPartition(index, timestamp=-1)])
             answer = await raw.ask(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=[wanted]))
             assert answer.topics[0].partitions[0].error_code == expected
+        await check_look_ups(raw, gone)
         await check_metadata(raw, gone)
         found = await describe(raw)
         assert (found[dead.name].error_code, found[dead.name].topics) == (OFFLINE, [])
@@ -188,6 +195,28 @@ async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dir
         for index in range(6):
             assert (await raw.fetch("t", 0, partition=index)).high_watermark == (1 if index in gone else 2)
         await check_metadata(raw, set())
+
+
+async def check_look_ups(raw: Raw, gone: set[int]) -> None:
+    """Look up offsets in every partition with one request: only those that are `gone` get an error."""
+    for version in (0, 1, 7, 11):
+        for timestamp in (-1, -2, 0) if version < 7 else (-1, -2, -3, 0):
+            for isolation_level in (0, 1) if version >= 2 else (0,):
+                wanted = [ListOffsetsPartition(index, timestamp=timestamp, max_num_offsets=1) for index in range(6)]
+                request = ListOffsetsRequest(isolation_level=isolation_level, topics=[ListOffsetsTopic("t", wanted)])
+                response = await raw.ask(ApiKey.LIST_OFFSETS, version, request)
+                errors = {each.partition_index: each.error_code for each in response.topics[0].partitions}
+                assert errors == {index: OFFLINE if index in gone else 0 for index in range(6)}
+    kept = [DeleteRecordsPartition(index, 0) for index in range(6)]
+    deleted = await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([DeleteRecordsTopic("t", kept)], 1000))
+    described = await raw.ask(ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest([TopicRequest("t", [*range(6)])]))
+    for response in (deleted, described):
+        errors = {each.partition_index: each.error_code for each in response.topics[0].partitions}
+        assert errors == {index: OFFLINE if index in gone else 0 for index in range(6)}
+    epochs = OffsetForLeaderTopic("t", [OffsetForLeaderPartition(index) for index in range(6)])
+    found = await raw.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, OffsetForLeaderEpochRequest(topics=[epochs]))
+    errors = {each.partition: each.error_code for each in found.topics[0].partitions}
+    assert errors == {index: OFFLINE if index in gone else 0 for index in range(6)}
 
 
 async def check_metadata(raw: Raw, gone: set[int]) -> None:
@@ -216,6 +245,7 @@ async def test_one_that_is_out_of_reach_at_start_is_offline_and_its_partitions_w
             expected = OFFLINE if index in gone else 0
             assert (await raw.produce("t", batch_of(b"z"), partition=index)).error_code == expected
             assert (await raw.fetch("t", 0, partition=index)).error_code == expected
+        await check_look_ups(raw, gone)
         await check_metadata(raw, gone)
         assert (await describe(raw))["b"].error_code == OFFLINE
         await raw.create_topic("u", 3)
