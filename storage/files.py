@@ -8,7 +8,6 @@ its segment; `write_atomically` leaves the old content or the new one, whatever 
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import os
 import sys
@@ -17,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import file_systems
 from .errors import DiskError, LockedError, ShortRead
 
 Buffer = bytes | bytearray | memoryview
@@ -40,14 +38,12 @@ def _translated(operation: str, path: Path) -> Generator[None]:
 class File:
     """An open file. It has no close(): it is closed with the last reference, so no reader can lose it."""
 
-    __slots__ = ("_disk", "fd", "nowait_flags", "path")
+    __slots__ = ("_disk", "fd", "path")
 
     def __init__(self, disk: Disk, path: Path, fd: int) -> None:
         self._disk = disk
         self.path = path
         self.fd = fd
-        # The flags of a read that may not wait; None where the file system cannot tell.
-        self.nowait_flags = file_systems.NOWAIT
 
     def fileno(self) -> int:
         return self.fd
@@ -95,19 +91,13 @@ class Disk:
         return filled
 
     def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
-        """Return `size` bytes if all of them are in memory, or None (also where the system cannot tell)."""
-        flags = file.nowait_flags
-        if flags is None:
-            return None
+        """Return `size` bytes if all of them are in the page cache, or None (also where the system cannot tell)."""
         data = _new_buffer(size)
         try:
-            count = os.preadv(file.fd, [data], position, flags)
-        except OSError as error:
-            # EAGAIN: cold. A real error shows again in the blocking read.
-            if error.errno != errno.EOPNOTSUPP:
-                return None
-            file.nowait_flags = file_systems.flags_without_nowait(file.fd)
-            return self.read_nowait(file, size, position)
+            count = os.preadv(file.fd, [data], position, os.RWF_NOWAIT)
+        except OSError:
+            # EAGAIN: cold. EOPNOTSUPP: this file system cannot tell. A real error shows again in the blocking read.
+            return None
         return data if count == size else None
 
     def read_cached(self, file: File, size: int, position: int) -> bytearray:
@@ -132,9 +122,8 @@ class Disk:
 
     def forget(self, file: File, size: int, position: int) -> None:
         """Drop these bytes from the page cache, except unwritten ones, so that the next read comes from the disk."""
-        if sys.platform == "linux":  # elsewhere the read comes from the cache
-            with suppress(OSError):
-                os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
+        with suppress(OSError, AttributeError):  # on a system without it, the read comes from the cache
+            os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def fsync(self, file: File) -> None:
         with _translated("fsync", file.path):

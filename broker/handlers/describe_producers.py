@@ -52,6 +52,10 @@ def _partitions_of(topic: Topic) -> Describe:
         partition = topic.partition(index)
         if partition is None:
             return PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        try:
+            partition.check_online()
+        except KafkaError as error:
+            return PartitionResponse(index, int(error.code), error.message)
         return PartitionResponse(index, active_producers=_states(partition.log.producers))
 
     return describe

@@ -74,8 +74,10 @@ def _searches(services: Services, context: RequestContext, request: ListOffsetsR
         found = services.topics.get(topic.name)
         for each in topic.partitions:
             partition = found.partition(each.partition_index) if found is not None else None
-            look = _search(partition, each, request, context.api_version) if partition is not None else None
-            if partition is not None and look is not None:
+            if partition is None or not partition.is_online:
+                continue
+            look = _search(partition, each, request, context.api_version)
+            if look is not None:
                 searches[topic.name, each.partition_index] = partition, look
     return searches
 
@@ -132,6 +134,7 @@ def _result(
         partition = topic.partition(wanted.partition_index) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.check_online()
         if context.api_version == 0:
             now_ms = services.clock.now_ms()
             offsets = _offsets_before(partition, wanted.timestamp, wanted.max_num_offsets, now_ms, found)

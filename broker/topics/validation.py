@@ -154,8 +154,11 @@ def check_size(header: BatchHeader, max_bytes: int, topic: str) -> None:
 
 
 def check_compression(header: BatchHeader) -> None:
-    """Raise UNSUPPORTED_COMPRESSION_TYPE for zstd, which requests before Produce 7 must not carry (KIP-110)."""
-    if header.compression is Compression.ZSTD:
+    """Raise UNSUPPORTED_COMPRESSION_TYPE for zstd, which requests before Produce 7 must not carry (KIP-110).
+
+    A codec that does not exist passes: `check_codec` rejects it in every version.
+    """
+    if header.attributes & batch.CODEC_MASK == Compression.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
 
 

@@ -63,7 +63,7 @@ _MESSAGE_ATTRIBUTES_AT = 17
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-_CODEC_MASK = 0x07
+CODEC_MASK = 0x07
 _DELETE_HORIZON = 0x40
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -117,7 +117,7 @@ class BatchHeader(NamedTuple):
     @property
     def compression(self) -> Compression:
         """The codec of the records. Raises UnsupportedCodec."""
-        codec = self.attributes & _CODEC_MASK
+        codec = self.attributes & CODEC_MASK
         if codec > Compression.ZSTD:
             raise UnsupportedCodec(f"batch at offset {self.base_offset}: compression codec {codec} does not exist")
         return _COMPRESSIONS[codec]
@@ -206,7 +206,7 @@ def is_compressed(buffer: Buffer) -> bool:
         _, _, magic = peek(view)
     except RecordError:
         return False
-    return bool(view[_ATTRIBUTES_END - 1 if magic == MAGIC else _MESSAGE_ATTRIBUTES_AT] & _CODEC_MASK)
+    return bool(view[_ATTRIBUTES_END - 1 if magic == MAGIC else _MESSAGE_ATTRIBUTES_AT] & CODEC_MASK)
 
 
 def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
@@ -260,7 +260,7 @@ def check_shape(header: BatchHeader) -> None:
         raise InvalidRecord("clients write no control batches")
     if producer_id >= 0 and base_sequence < 0:
         raise InvalidRecord(f"producer {producer_id} gives no sequence ({base_sequence})")
-    if attributes & _CODEC_MASK:
+    if attributes & CODEC_MASK:
         _ = header.compression
 
 
@@ -269,7 +269,7 @@ def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
     Raises CorruptCompression, UnsupportedCodec.
     """
-    if not header.attributes & _CODEC_MASK:
+    if not header.attributes & CODEC_MASK:
         return
     start = position + HEADER_SIZE
     if not begins_as(header.compression, memoryview(buffer)[start : start + 4]):
@@ -316,7 +316,7 @@ def with_body(header: BatchHeader, body: Buffer, compression: Compression) -> by
 
     All else stays but for length and CRC.
     """
-    attributes = header.attributes & ~_CODEC_MASK | compression
+    attributes = header.attributes & ~CODEC_MASK | compression
     length = HEADER_SIZE - LOG_OVERHEAD + memoryview(body).nbytes
     out = bytearray(_HEADER.pack(*header._replace(batch_length=length, attributes=attributes)))
     out += body
