@@ -33,6 +33,8 @@ class TopicConfig:
     index_interval_bytes: int
     segment_index_bytes: int
     max_message_bytes: int
+    # The number of replicas caps it: an append waits for the one that there is.
+    min_insync_replicas: int
     flush_messages: int
     flush_ms: int
     message_timestamp_type: str

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from .definition import BOOLEAN, INT, LIST, LONG, ConfigDef
 
 _NO_COPIES = "one broker holds the one replica: nothing is copied"
-_NO_SECOND = "one broker holds the one replica: no second one can be waited for"
 _NO_ELECTION = "one broker holds the one replica: there is nothing to elect"
 _NO_REMOTE = "there is no remote storage"
 _GROWING = "segment files grow as they are written"
@@ -28,9 +27,6 @@ _ROWS = (
     ConfigDef("local.retention.ms", LONG, -2, low=-2, unsupported=_NO_REMOTE,
         broker_synonyms=("log.local.retention.ms",),
         doc="Time kept here when older segments are stored remotely."),
-    ConfigDef("min.insync.replicas", INT, 1, low=1, unsupported=_NO_SECOND,
-        broker_synonyms=("min.insync.replicas",),
-        doc="Replicas that must have a record before a producer with acks=all gets its response."),
     ConfigDef("preallocate", BOOLEAN, False, unsupported=_GROWING,
         broker_synonyms=("log.preallocate",),
         doc="Segment files get their full size when they are made."),

@@ -186,6 +186,16 @@ async def body(world: World) -> bytes:
     return decompress(read_header(data).compression, data[61:])
 
 
+@shows("min.insync.replicas", min_insync_replicas=3)
+async def _(world: World) -> None:
+    """The one replica caps it, as in Kafka 4: a producer with acks=all is not kept waiting, nor rejected."""
+    await world.create()
+    assert (await world.raw.create_topic("own", min_insync_replicas="2147483647")).error_code == 0
+    for topic in ("t", "own"):
+        assert (await world.raw.produce(topic, batch_of(b"x"), acks=-1)).error_code == 0
+    assert (await world.raw.create_topic("none", min_insync_replicas="0")).error_code == ErrorCode.INVALID_CONFIG
+
+
 @shows("message.max.bytes", message_max_bytes=1000)
 async def _(world: World) -> None:
     await world.create()
