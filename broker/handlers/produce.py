@@ -29,7 +29,7 @@ from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.topic import Topic
-from ..topics.validation import BatchRejected, is_large
+from ..topics.validation import BatchRejected, LargeBatch, is_large
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -94,7 +94,12 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
         if partition.needs_preparation(version) and is_large(records):
             work.large.append((partition, result, bytearray(records)))
             return result
-        _acknowledge(work, partition, result, partition.append(records, version, work.verify))  # type: ignore[arg-type]
+        try:
+            appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
+        except LargeBatch:
+            work.large.append((partition, result, bytearray(records)))
+            return result
+        _acknowledge(work, partition, result, appended)
     except KafkaError as error:
         _reject(work, _topic_name(work.services, data), result, error)
     return result

@@ -37,7 +37,7 @@ from .validation import (
     check_size,
     prepare,
     read_batch,
-    reject_timestamps,
+    reject_small_timestamps,
 )
 
 READ_UNCOMMITTED = 0
@@ -178,7 +178,8 @@ class Partition:
 
         Raises KafkaError: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
         MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the errors of idempotence and transactions, KAFKA_STORAGE_ERROR. Those of
-        a whole batch are BatchRejected. `verify` is None where the request has no transactional id.
+        a whole batch are BatchRejected, or LargeBatch where `prepare` finds the records to blame, in a thread. `verify`
+        is None where the request has no transactional id.
         """
         self.check_online()
         if self.needs_preparation(version):
@@ -210,7 +211,7 @@ class Partition:
             batch.check_shape(header)
             batch.check_codec(records, 0, header)
             if header.max_timestamp > now_ms + self.timestamp_after_max_ms and not self.log_append_time:
-                reject_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
+                reject_small_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
             duplicate = self.log.producers.check(header)
         except RecordError as error:
             raise BatchRejected(error.code, str(error), self.log.log_start_offset) from error

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.records import batch, conversion
-from ...protocol.records.compression import Compression
+from ...protocol.records import batch, conversion, legacy
+from ...protocol.records.compression import Compression, exceeds
 from ...protocol.records.errors import (
     CorruptCompression,
     DecompressionLimit,
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 FIRST_WITH_BATCHES = 3
 # KIP-110.
 FIRST_WITH_ZSTD = 7
-# From these sizes on a thread prepares a batch: to read or compress its records takes a millisecond or so. Compressed
-# ones may grow a thousandfold.
+# From these sizes on a thread opens a batch: reading or compressing its records takes a few milliseconds. The second is
+# that of compressed records, which is found by decompressing so much and no more: zstd may grow ten thousandfold.
 LARGE_BYTES = 16 * 1024
-LARGE_COMPRESSED_BYTES = 1024
+LARGE_DECOMPRESSED_BYTES = 64 * 1024
 # One sentence each: the response has 150 KB at most, whatever number of records a batch has.
 MAX_RECORD_ERRORS = 1000
 
@@ -66,6 +66,13 @@ class BatchRejected(KafkaError):
         super().__init__(code, message)
         self.log_start_offset = log_start_offset
         self.record_errors = record_errors
+
+
+class LargeBatch(BatchRejected):
+    """A batch that is rejected for its timestamp, and is so large that only a thread may name its records.
+
+    `prepare` raises the BatchRejected that names them.
+    """
 
 
 # -- Rules of a topic ------------------------------------------------------------------------------
@@ -165,7 +172,7 @@ def check_compression(header: BatchHeader) -> None:
 def reject_timestamps(records: memoryview, header: BatchHeader, latest_ms: int) -> NoReturn:
     """Reject a batch whose largest timestamp is after `latest_ms`, and name the records that are to blame.
 
-    Raises BatchRejected, or the records' RecordError where they cannot be read.
+    Raises BatchRejected, or the records' RecordError where they cannot be read. Opens the batch, whatever its size.
     """
     faults: list[RecordFault] = []
     for index, record in enumerate(batch.iter_records(records, 0, header, check=False)):
@@ -174,8 +181,18 @@ def reject_timestamps(records: memoryview, header: BatchHeader, latest_ms: int) 
             faults.append((index, why))
             if len(faults) == MAX_RECORD_ERRORS:
                 break
-    why = f"timestamps up to {header.max_timestamp}, but the latest that is accepted now is {latest_ms}"
-    raise BatchRejected(ErrorCode.INVALID_TIMESTAMP, why, record_errors=tuple(faults))
+    raise BatchRejected(ErrorCode.INVALID_TIMESTAMP, _why_too_late(header, latest_ms), record_errors=tuple(faults))
+
+
+def reject_small_timestamps(records: memoryview, header: BatchHeader, latest_ms: int) -> NoReturn:
+    """As `reject_timestamps`, within a few milliseconds. Raises LargeBatch where opening it would take longer."""
+    if is_large(records):
+        raise LargeBatch(ErrorCode.INVALID_TIMESTAMP, _why_too_late(header, latest_ms))
+    reject_timestamps(records, header, latest_ms)
+
+
+def _why_too_late(header: BatchHeader, latest_ms: int) -> str:
+    return f"timestamps up to {header.max_timestamp}, but the latest that is accepted now is {latest_ms}"
 
 
 # -- Opened batches --------------------------------------------------------------------------------
@@ -189,11 +206,16 @@ class PreparedBatch(NamedTuple):
 
 
 def is_large(records: memoryview) -> bool:
-    """Whether `prepare` takes so long that a thread should run it."""
-    size = len(records)
-    if size < LARGE_COMPRESSED_BYTES:
+    """Whether opening a batch or message set takes so long that a thread should do it. False where it is broken."""
+    if len(records) >= LARGE_BYTES:
+        return True
+    try:
+        if _magic(records) != batch.MAGIC:
+            return any(message.compression for message in legacy.iter_messages(records))
+        codec = batch.read_header(records).compression
+    except RecordError:
         return False
-    return size >= LARGE_BYTES or batch.is_compressed(records)
+    return codec is not Compression.NONE and exceeds(codec, records[batch.HEADER_SIZE :], LARGE_DECOMPRESSED_BYTES)
 
 
 def prepare(
@@ -221,6 +243,8 @@ def prepare(
             raise BatchRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
         if rules.opens_every_batch:
             _check_records(records, header, rules, now_ms - rules.before_max_ms, latest_ms)
+        elif header.max_timestamp > latest_ms:
+            reject_timestamps(records, header, latest_ms)
         if rules.compression is not None and header.compression is not rules.compression:
             records = memoryview(conversion.recompressed(records, header, rules.compression, rules.level))
             header = batch.read_header(records)

@@ -26,7 +26,6 @@ from .errors import (
     CorruptCompression,
     CorruptCrc,
     InvalidRecord,
-    RecordError,
     TruncatedBatch,
     UnknownMagic,
     UnsupportedCodec,
@@ -54,10 +53,7 @@ NO_LEADER_EPOCH = -1
 _MAGIC_AT = 16
 _CRC_AT = 17
 _CRC_FROM = 21
-_ATTRIBUTES_END = 23
 _MAX_TIMESTAMP_AT = 35
-# Of a message of magic 0 or 1.
-_MESSAGE_ATTRIBUTES_AT = 17
 
 # Bits of the attributes.
 LOG_APPEND_TIME = 0x08
@@ -194,19 +190,6 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
     if not 0 <= magic <= MAGIC:
         raise UnknownMagic(f"batch at {position} (offset {offset}) has magic {magic}")
     return offset, length + LOG_OVERHEAD, magic
-
-
-def is_compressed(buffer: Buffer) -> bool:
-    """Return whether the batch at the start of `buffer`, or the first message of a message set, names a codec.
-
-    False where the bytes begin neither.
-    """
-    view = memoryview(buffer)
-    try:
-        _, _, magic = peek(view)
-    except RecordError:
-        return False
-    return bool(view[_ATTRIBUTES_END - 1 if magic == MAGIC else _MESSAGE_ATTRIBUTES_AT] & CODEC_MASK)
 
 
 def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:

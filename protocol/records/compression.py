@@ -26,9 +26,15 @@ if TYPE_CHECKING:
 # 100 MiB (socket.request.max.bytes), and a batch that grows well beyond that is an attack or a mistake.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
-# How much the streaming zstd decoder is fed at a time: four bytes can repeat one byte over a block of 128 KiB, so this
-# many can overshoot `limit` by 32 MiB at worst before it is looked at.
+# How much the streaming zstd decoder is fed at a time. Four bytes can repeat one byte over a block of 128 KiB, so this
+# many can overshoot `limit` by 32 MiB at worst before it is looked at. A small limit is fed less at a time.
 ZSTD_FEED_BYTES = 1024
+_ZSTD_BLOCK_BYTES = 128 * 1024
+_ZSTD_LEAST_FEED_BYTES = 16
+
+# The first piece that a gzip member is fed; each next one is twice as long. The decoder copies what is left of a piece
+# when a member ends, so this bounds the copying for a stream of very many short members.
+GZIP_FEED_BYTES = 512
 
 # zstd's own default level, and how many compression contexts a thread keeps: nobody mixes more levels than that.
 ZSTD_LEVEL = 3
@@ -68,6 +74,20 @@ def decompress(codec: int, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) ->
     Raises UnsupportedCodec, CorruptCompression, or DecompressionLimit.
     """
     return _codec(codec)[1](data, limit)
+
+
+def exceeds(codec: int, data: Buffer, limit: int) -> bool:
+    """Return whether `data` decompresses to more than `limit` bytes. Broken data does not.
+
+    Finding out costs no more than decompressing `limit` bytes (with zstd, 512 KiB more).
+    """
+    try:
+        decompress(codec, data, limit)
+    except DecompressionLimit:
+        return True
+    except (CorruptCompression, UnsupportedCodec):
+        return False
+    return False
 
 
 def begins_as(codec: int, head: Buffer) -> bool:
@@ -116,23 +136,30 @@ def _gzip_compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _gzip_decompress(data: Buffer, limit: int) -> bytes:
+    """Decompress one member or more. The time is linear in the bytes, however many members they are."""
+    view = memoryview(data)
     pieces: list[bytes] = []
-    total = 0
-    rest: Buffer = data
+    total, position, end = 0, 0, len(view)
+    stream, feed = zlib.decompressobj(31), GZIP_FEED_BYTES
     try:
-        while True:  # a gzip stream may have several members; each pass uses up at least a member's header
-            stream = zlib.decompressobj(31)
-            piece = stream.decompress(rest, limit - total + 1)
+        while position < end:
+            fed = view[position : position + feed]
+            piece = stream.decompress(fed, limit - total + 1)
             total += len(piece)
             _check_limit(total, limit)
-            if not stream.eof:
-                raise CorruptCompression("gzip stream ends early")
-            pieces.append(piece)
-            rest = stream.unused_data
-            if not rest:
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if piece:
+                pieces.append(piece)
+            position += len(fed)
+            feed *= 2
+            if stream.eof:
+                position -= len(stream.unused_data)
+                if position < end:
+                    stream, feed = zlib.decompressobj(31), GZIP_FEED_BYTES
     except zlib.error as error:
         raise CorruptCompression(f"gzip: {error}") from error
+    if not stream.eof:
+        raise CorruptCompression("gzip stream ends early")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 # -- snappy ----------------------------------------------------------------------------------------
@@ -279,10 +306,11 @@ def _zstd_decompress(data: Buffer, limit: int) -> bytes:
     stream = decompressor.decompressobj()
     pieces: list[bytes] = []
     total, position = 0, 0
+    feed = min(ZSTD_FEED_BYTES, max(_ZSTD_LEAST_FEED_BYTES, 4 * limit // _ZSTD_BLOCK_BYTES))
     try:
         while position < len(view):
-            piece: bytes = stream.decompress(view[position : position + ZSTD_FEED_BYTES])
-            position += ZSTD_FEED_BYTES
+            piece: bytes = stream.decompress(view[position : position + feed])
+            position += feed
             total += len(piece)
             _check_limit(total, limit)
             pieces.append(piece)

@@ -1,8 +1,11 @@
 """Produce: what is accepted, what is refused and how, acks, idempotence."""
 
 import logging
+import threading
 import time
+from collections.abc import Iterator
 from struct import pack_into
+from typing import Any
 
 import pytest
 from odradek.broker import Broker
@@ -11,7 +14,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records import batch
-from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.crc import crc32c
 from odradek.protocol.records.record import Record
 from odradek.tests.support.raw import Raw, batch_of
@@ -141,6 +144,30 @@ async def test_a_timestamp_more_than_an_hour_ahead_is_refused_record_by_record(
     assert [each.batch_index for each in answer.record_errors] == [1]
     assert str(soon + 60_000) in answer.record_errors[0].batch_index_error_message
     assert answer.log_start_offset == 0
+
+
+async def test_a_small_zstd_batch_of_a_million_late_records_is_read_in_a_thread(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late_ms = 17_000_000_000_000
+    body = compress(Compression.ZSTD, bytes.fromhex("0c000000010000") * 1_000_000)
+    first = batch.read_header(batch.encode_batch([Record(0, late_ms, None, b"")]))
+    header = first._replace(last_offset_delta=999_999, record_count=1_000_000)
+    readers: set[str] = set()
+    iter_records = batch.iter_records
+
+    def watched(*args: Any, **options: Any) -> Iterator[Record]:
+        readers.add(threading.current_thread().name)
+        return iter_records(*args, **options)
+
+    monkeypatch.setattr(batch, "iter_records", watched)
+    data = batch.with_body(header, body, Compression.ZSTD)
+    assert len(data) < 2000
+    answer = await raw.produce("t", bytes(data))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [each.batch_index for each in answer.record_errors] == list(range(1000))
+    assert readers
+    assert threading.main_thread().name not in readers
 
 
 async def test_a_header_alone_that_lies_about_its_largest_timestamp(raw: Raw) -> None:

@@ -5,7 +5,7 @@ from odradek.broker import BrokerConfig
 from odradek.broker.configs.topic_config import TopicConfig
 from odradek.broker.topics.validation import (
     LARGE_BYTES,
-    LARGE_COMPRESSED_BYTES,
+    LARGE_DECOMPRESSED_BYTES,
     MAX_RECORD_ERRORS,
     BatchRejected,
     ValidationRules,
@@ -146,16 +146,23 @@ class TestCompression:
 
 def test_what_is_large_goes_to_a_thread() -> None:
     small, large = batch_of(b"x" * 500), batch_of(b"x" * LARGE_BYTES)
-    some = batch_of(b"x" * 2 * LARGE_COMPRESSED_BYTES)
-    packed = bytearray(some)
-    packed[22] |= Compression.GZIP
-    messages = legacy.encode_message_set([Record(0, 1, None, b"x" * 2 * LARGE_COMPRESSED_BYTES)], 1)
-    wrapper = bytearray(messages)
-    wrapper[17] |= Compression.GZIP
+    messages = legacy.encode_message_set([Record(0, 1, None, b"x" * 2000)], 1)
+    wrapper = legacy.encode_message_set([Record(0, 1, None, b"x")], 1, Compression.GZIP)
     found = [
-        is_large(memoryview(each)) for each in (small, large, some, packed, messages, wrapper, b"", b"\xff" * 2000)
+        is_large(memoryview(each))
+        for each in (small, large, messages, wrapper, messages + wrapper, b"", b"\xff" * 2000)
     ]
-    assert found == [False, True, False, True, False, True, False, False]
+    assert found == [False, True, False, True, True, False, False]
+
+
+@pytest.mark.parametrize("codec", [each for each in Compression if each])
+def test_a_small_batch_that_decompresses_to_much_is_large(codec: Compression) -> None:
+    few, many = (
+        batch.encode_batch([Record(0, 1, None, bytes(size))], compression=codec)
+        for size in (LARGE_DECOMPRESSED_BYTES // 2, 2 * LARGE_DECOMPRESSED_BYTES)
+    )
+    assert [is_large(memoryview(each)) for each in (few, many)] == [False, True]
+    assert len(many) < LARGE_BYTES
 
 
 async def test_large_and_small_batches_are_rewritten_in_their_order(raw: Raw) -> None:

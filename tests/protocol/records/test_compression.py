@@ -6,6 +6,8 @@ import random
 import struct
 import subprocess
 import sys
+import tracemalloc
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
@@ -14,7 +16,15 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.protocol.records.compression import Compression, begins_as, compress, decompress, lz4_header_checksum
+from odradek.protocol.records.compression import (
+    GZIP_FEED_BYTES,
+    Compression,
+    begins_as,
+    compress,
+    decompress,
+    exceeds,
+    lz4_header_checksum,
+)
 from odradek.protocol.records.errors import CorruptCompression, DecompressionLimit, RecordError, UnsupportedCodec
 from odradek.protocol.records.xxh32 import xxh32
 
@@ -188,3 +198,46 @@ def test_no_codec_library_is_loaded_before_it_is_used() -> None:
         "assert not {'cramjam', 'lz4', 'zstandard'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_time_for_a_gzip_of_many_members_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied_bytes = 0
+    make = zlib.decompressobj
+
+    class Counting:
+        """A decompressor that counts what it copies: a piece that it is fed, and what is left of the piece."""
+
+        def __init__(self, *args: int) -> None:
+            self._stream = make(*args)
+
+        def decompress(self, data: bytes, limit: int) -> bytes:
+            nonlocal copied_bytes
+            piece = self._stream.decompress(data, limit)
+            copied_bytes += len(data) + len(self._stream.unused_data)
+            return piece
+
+        @property
+        def eof(self) -> bool:
+            return self._stream.eof
+
+        @property
+        def unused_data(self) -> bytes:
+            return self._stream.unused_data
+
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    members = gzip.compress(b"") * 5_000 + gzip.compress(bytes(100_000))
+    assert decompress(Compression.GZIP, members) == bytes(100_000)
+    assert copied_bytes <= 5_001 * 2 * GZIP_FEED_BYTES
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_whether_data_exceeds_a_limit_is_found_without_decompressing_all_of_it(codec: Compression) -> None:
+    data = compress(codec, bytes(10_000_000))
+    tracemalloc.start()
+    try:
+        assert exceeds(codec, data, 64 * 1024)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert not exceeds(codec, data, 10_000_000)
+    assert not exceeds(codec, data[:-4], 10_000_000)
