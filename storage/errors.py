@@ -41,7 +41,9 @@ class TornWrite(StorageError):
 
 
 # The device or its file system is gone or takes no writes. Other errors (no room, no descriptor) may pass.
-_LASTING = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EBADMSG, errno.EUCLEAN})
+_LASTING_NAMES = ("EIO", "EROFS", "ENODEV", "ENXIO", "ESTALE", "EBADMSG", "EUCLEAN")
+# macOS has no EUCLEAN.
+_LASTING = frozenset(getattr(errno, name) for name in _LASTING_NAMES if hasattr(errno, name))
 
 
 def is_lasting(error: StorageError) -> bool:

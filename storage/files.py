@@ -8,6 +8,7 @@ its segment; `write_atomically` leaves the old content or the new one, whatever 
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import sys
@@ -16,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import file_systems
 from .errors import DiskError, LockedError, ShortRead
 
 Buffer = bytes | bytearray | memoryview
@@ -38,12 +40,14 @@ def _translated(operation: str, path: Path) -> Generator[None]:
 class File:
     """An open file. It has no close(): it is closed with the last reference, so no reader can lose it."""
 
-    __slots__ = ("_disk", "fd", "path")
+    __slots__ = ("_disk", "fd", "nowait_flags", "path")
 
     def __init__(self, disk: Disk, path: Path, fd: int) -> None:
         self._disk = disk
         self.path = path
         self.fd = fd
+        # The flags of a read that may not wait; None where the file system cannot tell.
+        self.nowait_flags = file_systems.NOWAIT
 
     def fileno(self) -> int:
         return self.fd
@@ -91,13 +95,19 @@ class Disk:
         return filled
 
     def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
-        """Return `size` bytes if all of them are in the page cache, or None (also where the system cannot tell)."""
+        """Return `size` bytes if all of them are in memory, or None (also where the system cannot tell)."""
+        flags = file.nowait_flags
+        if flags is None:
+            return None
         data = _new_buffer(size)
         try:
-            count = os.preadv(file.fd, [data], position, os.RWF_NOWAIT)
-        except OSError:
-            # EAGAIN: cold. EOPNOTSUPP: this file system cannot tell. A real error shows again in the blocking read.
-            return None
+            count = os.preadv(file.fd, [data], position, flags)
+        except OSError as error:
+            # EAGAIN: cold. A real error shows again in the blocking read.
+            if error.errno != errno.EOPNOTSUPP:
+                return None
+            file.nowait_flags = file_systems.flags_without_nowait(file.fd)
+            return self.read_nowait(file, size, position)
         return data if count == size else None
 
     def read_cached(self, file: File, size: int, position: int) -> bytearray:
@@ -122,8 +132,9 @@ class Disk:
 
     def forget(self, file: File, size: int, position: int) -> None:
         """Drop these bytes from the page cache, except unwritten ones, so that the next read comes from the disk."""
-        with suppress(OSError, AttributeError):  # on a system without it, the read comes from the cache
-            os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
+        if sys.platform == "linux":  # elsewhere the read comes from the cache
+            with suppress(OSError):
+                os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def fsync(self, file: File) -> None:
         with _translated("fsync", file.path):

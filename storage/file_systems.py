@@ -1,0 +1,38 @@
+"""How a file system lets the event loop read what needs no disk.
+
+Linux says whether bytes are in the page cache: preadv with RWF_NOWAIT fails rather than wait. tmpfs does not know that
+flag, but it keeps all files in memory. Elsewhere (macOS, NFS, FUSE) nobody can tell, so every read goes to a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+# The flag of preadv; None where the system has none.
+NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+# File systems without a disk, by the names that Linux gives them.
+_IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def flags_without_nowait(fd: int) -> int | None:
+    """Return preadv's flags for a file whose file system has rejected RWF_NOWAIT: 0 in memory, else None (a thread)."""
+    return 0 if _type_of(os.fstat(fd).st_dev) in _IN_MEMORY else None
+
+
+@lru_cache(maxsize=64)
+def _type_of(device: int) -> str:
+    """Return the type of the file system on `device`; empty where the system does not tell."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = _MOUNTS.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        # 36 35 98:0 /root /mount/point rw,noatime - tmpfs source options
+        mount, _, file_system = line.partition(" - ")
+        if mount.split()[2:3] == [number]:
+            return file_system.partition(" ")[0]
+    return ""
