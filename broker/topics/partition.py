@@ -209,7 +209,7 @@ class Partition:
         now_ms = self._clock.now_ms()
         try:
             batch.check_shape(header)
-            batch.check_codec(records, 0, header)
+            batch.check_body(records, 0, header)
             if header.max_timestamp > now_ms + self.timestamp_after_max_ms and not self.log_append_time:
                 reject_small_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
             duplicate = self.log.producers.check(header)

@@ -163,7 +163,7 @@ def check_size(header: BatchHeader, max_bytes: int, topic: str) -> None:
 def check_compression(header: BatchHeader) -> None:
     """Raise UNSUPPORTED_COMPRESSION_TYPE for zstd, which requests before Produce 7 must not carry (KIP-110).
 
-    A codec that does not exist passes: `check_codec` rejects it in every version.
+    A codec that does not exist passes: `check_body` rejects it in every version.
     """
     if header.attributes & batch.CODEC_MASK == Compression.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
@@ -273,7 +273,7 @@ def _sound_header(records: memoryview) -> BatchHeader | None:
             return None
         batch.check_crc(records, 0, header)
         batch.check_shape(header)
-        batch.check_codec(records, 0, header)
+        batch.check_body(records, 0, header)
     except RecordError:
         return None
     return header

@@ -31,7 +31,7 @@ from .errors import (
     UnsupportedCodec,
     UnsupportedMagic,
 )
-from .record import Record, decode_records, encode_records
+from .record import MIN_RECORD_BYTES, Record, decode_records, encode_records, read_long_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +44,10 @@ HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 # The smallest message that ever was: magic 0 with null key and null value.
 MIN_MESSAGE_BYTES = 14
+
+# The broker walks the records of an uncompressed batch that has at most this many. A record takes 0.12 us: 16 take 2%
+# of a request, but the 10,000 of a batch of 1 MB would take 1.2 ms, three times as long as its CRC and write together.
+MAX_WALKED_RECORDS = 16
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -247,18 +251,39 @@ def check_shape(header: BatchHeader) -> None:
         _ = header.compression
 
 
-def check_codec(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Refuse a batch whose body does not begin as its codec's streams do; nothing is decompressed.
+def check_body(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Reject a batch whose body cannot be what its header says; nothing is decompressed.
 
-    Raises CorruptCompression, UnsupportedCodec.
+    A compressed body begins as its codec's streams do. Any other holds as many records as the header counts: they are
+    walked by their lengths where they are few, and must have room where they are many. Raises InvalidRecord,
+    CorruptCompression, UnsupportedCodec.
     """
-    if not header.attributes & CODEC_MASK:
+    at, count = position + HEADER_SIZE, header.record_count
+    view = memoryview(buffer)
+    if header.attributes & CODEC_MASK:
+        if not begins_as(header.compression, view[at : at + 4]):
+            codec = header.compression.name.lower()
+            raise CorruptCompression(f"the batch says {codec}, but its records are no such stream")
         return
-    start = position + HEADER_SIZE
-    if not begins_as(header.compression, memoryview(buffer)[start : start + 4]):
-        raise CorruptCompression(
-            f"the batch says {header.compression.name.lower()}, but its records are no such stream"
-        )
+    end = position + LOG_OVERHEAD + header.batch_length
+    if count * MIN_RECORD_BYTES > end - at:
+        raise InvalidRecord(f"the batch says that it has {count} records, in {end - at} bytes")
+    if count > MAX_WALKED_RECORDS:
+        return
+    try:
+        for _ in range(count):
+            if (number := view[at]) < 0x80:
+                at += 1
+            elif (byte := view[at + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                at += 2
+            else:
+                number, at = read_long_varint(view, at)
+            at += number >> 1 if not number & 1 else end  # no length is negative
+    except IndexError:
+        at = -1
+    if at != end:
+        raise InvalidRecord(f"the batch says that it has {count} records, but its bytes hold others")
 
 
 # -- changing in place -----------------------------------------------------------------------------

@@ -29,6 +29,8 @@ _MAX_INT64 = 2**63 - 1
 # An upper bound of what a record adds to its key, value and headers: length 5, attributes 1, timestamp 10, offset 5,
 # two lengths 5 each, header count 5; and two lengths of 5 for each header.
 RECORD_OVERHEAD_BYTES = 36
+# The smallest record: length, attributes, timestamp, offset, two lengths and header count take a byte each.
+MIN_RECORD_BYTES = 7
 HEADER_OVERHEAD_BYTES = 10
 
 
@@ -74,7 +76,7 @@ def decode_records(
                 number += (byte << 7) - 0x80
                 position += 2
             else:
-                number, position = _long_varint(data, position)
+                number, position = read_long_varint(data, position)
             twice_end = (position << 1) + number  # stays odd, and so never matches, where the length is negative
             position += 1  # attributes: none are defined
             if (number := data[position]) < 0x80:
@@ -91,12 +93,12 @@ def decode_records(
                 number += (byte << 7) - 0x80
                 position += 2
             else:
-                number, position = _long_varint(data, position)
+                number, position = read_long_varint(data, position)
             offset = base_offset - (number + 1 >> 1) if number & 1 else base_offset + (number >> 1)
             if (number := data[position]) < 0x80:
                 position += 1
             else:
-                number, position = _long_varint(data, position)
+                number, position = read_long_varint(data, position)
             if number & 1:
                 key = None
             else:
@@ -107,7 +109,7 @@ def decode_records(
                 number += (byte << 7) - 0x80
                 position += 2
             else:
-                number, position = _long_varint(data, position)
+                number, position = read_long_varint(data, position)
             if number & 1:
                 value = None
             else:
@@ -128,7 +130,7 @@ def decode_records(
         raise InvalidRecord(f"{len(data) - position} bytes are left after the {count} records of the batch")
 
 
-def _long_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Return (the unsigned varint at `position`, the position after it)."""
     number = shift = 0
     while True:
@@ -143,15 +145,15 @@ def _long_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:
-    """As `_long_varint`, of a delta that brings `base` to a timestamp of 64 bits: sums wrap, as Java's do."""
-    number, position = _long_varint(data, position)
+    """As `read_long_varint`, of a delta that brings `base` to a timestamp of 64 bits: sums wrap, as Java's do."""
+    number, position = read_long_varint(data, position)
     timestamp = base + ((number >> 1) ^ -(number & 1))
     delta = ((timestamp + 2**63) & (2**64 - 1)) - 2**63 - base
     return (delta << 1 if delta >= 0 else (-delta << 1) - 1), position
 
 
 def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    number, position = _long_varint(data, position)
+    number, position = read_long_varint(data, position)
     count = (number >> 1) ^ -(number & 1)
     # Each takes two bytes or more, so a count that the data cannot hold is refused before the loop.
     if not 0 <= count <= (len(data) - position) // 2:
@@ -161,7 +163,7 @@ def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
         if (number := data[position]) < 0x80:
             position += 1
         else:
-            number, position = _long_varint(data, position)
+            number, position = read_long_varint(data, position)
         if number & 1:
             raise InvalidRecord("a record's header has no key")
         # surrogateescape keeps keys that are not UTF-8: they come out as they went in when a batch is written again.
@@ -169,7 +171,7 @@ def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
         if (number := data[position]) < 0x80:
             position += 1
         else:
-            number, position = _long_varint(data, position)
+            number, position = read_long_varint(data, position)
         if number & 1:
             headers.append((name, None))
         else:

@@ -62,6 +62,15 @@ def corrupted(position: int) -> bytes:
     return bytes(data)
 
 
+def counting(count: int, *values: bytes) -> bytes:
+    """A batch of these values whose header counts others, with a correct CRC."""
+    data = bytearray(batch_of(*values))
+    pack_into(">i", data, 23, count - 1)
+    pack_into(">i", data, 57, count)
+    pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    return bytes(data)
+
+
 def with_field(layout: str, position: int, value: int) -> bytes:
     """A batch with one header field changed and the CRC made right again."""
     data = bytearray(batch_of(b"one", b"two"))
@@ -87,6 +96,9 @@ def with_field(layout: str, position: int, value: int) -> bytes:
         (with_field(">i", 57, 7), ErrorCode.INVALID_RECORD),
         (with_field(">i", 57, -1), ErrorCode.INVALID_RECORD),
         (with_field(">i", 23, 40), ErrorCode.INVALID_RECORD),
+        (counting(2, b"x"), ErrorCode.INVALID_RECORD),
+        (counting(1, b"x", b"y"), ErrorCode.INVALID_RECORD),
+        (counting(2_000_000_000, b"x"), ErrorCode.INVALID_RECORD),
         (with_field(">h", 21, 1 << 5), ErrorCode.INVALID_RECORD),
         (with_field(">h", 21, 6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (with_field(">h", 21, 1 << 4), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),

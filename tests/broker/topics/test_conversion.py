@@ -206,7 +206,7 @@ class TestFetch:
 
     async def test_a_batch_whose_body_is_none_is_an_error_where_it_comes_first(self, raw: Raw) -> None:
         good, bad = batch_of(b"a"), bytearray(batch_of(b"b"))
-        bad[61] ^= 0x20
+        bad[66] ^= 0x20  # the length of the value
         bad[17:21] = batch.crc32c(bytes(bad[21:])).to_bytes(4, "big")
         for records in (good, bytes(bad)):
             assert (await raw.produce("t", records)).error_code == 0

@@ -276,3 +276,48 @@ def test_header_keys_that_are_not_text_survive_being_written_again() -> None:
     data = batch.encode_batch([Record(0, 0, None, None, (("k\udcff", b"v"),))])
     assert b"k\xff" in data
     assert batch.encode_batch(batch.decode_batch(data)) == data
+
+
+def counting(
+    count: int, records: list[Record], compression: Compression = Compression.NONE
+) -> tuple[bytes, BatchHeader]:
+    """A batch whose header counts otherwise than it holds."""
+    data = batch.encode_batch(records, compression=compression)
+    return data, batch.read_header(data)._replace(record_count=count, last_offset_delta=count - 1)
+
+
+SIZES = st.lists(st.integers(0, 300) | st.sampled_from([8_180, 16_500]), min_size=1, max_size=20)
+
+
+@given(SIZES, st.integers(-3, 3))
+def test_few_records_are_counted_and_many_must_have_room(sizes: list[int], error: int) -> None:
+    data, header = counting(max(1, len(sizes) + error), [Record(value=b"v" * size) for size in sizes])
+    is_wrong, is_walked = header.record_count != len(sizes), header.record_count <= batch.MAX_WALKED_RECORDS
+    if is_wrong and (is_walked or header.record_count * 7 > len(data) - batch.HEADER_SIZE):
+        with pytest.raises(InvalidRecord, match="records"):
+            batch.check_body(data, 0, header)
+    else:
+        batch.check_body(data, 0, header)
+
+
+@pytest.mark.parametrize("count", [19, 1_000, 2**31 - 1])
+def test_records_without_room_are_rejected_however_many_they_are(count: int) -> None:
+    data, header = counting(count, [Record(value=b"v")] * 16)
+    with pytest.raises(InvalidRecord):
+        batch.check_body(data, 0, header)
+
+
+def test_the_records_of_a_compressed_batch_are_not_counted() -> None:
+    data, header = counting(2, [Record(value=b"v")], Compression.GZIP)
+    batch.check_body(data, 0, header)
+
+
+@given(st.binary(min_size=7, max_size=200), st.integers(1, 16))
+def test_any_body_passes_or_is_an_invalid_record(body: bytes, count: int) -> None:
+    data, header = counting(count, [Record()])
+    header = header._replace(batch_length=batch.HEADER_SIZE - batch.LOG_OVERHEAD + len(body))
+    try:
+        batch.check_body(data[: batch.HEADER_SIZE] + body, 0, header)
+    except InvalidRecord:
+        return
+    assert count * 7 <= len(body)
