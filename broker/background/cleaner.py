@@ -24,6 +24,7 @@ from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..threads import ThreadRunner
 from ..timers import Timers
+from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topics import Topics
@@ -55,6 +56,7 @@ class Cleaner:
         timers: Timers,
         clock: Clock,
         disk: Disk,
+        flusher: Flusher,
         threads: ThreadRunner,
         file_removal: FileRemoval,
     ) -> None:
@@ -63,6 +65,7 @@ class Cleaner:
         self._timers = timers
         self._clock = clock
         self._disk = disk
+        self._flusher = flusher
         self._threads = threads
         self._file_removal = file_removal
         self._checkpoint = CleanerCheckpoint(disk)
@@ -164,6 +167,8 @@ class Cleaner:
 
     async def _compact(self, dirty: _Dirty) -> None:
         topic, partition, found = dirty
+        # job_of says why.
+        await self._flusher.flush(partition)
         buffer_bytes = self._config.log_cleaner_dedupe_buffer_size
         job = job_of(partition.log, found, cleaning_rules(topic.config), self._clock.now_ms(), buffer_bytes)
         async for report in self._process.run(job, self._config.log_cleaner_io_max_bytes_per_second):

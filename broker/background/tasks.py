@@ -11,6 +11,7 @@ from ..configs.broker_config import BrokerConfig
 from ..log_dirs.checkpoint_writer import CheckpointWriter
 from ..threads import ThreadRunner
 from ..timers import Timers
+from ..topics.flusher import Flusher
 from ..topics.topics import Topics
 from .cleaner import Cleaner
 from .file_removal import FileRemoval
@@ -23,13 +24,15 @@ from .scrubber import Scrubber
 class BackgroundTasks:
     """`start` them once the topics are open, `stop` them before the logs are closed."""
 
-    def __init__(self, config: BrokerConfig, topics: Topics, timers: Timers, clock: Clock, disk: Disk) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: Topics, timers: Timers, clock: Clock, disk: Disk, flusher: Flusher
+    ) -> None:
         self.threads = ThreadRunner(topics.disk_failures.file_failed)
         self.checkpoints = CheckpointWriter(config, timers, self.threads, topics.take_checkpoint)
         self.file_removal = FileRemoval(timers, self.threads, disk)
         self.record_deletion = RecordDeletion(self.file_removal)
         self.retention = Retention(config, topics, timers, clock, self.threads, self.record_deletion, self.file_removal)
-        self.cleaner = Cleaner(config, topics, timers, clock, disk, self.threads, self.file_removal)
+        self.cleaner = Cleaner(config, topics, timers, clock, disk, flusher, self.threads, self.file_removal)
         self.scrubber = Scrubber(config, topics, timers, disk)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
 

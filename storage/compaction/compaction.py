@@ -39,7 +39,7 @@ from ..segments.names import (
     segment_path,
 )
 from ..segments.segment import MAX_INT32, Segment
-from ..segments.transaction_index import AbortedTransaction, TransactionIndex
+from ..segments.transaction_index import ENTRY_BYTES, AbortedTransaction, TransactionIndex
 from .cleaned_transactions import CleanedTransactions
 from .offset_map import OffsetMap
 
@@ -133,12 +133,15 @@ class Compaction:
     # -- the map -----------------------------------------------------------------------------------
 
     def _build_map(self) -> None:
-        transactions = CleanedTransactions(self._aborted)
+        start = self._job.first_dirty_offset
+        dirty = [source for source in self._job.sources if source.end_offset > start]
+        # The marker of any other aborted transaction lies before the dirty segments. The walk would never meet it, and
+        # would take all later batches of its producer for aborted ones.
+        ending = [each for each in self._aborted if dirty and each.last_offset >= dirty[0].base_offset]
+        transactions = CleanedTransactions(ending)
         seen = self._map
-        seen.latest_offset = self._job.first_dirty_offset - 1
-        for source in self._job.sources:
-            if source.end_offset <= self._job.first_dirty_offset:
-                continue
+        seen.latest_offset = start - 1
+        for source in dirty:
             for file, position, header, batch in self._batches(source):
                 try:
                     if not self._map_batch(transactions, header, batch):
@@ -170,10 +173,12 @@ class Compaction:
         target = Segment.create(job.directory, base_offset, job.now_ms, self._disk, CLEANED_SUFFIX)
         try:
             changed = self._fill(target, group)
+            aborted = self._transactions.take_kept()
+            changed |= len(aborted) != self._indexed_aborts(group[0])
             if not changed and len(group) == 1:
                 target.unlink()
                 return Cleaned(base_offset, 1, -1)
-            for entry in self._transactions.take_kept():
+            for entry in aborted:
                 target.aborted.append(entry)
             target.seal()
             target.sync()
@@ -183,6 +188,10 @@ class Compaction:
         target.release()
         self.stats.bytes_written += target.size
         return Cleaned(base_offset, len(group), target.size, target.aborted.size_bytes)
+
+    def _indexed_aborts(self, source: Source) -> int:
+        """Return how many entries the transaction index of a segment has."""
+        return dict(self._job.aborted_bytes).get(source.base_offset, 0) // ENTRY_BYTES
 
     def _fill(self, target: Segment, group: list[Source]) -> bool:
         """Write the records of a group that stay; return whether they differ from those before."""
@@ -218,7 +227,9 @@ class Compaction:
         if not kept:
             return emptied(header) if must_stay else None
         is_mark = spent if header.is_control else not all(part.has_value for part in kept)
-        if is_mark and not header.has_delete_horizon:
+        # A tombstone that the map does not cover may have older values of its key before it: its time begins later.
+        is_covered = header.last_offset <= self._map.latest_offset
+        if is_mark and is_covered and not header.has_delete_horizon:
             return with_parts(header, body, kept, self._job.now_ms + self._job.delete_retention_ms)
         return batch if len(kept) == len(parts) else with_parts(header, body, kept)
 
@@ -296,10 +307,15 @@ def _kind(header: BatchHeader, batch: memoryview) -> ControlType | None:
 
 
 def _aborted(job: Job, disk: Disk) -> list[AbortedTransaction]:
+    """Return the aborted transactions of the log, each from the index of the segment that holds its marker.
+
+    Older versions of the cleaner could copy an entry to a later segment, where it outlived its marker.
+    """
     return [
         entry
         for base_offset, size in job.aborted_bytes
         for entry in TransactionIndex(
             segment_path(job.directory, base_offset, TRANSACTION_INDEX_SUFFIX), size, disk
         ).entries()
+        if entry.last_offset >= base_offset
     ]

@@ -34,6 +34,7 @@ class Cleanable:
     segments: tuple[Segment, ...]
     first_dirty_offset: int
     end_offset: int  # where the first segment that must stay begins
+    log_end_offset: int  # the markers of all transactions in `segments` lie below
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
@@ -64,11 +65,17 @@ def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: Clea
     dirty = [each for each in segments[:count] if each.base_offset >= first_dirty]
     overdue = rules.max_lag_ms < NEVER and any(_first_ms(each) < now_ms - rules.max_lag_ms for each in dirty)
     first_dirty = min(first_dirty, end_offset)
-    return Cleanable(segments[:count], first_dirty, end_offset, clean, sum(each.size for each in dirty), overdue)
+    dirty_bytes = sum(each.size for each in dirty)
+    return Cleanable(segments[:count], first_dirty, end_offset, log.log_end_offset, clean, dirty_bytes, overdue)
 
 
 def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe_buffer_bytes: int) -> Job:
-    """Return the job that cleans `found`. Appends may go on meanwhile."""
+    """Return the job that cleans `found`. Appends may go on meanwhile.
+
+    Everything below `found.log_end_offset` must be on disk (Log.flush). Otherwise a power cut could take a record or
+    a marker because of which the cleaning has removed others.
+    """
+    assert log.recovery_point >= found.log_end_offset, "a power cut could take records that the cleaner relies on"
     config = log.config
     ends = (*(each.base_offset for each in found.segments[1:]), found.end_offset)
     producers = list(log.producers.items())

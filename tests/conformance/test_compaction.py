@@ -97,3 +97,14 @@ def test_what_was_committed_stays_and_what_was_aborted_goes(address: str, client
     until_cleaned(address, topic, kept)
     for reader in KEYED_CLIENTS:
         assert seen(reader, address, topic, "read_committed") == kept, reader
+
+
+def test_a_key_that_is_deleted_after_an_abort_does_not_come_back(address: str) -> None:
+    client = "confluent-kafka"
+    topic = compacted(address, "abort-and-delete", delete_retention_ms="0")
+    write(client, address, topic, [Round("commit", [(b"k", b"1")]), Round("abort", [(b"a", b"1")])])
+    write(client, address, topic, [ROLL])
+    until_cleaned(address, topic, [Kept(0, b"k", b"1")])
+    write(client, address, topic, [Round("commit", [(b"k", None)])])
+    until_cleaned(address, topic, [], lambda: write(client, address, topic, [ROLL]))
+    assert seen(client, address, topic, "read_committed") == []

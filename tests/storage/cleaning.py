@@ -20,18 +20,22 @@ def clean(
     rules: CleaningRules = RULES,
     stable_offset: int | None = None,
     buffer_bytes: int = BUFFER_BYTES,
+    groups: int | None = None,
     disk: Disk = DISK,
 ) -> int:
-    """Clean all that can be; return up to where the log is clean."""
+    """Clean all that can be, or the first `groups`; return up to where the log is clean."""
     undecided = log.producers.first_undecided_offset()
     stable = log.log_end_offset if undecided is None else undecided
     stable = stable if stable_offset is None else min(stable, stable_offset)
     found = cleanable(log, clean_up_to, stable, rules, now_ms)
     if not found.segments:
         return found.first_dirty_offset
+    log.flush()
     run = Compaction(job_of(log, found, rules, now_ms, buffer_bytes), disk=disk)
     segments = {each.base_offset: at for at, each in enumerate(found.segments)}
-    for group in run.run():
+    for number, group in enumerate(run.run()):
+        if number == groups:
+            break
         if group.size < 0:
             continue
         at = segments[group.base_offset]

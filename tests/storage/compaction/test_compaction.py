@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
@@ -18,11 +15,12 @@ from odradek.storage.compaction.compaction import Compaction
 from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.log import Log, LogConfig
+from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import max_timestamp, roll
 from odradek.tests.storage.cleaning import RULES, clean
+from odradek.tests.support.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_ms=2**60)
-KEYS = [b"a", b"b", b"c", b"dd", b"long-" * 20]
 
 
 @dataclass
@@ -82,86 +80,6 @@ def committed(log: Log) -> list[Seen]:
     return found
 
 
-def state_from(seen: list[Seen], offset: int) -> dict[bytes | None, bytes]:
-    """What is known after reading from `offset` to the end: a tombstone and no record at all are the same."""
-    state = {each.key: each.value for each in seen if each.offset >= offset}
-    return {key: value for key, value in state.items() if value is not None}
-
-
-def pairs(largest_bytes: int, most: int) -> st.SearchStrategy[list[tuple[bytes | None, bytes | None]]]:
-    """Keys with their values: a tombstone where there is none."""
-    value = st.one_of(st.none(), st.binary(max_size=largest_bytes))
-    return st.lists(st.tuples(st.sampled_from(KEYS), value), min_size=1, max_size=most)
-
-
-ACTIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), pairs(40, 6), st.sampled_from(Compression)),
-        st.tuples(st.just("txn"), st.integers(1, 3), pairs(20, 4)),
-        st.tuples(st.just("end"), st.integers(1, 3), st.booleans()),
-        st.tuples(st.just("clean"), st.integers(0, 3)),
-        st.tuples(st.just("reopen"), st.booleans()),
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=30)
-@given(ACTIONS)
-def test_a_cleaned_log_tells_what_the_whole_one_did(actions: list[tuple]) -> None:  # type: ignore[type-arg]
-    with tempfile.TemporaryDirectory() as name:
-        log = Log.open(Path(name) / "t-0", CONFIG, clean=True, now_ms=0)
-        sequences = {1: 0, 2: 0, 3: 0}
-        clean_up_to: int | None = None
-        now_ms = 0
-        for action, *given_ in actions:
-            if action == "put":
-                put(log, *given_[0], compression=given_[1])
-            elif action == "txn":
-                producer_id, pairs = given_
-                put_transactional(log, producer_id, sequences[producer_id], *pairs)
-                sequences[producer_id] += len(pairs)
-            elif action == "end":
-                end(log, given_[0], ControlType.COMMIT if given_[1] else ControlType.ABORT)
-            elif action == "reopen":
-                log.flush()
-                point = log.log_end_offset
-                if given_[0]:
-                    log.close()
-                log = Log.open(
-                    log.directory, CONFIG, clean=given_[0], now_ms=0, recovery_point=0 if now_ms % 2 else point
-                )
-            else:
-                now_ms += given_[0] * 500
-                before, log_end, known = committed(log), log.log_end_offset, dict(log.producers.items())
-                clean_up_to = clean(log, clean_up_to, now_ms=now_ms)
-                check(log, before, log_end, known)
-        log.close()
-        check_whole(log)
-
-
-def check(log: Log, before: list[Seen], log_end: int, known: dict[int, object]) -> None:
-    after = committed(log)
-    for offset in {0, log_end // 2, log_end}:
-        assert state_from(after, offset) == state_from(before, offset)
-    assert all(each in before for each in after), "an offset, a key or a value has changed"
-    assert [each.offset for each in after] == sorted(each.offset for each in after)
-    assert log.log_end_offset == log_end
-    assert dict(log.producers.items()) == known
-
-
-def check_whole(log: Log) -> None:
-    """A start that trusts nothing finds nothing to cut, and knows the same producers' last sequences."""
-    last = {number: each.last_sequence for number, each in log.producers.items()}
-    for path in log.directory.glob("*.snapshot"):
-        path.unlink()
-    again = Log.open(log.directory, CONFIG, clean=False, now_ms=0)
-    assert again.recovery.cuts == []
-    assert again.log_end_offset == log.log_end_offset
-    assert {number: each.last_sequence for number, each in again.producers.items()} == last
-    again.close()
-
-
 def test_only_the_last_value_of_a_key_stays_and_segments_become_one(log: Log) -> None:
     for number in range(40):
         put(log, (b"k%d" % (number % 3), b"v%d" % number))
@@ -214,6 +132,86 @@ def test_aborted_records_go_and_their_marker_follows_after_two_cleanings(log: Lo
         put(log, (b"z", b"2"))
     assert seen == [[1, 3], [1, 3], [3]]
     assert [each.value for each in committed(log) if each.key == b"a"] == [b"committed"]
+
+
+def test_an_abort_in_the_clean_part_leaves_out_no_later_record_of_its_producer(log: Log) -> None:
+    put_transactional(log, 7, 0, (b"k", b"1"))
+    end(log, 7, ControlType.COMMIT)
+    put_transactional(log, 7, 1, (b"other", b"aborted"))
+    end(log, 7, ControlType.ABORT)
+    roll(log, 0)
+    up_to = clean(log)
+    put_transactional(log, 7, 2, (b"k", None))
+    end(log, 7, ControlType.COMMIT)
+    roll(log, 0)
+    up_to = clean(log, up_to)
+    assert [(each.key, each.value) for each in committed(log)] == [(b"k", None)]
+    put(log, (b"z", b"1"))
+    roll(log, 0)
+    clean(log, up_to, now_ms=RULES.delete_retention_ms)
+    assert [each.key for each in committed(log)] == [b"z"]
+
+
+def test_an_abort_stays_in_the_index_of_its_own_segment(log: Log) -> None:
+    put_transactional(log, 7, 0, (b"a", b"aborted"))
+    end(log, 7, ControlType.ABORT)
+    roll(log, 0)
+    up_to = clean(log)
+    # What is left of the first segment does not change in the second cleaning; the second segment does.
+    for number in range(20):
+        put(log, (b"k", b"%d" % number * 10))
+    roll(log, 0)
+    clean(log, up_to)
+    entries = [
+        (segment.base_offset, entry.last_offset) for segment in log.segments for entry in segment.aborted.entries()
+    ]
+    assert entries == [(0, 1)]
+
+
+def test_an_entry_that_outlived_its_marker_hides_nothing_and_goes(log: Log) -> None:
+    """Older versions of the cleaner have left such entries."""
+    put(log, (b"a", b"1"))
+    put(log, (b"b", b"1"))
+    roll(log, 0)
+    put_transactional(log, 7, 0, (b"k", b"1"))
+    end(log, 7, ControlType.COMMIT)
+    put_transactional(log, 7, 1, (b"l", b"1"))
+    roll(log, 0)
+    log.segments[1].aborted.append(AbortedTransaction(7, 0, 1, 2))
+    end(log, 7, ControlType.COMMIT)
+    roll(log, 0)
+    clean(log)
+    assert [each.key for each in committed(log)] == [b"a", b"b", b"k", b"l"]
+    assert [len(segment.aborted) for segment in log.segments] == [0] * len(log.segments)
+
+
+def test_the_time_of_a_tombstone_begins_when_no_older_value_is_left(log: Log) -> None:
+    put(log, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"c", None))
+    roll(log, 0)
+    # The map has room for two keys.
+    up_to = clean(log, buffer_bytes=24 * 4, now_ms=0)
+    assert up_to == 2
+    up_to = clean(log, up_to, now_ms=RULES.delete_retention_ms)
+    assert [each.key for each in committed(log)] == [b"a", b"b", b"c"]
+    clean(log, up_to, now_ms=2 * RULES.delete_retention_ms)
+    assert [each.key for each in committed(log)] == [b"a", b"b"]
+
+
+def test_a_cleaning_relies_on_what_is_on_disk(tmp_path: Path) -> None:
+    """A power cut must not take the record because of which a cleaning has removed an older one."""
+    disk = FaultyDisk()
+    log = Log.open(tmp_path / "t-0", CONFIG, clean=True, now_ms=0, disk=disk)
+    put(log, (b"k", b"1"))
+    log.flush()
+    put(log, (b"k", b"2"))
+    roll(log, 0)
+    found = cleanable(log, None, log.log_end_offset, RULES, 0)
+    with pytest.raises(AssertionError, match="power cut"):
+        job_of(log, found, RULES, 0, 1 << 20)
+    clean(log, disk=disk)
+    disk.lose(seed=0)
+    log = Log.open(tmp_path / "t-0", CONFIG, clean=False, now_ms=0, disk=disk)
+    assert [each.value for each in committed(log)] == [b"2"]
 
 
 def test_an_open_transaction_keeps_what_follows_it(log: Log) -> None:
@@ -273,6 +271,7 @@ def test_a_second_cleaning_of_the_same_writes_nothing(log: Log) -> None:
         put(log, (b"k%d" % number, b"v"))
     clean(log)
     found = cleanable(log, None, log.log_end_offset, RULES, 0)
+    log.flush()
     groups = list(Compaction(job_of(log, found, RULES, 0, 1 << 20)).run())
     assert all(group.size == -1 for group in groups if group.sources == 1)
 
