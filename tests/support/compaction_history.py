@@ -91,7 +91,7 @@ class History:
         self.directory = directory
         self.disk = FaultyDisk()
         self.config = LogConfig(
-            segment_bytes=self.chance.choice([400, 700, 1500]),
+            segment_bytes=self.chance.choice([500, 700, 1500]),
             index_interval_bytes=self.chance.choice([1, 100, 400]),
             segment_ms=2**60,
             producer_id_expiration_ms=2**60,
@@ -208,11 +208,15 @@ class History:
     def clean(self) -> None:
         known = {number: (each.epoch, each.last_sequence) for number, each in self.log.producers.items()}
         end = self.log.log_end_offset
+        if self.chance.random() < 0.5:
+            self._read_on(self.chance.randint(0, 6))
         self.clean_up_to = self._clean()
         self._remove_retired()
         assert self.log.log_end_offset == end
         assert {number: (each.epoch, each.last_sequence) for number, each in self.log.producers.items()} == known
         self.unique_up_to = max(self.unique_up_to, self.clean_up_to)
+        if self.chance.random() < 0.3:
+            self._read_on(1000)
 
     def _clean(self, groups: int | None = None) -> int:
         rules = CleaningRules(
@@ -338,11 +342,15 @@ class History:
         return found
 
     def read_on(self) -> None:
-        """Let the reader do a few fetches; a reader that lags too much has no claim to every tombstone."""
+        """Let the reader do some fetches, or all."""
+        self._read_on(self.chance.choice([1, 4, 12, 1000]))
+
+    def _read_on(self, fetches: int) -> None:
         reader = self.reader
         if reader is None or self.now_ms - reader.since_ms >= self.delete_retention_ms:
+            # One that has lagged for so long has no claim to every tombstone.
             reader = self.reader = Reader(self.start, self.start, self.now_ms)
-        for _ in range(self.chance.randint(1, 12)):
+        for _ in range(fetches):
             if reader.position >= self.stable_offset:
                 break
             found, reader.position = self.fetch(reader.position, self.stable_offset, 1)
