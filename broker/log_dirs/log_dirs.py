@@ -183,9 +183,13 @@ class LogDirs:
         self._unsynced.update(self.online)
         self.sync()
 
-    def _fewest(self) -> LogDir:
+    def check_online(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR where every data directory is offline, so that no partition can be made."""
         if not self.online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory is offline")
+
+    def _fewest(self) -> LogDir:
+        self.check_online()
         return min(self.online, key=lambda each: each.count)
 
     # -- Checkpoints and stop --------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from .partition import Partition
 from .topic import Topic
 
@@ -53,8 +53,10 @@ class Creation:
         try:
             if self._topic is None:
                 self._step()
-        except KafkaError:
-            return  # _step has passed it on to the waiter
+        except KafkaError as error:
+            # The steps may have failed before anybody waited.
+            self.cancel(error)
+            return
         if self._topic is not None:
             self._waiter.set_result(self._topic)
         else:
@@ -70,4 +72,8 @@ class Creation:
         except KafkaError as error:
             self._error = error
             self.cancel(error)
+            raise
+        except Exception as error:
+            self._error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the partitions could not be made: {error}")
+            self.cancel(self._error)
             raise

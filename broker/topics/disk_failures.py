@@ -49,6 +49,12 @@ class DiskFailures:
         for partition in lost:
             self._report(partition)
 
+    def note_new(self, partition: Partition) -> None:
+        """Take a new partition offline if its data directory has failed since the partition was made."""
+        failure = self._dirs.of(partition.log).failure
+        if failure is not None:
+            partition.go_offline(StorageError(failure), log=False)
+
     def _report(self, partition: Partition) -> None:
         if self.on_offline is not None:
             self.on_offline(partition)

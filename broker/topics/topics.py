@@ -116,9 +116,14 @@ class Topics:
         return self.begin(name, partitions, configs).finish()
 
     def begin(self, name: str, partitions: int, configs: dict[str, str]) -> Creation:
-        """Write the record of a topic; the caller finishes the creation, or waits for it."""
+        """Write the record of a topic; the caller finishes the creation, or waits for it.
+
+        Raises KafkaError, as `check_new` and `check_config` do, and KAFKA_STORAGE_ERROR where every data directory is
+        offline.
+        """
         self.check_new(name, partitions)
         config = self.check_config(configs)
+        self._dirs.check_online()
         if name in self._deletions:
             self._deletions.pop(name).finish()
         self._forget_old_offsets(name)
@@ -138,14 +143,16 @@ class Topics:
                 made.append(self._factory.make(record, index, config))
                 yield
             self._dirs.sync()
-        except StorageError:
+        except KafkaError as error:
             del self._creations[record.name]
             what = "topic %s could be neither created nor removed: %s"
-            self._undo(record.name, made, 0, partial(self._metadata.delete_topic, record.name), what)
+            self._undo(record.name, made, 0, error, partial(self._metadata.delete_topic, record.name), what)
             raise
         del self._creations[record.name]
         count = record.partitions
         _log.info("topic %s created with %d partition%s", record.name, count, "s" if count > 1 else "")
+        for partition in made:
+            self.disk_failures.note_new(partition)
         return self._register(Topic(record, config, made))
 
     def _register(self, topic: Topic) -> Topic:
@@ -153,17 +160,31 @@ class Topics:
         self._by_id[topic.id] = topic
         return topic
 
-    def _undo(self, name: str, made: list[Partition], first: int, unwrite: Callable[[], None], failed: str) -> None:
-        """Remove partitions after one could not be made, then their record. If that fails too the next start makes
-        them.
+    def _undo(
+        self,
+        name: str,
+        made: list[Partition],
+        first: int,
+        cause: KafkaError,
+        unwrite: Callable[[], None],
+        failed: str,
+    ) -> None:
+        """Remove partitions after one could not be made, and their record.
+
+        The record goes even where files stay: a start sets files of no topic aside. If the record stays, the next start
+        makes the partitions.
         """
-        try:
-            for partition in made:
-                partition.log.delete()
-            self._dirs.unmake(name, first + len(made))
-            unwrite()
-        except StorageError as error:
-            _log.error(failed, name, error.message)
+        if isinstance(cause, StorageError):
+            # New partitions go to the directory with the fewest: while a dead one counts, it would get each of them.
+            self.disk_failures.file_failed(cause)
+        for partition in made:
+            self._dirs.of(partition.log).count -= 1
+        removals = (*(each.log.delete for each in made), partial(self._dirs.unmake, name, first + len(made)), unwrite)
+        for remove in removals:
+            try:
+                remove()
+            except StorageError as error:
+                _log.error(failed, name, error.message)
 
     def _forget_old_offsets(self, name: str) -> None:
         """Write a checkpoint if the present one knows offsets of a deleted topic of this name."""
@@ -191,6 +212,7 @@ class Topics:
         REASSIGNMENT_IN_PROGRESS while other partitions are made.
         """
         self.check_growth(topic, partitions)
+        self._dirs.check_online()
         self._forget_old_offsets(topic.name)
         record = replace(self._metadata.topics[topic.name], partitions=partitions)
         self._metadata.put_topic(record)
@@ -205,13 +227,15 @@ class Topics:
                 made.append(self._factory.make(record, index, topic.config))
                 yield
             self._dirs.sync()
-        except StorageError:
+        except KafkaError as error:
             del self._growths[topic.name]
             what = "topic %s could be neither grown nor left as it was: %s"
-            self._undo(topic.name, made, first, partial(self._put_partition_count, topic.name, first), what)
+            self._undo(topic.name, made, first, error, partial(self._put_partition_count, topic.name, first), what)
             raise
         del self._growths[topic.name]
         topic.record = self._metadata.topics[topic.name]
+        for partition in made:
+            self.disk_failures.note_new(partition)
         topic.partitions.extend(made)
         self._reconfigure(topic, topic.config)
         _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))

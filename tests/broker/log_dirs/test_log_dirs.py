@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, StartError
+from odradek.broker.topics.topic import Topic
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_for_leader_epoch import (
@@ -290,3 +293,70 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_works_again_when_ther
         disk.dead = None
         assert (await raw.produce("t", batch_of(b"room"))).base_offset == 1
         assert b"room" in bytes((await raw.fetch("t", 1)).records)
+
+
+async def test_a_topic_is_not_created_while_every_directory_is_offline(config: BrokerConfig, dirs: list[Path]) -> None:
+    config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
+    disk = DyingDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 2)
+        for index in range(2):
+            disk.dead = home(dirs, f"t-{index}")
+            assert (await raw.produce("t", batch_of(b"x"), partition=index)).error_code == OFFLINE
+        disk.dead = None
+        for attempt in range(2):
+            assert (await raw.create_topic("u", 3)).error_code == OFFLINE, attempt
+            growth = CreatePartitionsRequest([CreatePartitionsTopic("t", 4, None)], timeout_ms=1000)
+            assert (await raw.ask(ApiKey.CREATE_PARTITIONS, 3, growth)).results[0].error_code == OFFLINE
+            by_name = MetadataRequest(topics=[MetadataRequestTopic(name="v")], allow_auto_topic_creation=True)
+            assert (await raw.ask(ApiKey.METADATA, 12, by_name)).topics[0].error_code == OFFLINE
+            # This one creates an internal topic, a partition a turn.
+            find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
+            assert (await raw.ask(ApiKey.FIND_COORDINATOR, 4, find)).coordinators[0].error_code != 0
+        assert list(broker.services.metadata.topics) == ["t"]
+        assert broker.services.metadata.topics["t"].partitions == 2
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert [each.name for each in broker.topics.all()] == ["t"]
+        assert (await raw.create_topic("u", 3)).error_code == 0
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["none", "one"])
+async def test_directories_that_die_while_a_topic_is_created_take_no_waiter_along(
+    config: BrokerConfig, dirs: list[Path], left: int
+) -> None:
+    config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
+    disk = DyingDisk()
+    async with Broker(config, disk=disk) as broker:
+        creation = broker.topics.begin("u", 100, {})
+        waiters = [asyncio.ensure_future(creation.wait()) for _ in range(2)]
+        while len(creation.made) < 10:
+            await asyncio.sleep(0)
+        for each in broker.services.log_dirs.all[left:]:
+            broker.topics.disk_failures.directory_failed(each, DiskError("write", each.path, OSError(errno.EIO, "EIO")))
+        results = await asyncio.gather(*waiters, return_exceptions=True)
+        if left:
+            assert all(isinstance(each, Topic) for each in results)
+            partitions = creation.finish().partitions
+            assert 0 < sum(not each.is_online for each in partitions) < 20
+            assert all(each.is_online is (each.log.directory.parent == dirs[0]) for each in partitions)
+            return
+        assert all(isinstance(each, KafkaError) and each.code == OFFLINE for each in results)
+        assert broker.topics.coming("u") is None
+        assert not broker.services.metadata.topics
+        with pytest.raises(KafkaError):
+            await creation.wait()
+        with pytest.raises(KafkaError):
+            creation.finish()
+
+
+async def test_a_directory_that_cannot_take_a_new_partition_is_offline_and_the_next_topic_goes_elsewhere(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    disk = DyingDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 6)
+        dead = disk.dead = home(dirs, "t-1")
+        assert (await raw.create_topic("u", 3)).error_code == OFFLINE
+        assert [each.path for each in broker.services.log_dirs.online] == [each for each in dirs if each != dead]
+        assert (await raw.create_topic("u", 4)).error_code == 0
+        assert [each.count for each in broker.services.log_dirs.online] == [4, 4]
