@@ -37,6 +37,8 @@ class DataDir:
         self.path = path
         self.meta = meta
         self.clean = clean
+        # Whether an operator put it in the place of a lost one (missing_disk.py).
+        self.is_replacement = False
         self._lock = lock
         self._disk = disk
 
@@ -67,6 +69,11 @@ class DataDir:
             lock.release()
             raise
         return cls(path, lock, meta, clean, disk)
+
+    def take_new_id(self) -> None:
+        """Give the directory an id of its own: its meta.properties was copied, or has none."""
+        self.meta.directory_id = _new_id_text()
+        checkpoints.write_meta_properties(self.path, self.meta, self._disk)
 
     def mark_clean(self) -> None:
         """Write the clean-stop marker: everything is on disk, so that the next start need not check the logs."""

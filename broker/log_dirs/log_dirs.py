@@ -23,6 +23,7 @@ from ...storage.journal import Journal
 from ...storage.log import Log
 from ..configs.broker_config import BrokerConfig
 from .data_dir import JOURNAL_NAME, DataDir, DirectoryFailed, StartError
+from .missing_disk import directories_to_know, is_new, refuse_missing_disk
 from .offset_checkpoints import OffsetCheckpoints, TopicPartition
 from .partition_dirs import PartitionDirs, partition_of
 
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogDir:
-    """One data directory. `data` is None where it could not even be opened."""
+    """One data directory. `data` is None where it could not even be opened, and while it is new."""
 
     def __init__(self, path: Path, data: DataDir | None, failure: str | None, disk: Disk) -> None:
         self.path = path
@@ -86,6 +87,8 @@ class LogDirs:
         self._by_path = {each.path: each for each in dirs}
         # The directory of each partition that the start found, by the name of the partition's own directory.
         self._found: dict[str, LogDir] = {}
+        # Directories without meta.properties. They are not touched until `take_new_dirs`.
+        self._new = [each for each in dirs if each.is_online and each.data is None]
         # Directories with new names that no fsync covers yet.
         self._unsynced: set[LogDir] = set()
 
@@ -118,7 +121,7 @@ class LogDirs:
     @property
     def is_clean(self) -> bool:
         """Whether no log that is online needs recovery."""
-        return self.metadata.clean and all(each.is_clean for each in self.online)
+        return self.metadata.clean and all(each.is_clean for each in self.online if each not in self._new)
 
     def of(self, log: Log) -> LogDir:
         """Return the directory of a log."""
@@ -138,6 +141,8 @@ class LogDirs:
         """
         left: list[Path] = []
         for each in self.online:
+            if each in self._new:
+                continue
             names, leftovers = each.partitions.tidy(owned)
             left += leftovers
             for name in names:
@@ -145,6 +150,36 @@ class LogDirs:
                 if other is not each:
                     raise StartError(f"{name} is in {other.path} and in {each.path}: move one of them away")
         return left
+
+    def take_new_dirs(self, owned: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+        """Begin to use the directories that are new, once it is certain that they are no unmounted disks.
+
+        `owned` are the directory names of all partitions, `known` the ids and paths of the directories of earlier runs.
+        Returns the ids and paths to know from now on. Raises StartError, StorageError.
+        """
+        new = self._new
+        opened = [each.data for each in self._dirs if each.data is not None]
+        if len(self.online) == len(self._dirs):
+            missing = sorted(name for name in owned if name not in self._found)
+            replaced = [each.path.absolute() for each in opened if each.is_replacement]
+            refuse_missing_disk(missing, known, self._ids(), replaced, [each.path for each in new])
+        for data in opened:
+            if data.is_replacement:
+                data.take_new_id()
+        self._new = []
+        for each in new:
+            try:
+                meta = self.metadata.meta
+                each.data = DataDir.open(each.path, meta.node_id, self._disk, meta.cluster_id)
+            except DirectoryFailed as error:
+                _log.error("%s; its partitions are offline", error)
+                each.failure = str(error)
+        return directories_to_know(known, self._ids(), all_present=len(self.online) == len(self._dirs))
+
+    def _ids(self) -> dict[str, str]:
+        """Return the path of each directory that is in use, by its id."""
+        opened = [each.data for each in self._dirs if each.data is not None]
+        return {each.meta.directory_id: str(each.path.absolute()) for each in opened}
 
     def find(self, topic: str, index: int, topic_id: bytes) -> tuple[LogDir, Path] | None:
         """Return the place of a partition of an earlier run, None where it is in an offline directory.
@@ -248,7 +283,7 @@ def refuse_orphans(metadata: Path, dirs: Iterable[Path]) -> None:
         if found:
             shown = ", ".join(found[:3])
             why = f"holds partitions ({shown}), and {metadata} no metadata of ours that tell whose they are"
-            how = "choose another --data-dir ('odradek log import' takes over Kafka's topics)"
+            how = "mount its disk, or choose another --data-dir ('odradek log import' takes over Kafka's topics)"
             raise StartError(f"data directory {path} {why}: {how}")
 
 
@@ -256,8 +291,10 @@ def _open(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDi
     whole = path.absolute()
     data = opened.get(whole)
     if data is None:
+        if is_new(whole):
+            return LogDir(whole, None, None, disk)
         try:
-            data = opened[whole] = DataDir.open(path, node_id, disk, metadata.meta.cluster_id)
+            data = opened[whole] = _open_known(path, node_id, metadata, opened, disk)
         except DirectoryFailed as error:
             _log.error("%s; its partitions are offline", error)
             return LogDir(whole, None, str(error), disk)
@@ -265,3 +302,10 @@ def _open(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDi
         return LogDir(whole, data, None, disk)
     except StorageError as error:
         raise StartError(f"data directory {path} cannot be used: {error}") from error
+
+
+def _open_known(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDir], disk: Disk) -> DataDir:
+    data = DataDir.open(path, node_id, disk, metadata.meta.cluster_id)
+    ids = {each.meta.directory_id for each in opened.values()}
+    data.is_replacement = not data.meta.directory_id or data.meta.directory_id in ids
+    return data

@@ -6,7 +6,7 @@ written as a snapshot, so that the journal stays short.
 
 A record is a dict with a `type`:
 
-    cluster          id
+    cluster          id, directories (id -> path)        the data directories of this broker
     topic            name, id, partitions, configs       creates a topic or replaces its record
     topic_deleted    name
     producer_ids     next
@@ -52,6 +52,8 @@ class Metadata:
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self.cluster_id = ""
+        # The path of each data directory by its id, as the last start found them; empty after an earlier version.
+        self.directories: dict[str, str] = {}
         self.leader_epoch = 0
         self.topics: dict[str, TopicRecord] = {}
         # By node ("" for every node): config name -> text. A node without dynamic configs has no entry.
@@ -69,7 +71,12 @@ class Metadata:
 
     def set_cluster_id(self, cluster_id: str) -> None:
         """Give a new data directory its cluster id."""
-        self._commit({"type": "cluster", "id": cluster_id})
+        self._commit({"type": "cluster", "id": cluster_id, "directories": self.directories})
+
+    def note_directories(self, directories: dict[str, str]) -> None:
+        """Note the ids and paths of the data directories, if they have changed."""
+        if directories != self.directories:
+            self._commit({"type": "cluster", "id": self.cluster_id, "directories": directories})
 
     def raise_leader_epoch(self, at_least: int = 0) -> None:
         """Begin a new leader epoch, so that clients notice if a crash lost records that they had seen (KIP-320).
@@ -130,6 +137,7 @@ class Metadata:
         match record["type"]:
             case "cluster":
                 self.cluster_id = str(record["id"])
+                self.directories = dict(cast("dict[str, str]", record.get("directories", {})))
             case "leader_epoch":
                 self.leader_epoch = int(record["epoch"])
             case "producer_ids":
@@ -156,7 +164,7 @@ class Metadata:
     def _state(self) -> list[JournalRecord]:
         """Return the records that lead from nothing to the present state."""
         return [
-            {"type": "cluster", "id": self.cluster_id},
+            {"type": "cluster", "id": self.cluster_id, "directories": self.directories},
             {"type": "leader_epoch", "epoch": self.leader_epoch},
             {"type": "producer_ids", "next": self._producer_id_limit},
             *(

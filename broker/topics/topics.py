@@ -309,6 +309,7 @@ class Topics:
         records = self._metadata.topics.values()
         owned = {f"{each.name}-{index}": each.id for each in records for index in range(each.partitions)}
         leftovers = self._dirs.tidy(owned)
+        self._metadata.note_directories(self._dirs.take_new_dirs(owned, self._metadata.directories))
         for record in records:
             config = self.check_config(record.configs)
             partitions = [self._factory.reopen(record, index, config) for index in range(record.partitions)]
