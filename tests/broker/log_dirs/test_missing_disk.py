@@ -39,7 +39,7 @@ def unmount(path: Path, mount_point: str) -> Path:
     return away
 
 
-async def refusal(config: BrokerConfig) -> str:
+async def start_error(config: BrokerConfig) -> str:
     with pytest.raises(StartError) as caught:
         await Broker(config).start()
     assert "\n" not in str(caught.value)
@@ -68,7 +68,7 @@ async def test_the_mount_point_of_a_missing_disk_is_refused_and_left_as_it_was(
         forget_directories(dirs[0])
     away = unmount(dirs[1], mount_point)
     before = sorted(dirs[1].rglob("*"))
-    line = await refusal(config)
+    line = await start_error(config)
     assert f"2 partitions (t-1, t-4) are in none of log.dirs, and the disk of {dirs[1]} is not there: mount it" in line
     assert sorted(dirs[1].rglob("*")) == before
     assert dirs[1].exists() is (mount_point != "none")
@@ -79,7 +79,7 @@ async def test_the_mount_point_of_a_missing_disk_is_refused_and_left_as_it_was(
 
 async def test_a_directory_that_log_dirs_no_longer_names_is_missed_too(config: BrokerConfig, dirs: list[Path]) -> None:
     fewer = replace(config, log_dirs=(str(dirs[0]), str(dirs[2])))
-    assert f"the disk of {dirs[1]} is not there" in await refusal(fewer)
+    assert f"the disk of {dirs[1]} is not there" in await start_error(fewer)
     assert await watermarks(config) == [1] * 6
 
 
@@ -91,7 +91,7 @@ async def test_a_directory_below_the_mount_point_that_was_used_once_is_no_substi
     meta = checkpoints.read_meta_properties(dirs[0])
     assert meta is not None
     checkpoints.write_meta_properties(dirs[1], replace(meta, directory_id="of-the-mount-point"))
-    assert f"the disk of {dirs[1]} is not there" in await refusal(config)
+    assert f"the disk of {dirs[1]} is not there" in await start_error(config)
     shutil.rmtree(dirs[1])
     away.rename(dirs[1])
     assert await watermarks(config) == [1] * 6
@@ -116,7 +116,7 @@ async def test_an_empty_directory_may_be_taken_away(config: BrokerConfig, dirs: 
 
 async def test_an_operator_replaces_a_lost_disk(config: BrokerConfig, dirs: list[Path]) -> None:
     shutil.rmtree(dirs[1])
-    await refusal(config)
+    await start_error(config)
     dirs[1].mkdir()
     shutil.copy(dirs[0] / checkpoints.META_PROPERTIES, dirs[1])
     assert sorted(await watermarks(config)) == [0, 0, 1, 1, 1, 1]
@@ -124,7 +124,7 @@ async def test_an_operator_replaces_a_lost_disk(config: BrokerConfig, dirs: list
     assert len(set(ids)) == 3
     # From now on it is missed like any other.
     unmount(dirs[1], "empty")
-    assert f"the disk of {dirs[1]} is not there" in await refusal(config)
+    assert f"the disk of {dirs[1]} is not there" in await start_error(config)
 
 
 async def test_a_directory_that_was_offline_meanwhile_is_still_known(config: BrokerConfig, dirs: list[Path]) -> None:
@@ -133,7 +133,7 @@ async def test_a_directory_that_was_offline_meanwhile_is_still_known(config: Bro
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         assert (await raw.fetch("t", 0, partition=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     dirs[1].unlink()
-    assert f"the disk of {dirs[1]} is not there" in await refusal(config)
+    assert f"the disk of {dirs[1]} is not there" in await start_error(config)
     away.rename(dirs[1])
     assert await watermarks(config) == [1] * 6
 
