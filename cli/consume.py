@@ -1,167 +1,265 @@
-"""`odradek consume`: print a topic's records on standard output, one a line.
+"""`odradek consume`: print records of topics on standard output, one a line.
 
 Without a group it reads all partitions. With `--group` it shares them with the other members of the group, and commits
-the offsets of printed records. Ctrl-C and SIGTERM end it as `--max` does: it commits, leaves the group and ends with
-status 0.
+the offsets of printed records. Ctrl-C, SIGTERM and a reader that closes its pipe end it as `--max` does: it commits,
+leaves the group and ends with status 0.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from .output import as_json, json_option
+from .errors import CliError
+from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
+from .output import json_option
+from .record_format import Formatter, formatter
+from .record_output import RecordOutput
 from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, open_admin, run
 
 if TYPE_CHECKING:
-    from ..client import Consumer, ConsumerRecord, TopicPartition
+    from ..client import Admin, Consumer, ConsumerRecord, TopicPartition
 
 # How long a signal, or the end of the topic, may go unnoticed while no records arrive.
 _POLL_MS = 250
 _RECORDS_AT_ONCE = 2000
 
 
-@click.command(short_help="Print a topic's records.")
-@click.argument("topic")
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What to read, and when to end."""
+
+    topics: tuple[str, ...]
+    is_regex: bool
+    partitions: tuple[int, ...]
+    group: str | None
+    offsets: OffsetRange
+    isolation: str
+    limit: int | None
+    until_end: bool
+    wait: bool
+
+
+@click.command(short_help="Print the records of topics.")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
     "--group", metavar="G", help="Share the partitions with this group, and commit the offsets of printed records."
 )
 @click.option(
-    "--from", "start", metavar="earliest|latest|N", default="earliest", show_default=True,
-    help="Where to begin; N is an offset in every partition. A group begins there only without a committed offset.",
+    "-o", "--offset", "--from", "offset", metavar=FORMS,
+    help="Where to begin; N is an offset in every partition, -N the last N of each, N-M a range with both ends. A "
+    "group begins at the start or the end, and only without a committed offset.  [start]",
 )  # fmt: skip
-@click.option("--max", "limit", metavar="N", type=click.IntRange(min=0), help="End after N records.")
+@click.option(
+    "--tail", metavar="N", type=click.IntRange(min=0), help="Begin with the last N records of each partition."
+)
+@click.option("-n", "--max", "limit", metavar="N", type=click.IntRange(min=0), help="End after N records.")
 @click.option("--until-end", is_flag=True, help="End after the last record that existed at the start.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--follow", is_flag=True, help="Wait for new records, as without --until-end: this is the default.")
+@click.option("--wait", is_flag=True, help="Wait for an --offset that does not exist yet.")
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this partition; repeatable.",
+)
+@click.option("--regex", is_flag=True, help="TOPIC is a regular expression that must match the whole name.")
+@click.option(
+    "--isolation", type=click.Choice(("read_committed", "read_uncommitted")), default="read_committed",
+    show_default=True, help="read_uncommitted also prints records of open and aborted transactions.",
+)  # fmt: skip
 @click.option("--key-separator", metavar="TEXT", help="Print KEY TEXT VALUE.")
+@click.option(
+    "-f", "--format", "layout", metavar="TEXT",
+    help="Print each record so: %t topic, %p partition, %o offset, %T timestamp in ms, %k key, %v value, %h headers; "
+    "%k{hex}, %v{base64}, %v{json}; \\n, \\t, \\xHH.",
+)  # fmt: skip
+@click.option("--null", metavar="TEXT", default="", help="What to print for a missing key or value.")
 @json_option
 @bootstrap_option
 def command(
-    topic: str,
+    topics: tuple[str, ...],
     group: str | None,
-    start: str,
+    offset: str | None,
+    tail: int | None,
     limit: int | None,
     until_end: bool,
-    partition: int | None,
+    follow: bool,
+    wait: bool,
+    partitions: tuple[int, ...],
+    regex: bool,
+    isolation: str,
     key_separator: str | None,
+    layout: str | None,
+    null: str,
     as_json: bool,
     bootstrap_server: str,
 ) -> None:
-    """Print the records of TOPIC, one value a line, as they come.
+    """Print the records of each TOPIC, one value a line, as they come.
 
     \b
     Examples:
       odradek consume flights --max 10
+      odradek consume flights --tail 5 --follow
       odradek consume flights --group delays --key-separator :
-      odradek consume flights --from 1000 --partition 0 --until-end --json
+      odradek consume flights --offset 1000 --partition 0 --until-end --json
+      odradek consume flights --offset @2026-11-21T08:00 --format '%p %o %k %v\\n'
+      odradek consume 'flights-.*' --regex
     """
-    if start not in ("earliest", "latest") and not (start.isascii() and start.isdigit()):
-        raise click.UsageError(f"--from is earliest, latest or an offset, not {start!r}")
-    if group and (start.isdigit() or partition is not None):
+    if tail is not None and offset is not None:
+        raise click.UsageError("only one of --offset and --tail")
+    if follow and until_end:
+        raise click.UsageError("only one of --follow and --until-end")
+    offsets = OffsetRange("tail", tail) if tail is not None else parse(offset or "start")
+    if group and (partitions or not offsets.is_group_start):
         raise click.UsageError(
-            "a group shares all partitions and continues at its committed offsets: no --partition or --from N"
+            "a group shares all partitions and continues at its committed offsets: no --partition, no --offset but "
+            "start and end"
         )
-    printer = _Printer(as_json, key_separator)
-    run(_consume(topic, group, start, limit, until_end, partition, bootstrap_server, printer))
+    if sum((as_json, layout is not None, key_separator is not None)) > 1:
+        raise click.UsageError("only one of --json, --format and --key-separator")
+    line = formatter(as_json, key_separator, layout, null)
+    reading = _Reading(topics, regex, partitions, group, offsets, isolation, limit, until_end, wait)
+    run(_consume(reading, line, bootstrap_server))
 
 
-async def _consume(
-    topic: str,
-    group: str | None,
-    start: str,
-    limit: int | None,
-    until_end: bool,
-    partition: int | None,
-    bootstrap_server: str,
-    printer: _Printer,
-) -> None:
+async def _consume(reading: _Reading, line: Formatter, bootstrap_server: str) -> None:
     from ..client import Consumer
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    partitions = await _partitions(topic, partition, bootstrap_server)
+    async with open_admin(bootstrap_server) as admin:
+        topics, partitions = await _partitions(admin, reading)
+        bounds = {} if reading.group else await _bounds(admin, partitions, reading)
     consumer = Consumer(
-        *([topic] if group else []),
+        *(topics if reading.group else ()),
         bootstrap_servers=bootstrap_server,
         client_id=CLIENT_ID,
-        group_id=group,
-        auto_offset_reset="latest" if start == "latest" else "earliest",
+        group_id=reading.group,
+        auto_offset_reset="latest" if reading.offsets.kind == "end" else "earliest",
+        isolation_level=reading.isolation,
         allow_auto_create_topics=False,
         default_api_timeout_ms=PATIENCE_MS,
     )
     async with consumer:
-        if not group:
+        if not reading.group:
             consumer.assign(partitions)
-            if start.isdigit():
-                for each in partitions:
-                    consumer.seek(each, int(start))
-        ends = await consumer.end_offsets(partitions) if until_end else {}
-        while not stop.is_set() and (limit is None or printer.count < limit):
-            left = _RECORDS_AT_ONCE if limit is None else min(limit - printer.count, _RECORDS_AT_ONCE)
-            for records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)).values():
-                printer.print(records)
-            if until_end and await _at_end(consumer, ends):
-                return
+            for each, bound in bounds.items():
+                consumer.seek(each, bound.fetch_from)
+        ends = {each: bound.end for each, bound in bounds.items() if bound.end is not None}
+        if reading.until_end:
+            log_ends = await consumer.end_offsets(partitions)
+            ends = {each: min(ends.get(each, end), end) for each, end in log_ends.items()}
+        printer = _Printer(line, bounds, RecordOutput(sys.stdout.fileno(), stop), tracks=reading.group is not None)
+        await _print(consumer, reading.limit, printer, ends, stop)
+        for each, offset in printer.first_not_taken().items():
+            if each in consumer.assignment():
+                consumer.seek(each, offset)
 
 
-async def _partitions(topic: str, partition: int | None, bootstrap_server: str) -> list[TopicPartition]:
-    """Return the partitions to read. UnknownTopic at once; a consumer would wait for the topic."""
+async def _bounds(admin: Admin, partitions: list[TopicPartition], reading: _Reading) -> dict[TopicPartition, Bounds]:
+    return await bounds_of(admin, partitions, reading.offsets, reading.isolation, reading.wait)
+
+
+async def _print(
+    consumer: Consumer, limit: int | None, printer: _Printer, ends: dict[TopicPartition, int], stop: asyncio.Event
+) -> None:
+    """Print records until a signal, the limit or the ends."""
+    while not stop.is_set() and (limit is None or printer.count < limit):
+        if ends and await _at_end(consumer, ends):
+            return
+        left = _RECORDS_AT_ONCE if limit is None else min(limit - printer.count, _RECORDS_AT_ONCE)
+        for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)).items():
+            await printer.print(partition, records)
+
+
+async def _partitions(admin: Admin, reading: _Reading) -> tuple[list[str], list[TopicPartition]]:
+    """Return the topics, and the partitions to read. UnknownTopic at once; a consumer would wait for the topic."""
     from ..client import TopicPartition
     from ..client.errors import UnknownTopic
 
-    async with open_admin(bootstrap_server) as admin:
-        count = len((await admin.describe_topics(topic))[topic].partitions)
-    if partition is not None and partition >= count:
-        raise UnknownTopic(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
-    return [TopicPartition(topic, number) for number in (range(count) if partition is None else [partition])]
+    if reading.is_regex:
+        names = await _matching(admin, reading.topics)
+    else:
+        names = list(dict.fromkeys(reading.topics))
+    described = await admin.describe_topics(*names)
+    partitions: list[TopicPartition] = []
+    for name in names:
+        count = len(described[name].partitions)
+        for wanted in reading.partitions:
+            if wanted >= count:
+                raise UnknownTopic(f"topic {name!r} has partitions 0 to {count - 1}, not {wanted}")
+        partitions += [TopicPartition(name, number) for number in reading.partitions or range(count)]
+    return names, list(dict.fromkeys(partitions))
+
+
+async def _matching(admin: Admin, patterns: tuple[str, ...]) -> list[str]:
+    try:
+        expressions = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise click.UsageError(f"--regex: {error.pattern!r}: {error.msg}") from None
+    topics = (await admin.describe_topics()).values()
+    found = [
+        topic.name
+        for topic in topics
+        if not topic.is_internal and any(expression.fullmatch(topic.name) for expression in expressions)
+    ]
+    if not found:
+        raise CliError(f"no topic matches {' or '.join(map(repr, patterns))}")
+    return sorted(found)
 
 
 async def _at_end(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
-    """Return whether this consumer has read its partitions up to their ends at the start."""
+    """Return whether this consumer has read its partitions up to their ends."""
     assigned = consumer.assignment()
-    return bool(assigned) and all([await consumer.position(each) >= ends[each] for each in assigned])
+    return bool(assigned) and all([each in ends and await consumer.position(each) >= ends[each] for each in assigned])
 
 
 class _Printer:
-    """Writes records to standard output, many with one write."""
+    """Writes records to standard output, many at a time."""
 
-    def __init__(self, as_json: bool, key_separator: str | None) -> None:
+    def __init__(
+        self, line: Formatter, bounds: Mapping[TopicPartition, Bounds], output: RecordOutput, tracks: bool
+    ) -> None:
         self.count = 0
-        self._as_json = as_json
-        self._separator = key_separator.encode() if key_separator is not None else None
+        self._line = line
+        self._bounds = bounds
+        self._output = output
+        self._tracks = tracks and output.is_pipe
+        self._end = 0
+        # Where the line of each record ends in the output, for records whose lines the reader may not have taken yet.
+        self._pending: deque[tuple[int, TopicPartition, int]] = deque()
 
-    def print(self, records: Iterable[ConsumerRecord]) -> None:
+    async def print(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
+        bounds = self._bounds.get(partition)
+        if bounds is not None:
+            end = bounds.end
+            records = [each for each in records if each.offset >= bounds.first and (end is None or each.offset < end)]
         lines = [self._line(record) for record in records]
         self.count += len(lines)
-        sys.stdout.buffer.write(b"".join(lines))
-        sys.stdout.buffer.flush()
+        if self._tracks:
+            taken = self._output.taken_bytes()
+            while self._pending and self._pending[0][0] <= taken:
+                self._pending.popleft()
+            for record, line in zip(records, lines, strict=True):
+                self._end += len(line)
+                self._pending.append((self._end, partition, record.offset))
+        await self._output.write(b"".join(lines))
 
-    def _line(self, record: ConsumerRecord) -> bytes:
-        if self._as_json:
-            return _json(record)
-        value = record.value or b""
-        if self._separator is None:
-            return value + b"\n"
-        return (record.key or b"") + self._separator + value + b"\n"
-
-
-def _json(record: ConsumerRecord) -> bytes:
-    row = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        if record.timestamp_ms >= 0
-        else None,
-        "key": record.key,
-        "value": record.value,
-        "headers": [[name, value] for name, value in record.headers],
-    }
-    return as_json(row).encode("utf-8", "surrogatepass") + b"\n"
+    def first_not_taken(self) -> dict[TopicPartition, int]:
+        """Return the first offset in each partition that a reader, which has closed its pipe, did not take."""
+        if not self._output.is_closed:
+            return {}
+        taken = self._output.taken_bytes()
+        return {each: offset for end, each, offset in reversed(self._pending) if end > taken}

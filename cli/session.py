@@ -21,7 +21,14 @@ PATIENCE_MS = 20_000
 CLIENT_ID = "odradek-cli"
 
 bootstrap_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--bootstrap-server", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="The broker to ask."
+    "-b",
+    "--bootstrap-server",
+    metavar="HOST:PORT",
+    envvar="ODRADEK_BOOTSTRAP_SERVER",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    help="The broker to connect to.",
 )
 
 
@@ -52,7 +59,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(main)
     except NoBrokerReachable as error:
-        raise CliError(f"{error}; --bootstrap-server names another") from error
+        raise CliError(
+            f'{error}; start one with "odradek serve", or name another with -b (--bootstrap-server)'
+        ) from error
     except KafkaError as error:
         raise CliError(_with_advice(error)) from error
     except KeyboardInterrupt:

@@ -1,0 +1,116 @@
+"""The form of a printed record: its value, key and value, one JSON object, or a format of the user's own.
+
+A format has `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%v` value, `%h` headers
+and `%%`. `%k{hex}`, `%v{base64}` and `%v{json}` print bytes in another form. Backslash escapes are those of `escapes`.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from .escapes import unescape
+from .output import as_json
+
+if TYPE_CHECKING:
+    from ..client import ConsumerRecord
+
+Formatter = Callable[["ConsumerRecord"], bytes]
+
+_FIELD = re.compile(rb"%(.)(?:\{(\w+)\})?", re.DOTALL)
+
+
+def formatter(as_json: bool, key_separator: str | None, layout: str | None, null: str) -> Formatter:
+    """Return the function that makes a line of a record. UsageError for a bad format."""
+    if as_json:
+        return _json
+    null_bytes = unescape(null, "--null")
+    if layout is not None:
+        return _custom(unescape(layout, "--format"), null_bytes)
+    if key_separator is None:
+        return lambda record: (null_bytes if record.value is None else record.value) + b"\n"
+    separator = unescape(key_separator, "--key-separator")
+
+    def pair(record: ConsumerRecord) -> bytes:
+        key = null_bytes if record.key is None else record.key
+        return key + separator + (null_bytes if record.value is None else record.value) + b"\n"
+
+    return pair
+
+
+def _custom(layout: bytes, null: bytes) -> Formatter:
+    parts: list[bytes | Formatter] = []
+    end = 0
+    for match in _FIELD.finditer(layout):
+        parts += [layout[end : match.start()], _field(match, null)]
+        end = match.end()
+    parts.append(layout[end:])
+    return lambda record: b"".join(part if isinstance(part, bytes) else part(record) for part in parts)
+
+
+def _field(match: re.Match[bytes], null: bytes) -> bytes | Formatter:
+    letter, form = match[1], match[2]
+    encode = _ENCODINGS.get(form or b"")
+    if encode is None or (form and letter not in b"kv"):
+        raise click.UsageError(
+            f"--format: {match[0].decode(errors='replace')!r}: only %k and %v take hex, base64, json"
+        )
+    match letter:
+        case b"%":
+            return b"%" + (b"{" + form + b"}" if form else b"")
+        case b"t":
+            return lambda record: record.topic.encode()
+        case b"p":
+            return lambda record: b"%d" % record.partition
+        case b"o":
+            return lambda record: b"%d" % record.offset
+        case b"T":
+            return lambda record: b"%d" % record.timestamp_ms
+        case b"k":
+            return lambda record: null if record.key is None else encode(record.key)
+        case b"v":
+            return lambda record: null if record.value is None else encode(record.value)
+        case b"h":
+            return lambda record: b",".join(
+                name.encode() + b"=" + (null if value is None else value) for name, value in record.headers
+            )
+        case _:
+            text = match[0].decode(errors="replace")
+            raise click.UsageError(f"--format knows %t %p %o %T %k %v %h and %%, not {text!r}")
+
+
+def _json_text(data: bytes) -> bytes:
+    return _dumps(data).encode("utf-8", "surrogatepass")
+
+
+def _dumps(data: bytes) -> str:
+    # as_json knows how bytes look in JSON, but only as a value of an object.
+    return as_json({"": data})[len('{"": ') : -1]
+
+
+_ENCODINGS: dict[bytes, Callable[[bytes], bytes]] = {
+    b"": lambda data: data,
+    b"hex": lambda data: data.hex().encode(),
+    b"base64": b64encode,
+    b"json": _json_text,
+}
+
+
+def _json(record: ConsumerRecord) -> bytes:
+    row = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        if record.timestamp_ms >= 0
+        else None,
+        "key": record.key,
+        "value": record.value,
+        "headers": [[name, value] for name, value in record.headers],
+    }
+    return as_json(row).encode("utf-8", "surrogatepass") + b"\n"

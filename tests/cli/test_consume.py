@@ -1,0 +1,151 @@
+"""`odradek consume` as scripts use it: which records it prints, in which form, and when it ends."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from odradek.tests.cli.test_topics_consume_groups import command, odradek, printed, refused
+from odradek.tests.support.process import BrokerProcess
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    process = BrokerProcess(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms=0).start()
+    yield process.address
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def numbers(broker: str) -> str:
+    """A topic of two partitions with 0 to 99 in each, keyed `k` and with a header."""
+    assert odradek(broker, "topics", "create", "numbers", "--partitions", "2").returncode == 0
+    producer = Producer({"bootstrap.servers": broker})
+    for number in range(100):
+        for partition in (0, 1):
+            producer.produce(
+                "numbers", b"%d" % number, b"k", partition, timestamp=1_000_000 + number, headers=[("h", b"x")]
+            )
+    assert producer.flush(10) == 0
+    return "numbers"
+
+
+def test_prints_committed_records_only_unless_told_otherwise(broker: str) -> None:
+    odradek(broker, "topics", "create", "sums")
+    for number, end in enumerate(("commit", "abort", "open")):
+        producer = Producer({"bootstrap.servers": broker, "transactional.id": f"t{number}"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        producer.produce("sums", end.encode())
+        assert producer.flush(10) == 0
+        if end == "commit":
+            producer.commit_transaction(10)
+        elif end == "abort":
+            producer.abort_transaction(10)
+    assert printed(broker, "consume", "sums", "--until-end") == ["commit"]
+    uncommitted = printed(broker, "consume", "sums", "--until-end", "--isolation", "read_uncommitted")
+    assert uncommitted == ["commit", "abort", "open"]
+    producer.abort_transaction(10)
+    assert printed(broker, "consume", "sums", "--until-end") == ["commit"]
+    assert printed(broker, "consume", "sums", "--tail", "1", "--until-end") == []
+
+
+def test_an_offset_beyond_the_end_is_an_error_unless_it_may_wait(broker: str, numbers: str) -> None:
+    assert "offset 99999 does not exist yet: numbers-0 ends at 100" in refused(
+        broker, "consume", numbers, "--from", "99999"
+    )
+    odradek(broker, "topics", "create", "later")
+    args = ("consume", "later", "--offset", "2", "--wait", "--max", "1")
+    with subprocess.Popen(command(broker, *args), stdout=subprocess.PIPE) as running:
+        try:
+            producer = Producer({"bootstrap.servers": broker})
+            for value in (b"0", b"1", b"2"):
+                producer.produce("later", value)
+            assert producer.flush(10) == 0
+            assert running.communicate(timeout=20)[0] == b"2\n"
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize(
+    ("offset", "wanted"),
+    [
+        ("97", ["97", "98", "99"]),
+        ("-2", ["98", "99"]),
+        ("3-5", ["3", "4", "5"]),
+        ("end", []),
+        ("@1000098", ["98", "99"]),
+        ("@1970-01-01T00:16:40.099+00:00", ["99"]),
+        ("@2020-01-01T00:00:00Z", []),
+    ],
+)
+def test_offsets(broker: str, numbers: str, offset: str, wanted: list[str]) -> None:
+    assert printed(broker, "consume", numbers, "-p", "1", "--offset", offset, "--until-end") == wanted
+
+
+def test_a_range_ends_by_itself(broker: str, numbers: str) -> None:
+    assert printed(broker, "consume", numbers, "-p", "0", "-o", "98-99") == ["98", "99"]
+
+
+def test_a_format_of_ones_own(broker: str, numbers: str) -> None:
+    layout = r"%t %p %o %T %k{hex} %v{json} %v{base64} %h\t100%%\x21\n"
+    (line,) = printed(broker, "consume", numbers, "-p", "1", "-o", "7-7", "--format", layout)
+    assert line == 'numbers 1 7 1000007 6b "7" Nw== h=x\t100%!'
+    assert odradek(broker, "consume", numbers, "--format", "%z").returncode == 2
+    assert odradek(broker, "consume", numbers, "--format", "%p{hex}").returncode == 2
+
+
+def test_a_key_separator_knows_escapes_and_null_has_a_mark(broker: str, numbers: str) -> None:
+    assert printed(broker, "consume", numbers, "-n", "1", "--key-separator", r"\t") == ["k\t0"]
+    producer = Producer({"bootstrap.servers": broker})
+    producer.produce("tombs", None, b"gone")
+    producer.flush(10)
+    assert printed(broker, "consume", "tombs", "-n", "1", "--key-separator", "=", "--null", "NULL") == ["gone=NULL"]
+
+
+def test_several_topics_and_expressions(broker: str, numbers: str) -> None:
+    producer = Producer({"bootstrap.servers": broker})
+    for topic in ("many-a", "many-b"):
+        producer.produce(topic, topic.encode())
+    assert producer.flush(10) == 0
+    assert sorted(printed(broker, "consume", "many-a", "many-b", "--until-end")) == ["many-a", "many-b"]
+    assert sorted(printed(broker, "consume", "many-.", "--regex", "--until-end")) == ["many-a", "many-b"]
+    assert "no topic matches" in refused(broker, "consume", "many", "--regex", "--until-end")
+
+
+def test_ends_when_its_reader_goes_away_from_an_idle_topic(broker: str, numbers: str) -> None:
+    """The reader takes two lines of a group's 2,000 and more: the group goes on with the third."""
+    odradek(broker, "topics", "create", "idle")
+    producer = Producer({"bootstrap.servers": broker})
+    for number in range(5000):
+        producer.produce("idle", b"%d" % number + b"." * 1000)
+    assert producer.flush(20) == 0
+    args = ("consume", "idle", "--group", "short")
+    with subprocess.Popen(command(broker, *args), stdout=subprocess.PIPE, bufsize=0) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.read(1) == b"0"
+            running.stdout.read(1002)
+            running.stdout.close()
+            assert running.wait(20) == 0
+        finally:
+            running.kill()
+    assert printed(broker, "groups", "describe", "short")[0].split("\t")[3] == "1"
+    with subprocess.Popen(command(broker, "consume", "tombs"), stdout=subprocess.PIPE) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"\n"
+            running.stdout.close()
+            assert running.wait(20) == 0
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--tail", "1", "--offset", "2"), ("--follow", "--until-end"), ("-o", "5-3"), ("--json", "--format", "%v")],
+)
+def test_options_that_contradict_are_wrong_usage(broker: str, args: tuple[str, ...]) -> None:
+    assert odradek(broker, "consume", "t", *args).returncode == 2
