@@ -14,6 +14,7 @@ __all__ = [
     "BufferFull",
     "ClientStopped",
     "CommitFailed",
+    "ConcurrentPoll",
     "ConnectionLost",
     "CorruptRecords",
     "DeliveryTimedOut",
@@ -21,6 +22,7 @@ __all__ = [
     "GroupRequired",
     "InvalidOption",
     "KafkaError",
+    "ListenerFailed",
     "NoBrokerReachable",
     "NoOffsetForPartition",
     "NotAssigned",
@@ -164,6 +166,27 @@ class CommitFailed(KafkaError):
 
     Other members have the partitions now, and will read these records again.
     """
+
+
+class ConcurrentPoll(KafkaError):
+    """Two tasks polled one consumer at the same time."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class ListenerFailed(KafkaError):
+    """The user's rebalance listener raised an exception, which is the cause of this one. The member has left its group.
+
+    Each poll raises it until the topics are subscribed again.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 def raise_error(code: int, message: str | None, what: str) -> None:

@@ -1,27 +1,31 @@
 """The partitions that a consumer has now: they come from its group, its user or its topics, and go on a rebalance.
 
-Records that were returned to the user count as processed when the user asks for more (`mark_processed`). `idle` is set
-while the user has no unprocessed records; then partitions may be revoked. Revoking commits the processed records (with
-auto-commit), calls the listener and drops the partitions. Assigning finds the positions of the new partitions.
+Revoking commits the processed records (with auto-commit), calls the listener and drops the partitions. Assigning finds
+the positions of the new partitions.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
+from ..errors import ListenerFailed
 from ..metadata import ClusterView
 from ..network.cluster import Cluster
 from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits
+from .polls import Polls
 from .position_finder import PositionFinder
 from .positions import PartitionState, Positions
 
 
 class RebalanceListener(Protocol):
-    """Called when partitions come and go. `on_partitions_revoked` can still commit offsets."""
+    """Called when partitions come and go; heartbeats go on meanwhile. `on_partitions_revoked` can still commit offsets.
+
+    If a method raises, the consumer leaves the group, and every poll raises ListenerFailed until the topics are
+    subscribed again.
+    """
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """These partitions are about to be given up."""
@@ -39,32 +43,17 @@ class RebalanceListener(Protocol):
 class Assignment:
     """The assigned partitions of one consumer. A `membership.Assignee`."""
 
-    def __init__(self, cluster: Cluster, positions: Positions, finder: PositionFinder, commits: OffsetCommits) -> None:
+    def __init__(
+        self, cluster: Cluster, positions: Positions, finder: PositionFinder, commits: OffsetCommits, polls: Polls
+    ) -> None:
         self._cluster = cluster
         self._positions = positions
         self._finder = finder
         self._commits = commits
+        self._polls = polls
         self.listener: RebalanceListener | None = None
-        self.idle = asyncio.Event()
-        self.idle.set()
-        # The partitions of the records that the user works on.
-        self._returned: dict[TopicPartition, PartitionState] = {}
         # Topics read without a group: partitions that appear later are read from their beginning.
         self._known_topics: set[str] = set()
-
-    # -- Records of the user
-
-    def mark_returned(self, state: PartitionState) -> None:
-        """The user works on records of this partition now."""
-        self.idle.clear()
-        self._returned[state.partition] = state
-
-    def mark_processed(self) -> None:
-        """The user has processed all records that were returned."""
-        for state in self._returned.values():
-            state.processed = state.position
-        self._returned.clear()
-        self.idle.set()
 
     # -- Partitions of a group
 
@@ -72,27 +61,31 @@ class Assignment:
         """Return the assigned partitions."""
         return self._positions.partitions()
 
-    async def revoke(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Commit the processed records and give up these partitions, or all."""
-        revoked = self.partitions() if partitions is None else frozenset(partitions)
-        if not revoked:
+    def hold(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out no more records of these partitions: they are about to be given up."""
+        for partition in partitions:
+            state = self._positions.get(partition)
+            if state is not None:
+                state.held = True
+                state.rewind()
+
+    async def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        """Commit the processed records and give up these partitions."""
+        if not partitions:
             return
         await self._commits.commit_processed()
-        if self.listener is not None:
-            await self.listener.on_partitions_revoked(revoked)
-        self._positions.replace(self.partitions() - revoked)
-        for partition in revoked:
-            self._returned.pop(partition, None)
-        self._commits.forget(revoked)
+        try:
+            if self.listener is not None:
+                await _tell(self.listener.on_partitions_revoked(frozenset(partitions)))
+        finally:
+            self._polls.drop(self._positions.drop(partitions))
 
     async def lose(self) -> None:
         """Drop all partitions without a commit: other members have them already."""
         lost = self.partitions()
-        self._positions.replace(())
-        self._returned.clear()
-        self._commits.forget_all()
+        self._polls.drop(self._positions.drop(lost))
         if lost and self.listener is not None:
-            await self.listener.on_partitions_lost(lost)
+            await _tell(self.listener.on_partitions_lost(lost))
 
     async def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Take exactly these partitions; those that were assigned before keep their positions."""
@@ -100,16 +93,16 @@ class Assignment:
         if any(partition.topic not in self._cluster.view.topics for partition in partitions):
             await self._cluster.refresh()
         new = self._positions.replace(partitions)
-        self._commits.note(await self._finder.find(self._positions))
+        await self._finder.find(self._positions)
         if self.listener is not None:
-            await self.listener.on_partitions_assigned(frozenset(state.partition for state in new))
+            await _tell(self.listener.on_partitions_assigned(frozenset(state.partition for state in new)))
 
     # -- Partitions without a group
 
     async def find_positions(self, states: Sequence[PartitionState]) -> None:
         """Find the positions of partitions that the user assigned. The next poll raises errors."""
         try:
-            self._commits.note(await self._finder.find(states))
+            await self._finder.find(states)
         except KafkaError as error:
             self._finder.keep_error(states, error)
 
@@ -127,3 +120,11 @@ class Assignment:
             else:
                 self._finder.reset(state)
         self._known_topics = self._known_topics.union(known).intersection(topics)
+
+
+async def _tell(call: Awaitable[None]) -> None:
+    """Await a listener's method. Raises ListenerFailed in the place of what it raises."""
+    try:
+        await call
+    except Exception as error:
+        raise ListenerFailed(f"the rebalance listener raised {error!r}: subscribe() again to go on") from error

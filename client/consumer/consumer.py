@@ -29,6 +29,7 @@ from ..network.log_offsets import list_offsets
 from ..network.options import ClusterOptions
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .assignment import RebalanceListener
+from .offset_commits import taken_away
 from .options import fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session
@@ -52,7 +53,8 @@ class _Run:
 class Consumer(AsyncIterator[ConsumerRecord]):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
 
-    `async for` returns one record at a time, `getmany` lists of them. Only one task may poll at a time.
+    `async for` returns one record at a time, `getmany` lists of them. Only one task may poll at a time:
+    a second one gets ConcurrentPoll.
     """
 
     def __init__(
@@ -125,6 +127,8 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         # None before start() and after stop().
         self._session: Session | None = None
         self._run: _Run | None = None
+        # Whether a session has ended: then `async for` ends, and does not raise.
+        self._stopped = False
 
     # -- Start and stop
 
@@ -147,9 +151,13 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             self._take_topics(session)
 
     async def stop(self) -> None:
-        """Commit (with auto-commit) all returned records as processed, leave the group and close."""
+        """Commit (with auto-commit) the processed records, leave the group and close.
+
+        The returned records count as processed if the task that polls calls this, or has ended. Otherwise it may still
+        work on them: then they do not, and its `async for` ends.
+        """
         if self._session is not None:
-            self._session.assignment.mark_processed()
+            self._session.polls.mark_processed_by(asyncio.current_task())
         await self._close()
 
     async def __aenter__(self) -> Consumer:
@@ -164,12 +172,14 @@ class Consumer(AsyncIterator[ConsumerRecord]):
 
     async def _close(self) -> None:
         session = self._session
-        if session is None:
+        if session is None or session.stopping:
             return
+        session.stopping, self._run = True, None
+        session.signals.wake_poll()
         try:
             await session.leave_and_commit()
         finally:
-            self._session, self._run = None, None
+            self._session, self._stopped = None, True
             await session.close()
 
     def _running(self) -> Session:
@@ -204,8 +214,7 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         """Read nothing: leave the group, or drop the assigned partitions."""
         session = self._session
         if session is not None:
-            await session.leave_group()
-            await session.commits.commit_processed()
+            await session.leave_and_commit()
             session.cluster.forget(self._topics)
         self._topics, self._assigned_by_user, self._run = set(), (), None
         self._positions.replace(())
@@ -234,9 +243,17 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         other partitions can be read on), and the error that ended the membership.
         """
         session = self._running()
-        self._return_run()
-        session.assignment.mark_processed()
-        limit = self._max_poll_records if max_records is None else max_records
+        session.polls.begin()
+        try:
+            self._return_run()
+            limit = self._max_poll_records if max_records is None else max_records
+            return await self._poll(session, timeout_ms, limit)
+        finally:
+            session.polls.end()
+
+    async def _poll(
+        self, session: Session, timeout_ms: float, limit: int
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:
@@ -265,13 +282,16 @@ class Consumer(AsyncIterator[ConsumerRecord]):
                 break
             state, records = found
             state.position = records[-1].offset + 1
-            session.assignment.mark_returned(state)
+            session.polls.mark_returned(state)
             batches.setdefault(state.partition, []).extend(records)
             limit -= len(records)
         return batches
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record, and wait for it without a limit. The record before it then counts as processed."""
+        """Return the next record, and wait for it without a limit. The record before it then counts as processed.
+
+        The iteration ends when the consumer is stopped.
+        """
         run, session = self._run, self._session
         if (
             run is not None
@@ -280,24 +300,34 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             and run.version == run.state.version
         ):
             membership = session.membership
-            if membership is None or not membership.rebalancing:
+            if membership is None or not membership.pauses_polls:
                 return _next_of(run)
         return await self._next_record()
 
     async def _next_record(self) -> ConsumerRecord:
-        session = self._running()
-        session.assignment.mark_processed()
-        while True:
+        session = self._session
+        if session is None:
+            if self._stopped:
+                raise StopAsyncIteration
+            session = self._running()
+        session.polls.begin()
+        try:
+            return await self._wait_for_record(session)
+        finally:
+            session.polls.end()
+
+    async def _wait_for_record(self, session: Session) -> ConsumerRecord:
+        while not session.stopping:
             if session.may_return_records():
                 run = self._run
                 if run is None or run.index >= len(run.records) or run.version != run.state.version:
                     found = session.collector.next_records(_RUN_RECORDS)
                     run = self._run = None if found is None else _Run(*found)
                 if run is not None:
-                    session.assignment.mark_returned(run.state)
+                    session.polls.mark_returned(run.state)
                     return _next_of(run)
             await session.signals.poll.wait()
-            self._running()
+        raise StopAsyncIteration
 
     def _return_run(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Have the records that `async for` took but did not return fetched again."""
@@ -392,10 +422,14 @@ class Consumer(AsyncIterator[ConsumerRecord]):
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
         """Commit these offsets (of the next records to read), or all positions: all returned records are processed.
 
-        Raises CommitFailed if the group has gone on without this member, GroupRequired without a `group_id`.
+        Raises CommitFailed if the group has gone on without this member, or partitions were taken away after the last
+        poll returned their records. Raises GroupRequired without a `group_id`.
         """
         session = self._running()
         session.committed_offsets()
+        lost = session.polls.lost()
+        if lost and (offsets is None or not offsets.keys().isdisjoint(lost)):
+            raise taken_away(lost)
         if offsets is None:
             wanted = self._positions.returned_offsets()
         else:

@@ -21,7 +21,7 @@ class FetchCollector:
         The caller moves `state.position` as it returns the records. Raises a partition's error once.
         """
         for state in self._positions:
-            if state.paused:
+            if state.paused or state.held:
                 continue
             if state.error is not None and not state.fetched:
                 error, state.error = state.error, None

@@ -88,7 +88,7 @@ class Fetcher:
                 continue
             if state.reset is not None:
                 self._finder.request_resets()
-            elif state.fetch_offset is not None and not state.paused and state.error is None:
+            elif state.is_fetchable:
                 leader = self._cluster.leader(state.partition)
                 if leader == NO_LEADER:
                     self._cluster.refresh_leader(state.partition)

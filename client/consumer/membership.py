@@ -2,16 +2,16 @@
 
     UNJOINED --poll--> JOINING --assignment--> STABLE
     STABLE --rebalance, other subscription or other partitions--> JOINING
-    STABLE --fenced (unknown member, old generation): partitions are lost--> JOINING
-    STABLE --no poll for max_poll_interval_ms: leaves the group--> UNJOINED
-    any --leave(), or an error that is not retriable--> ENDED
+    any --fenced (unknown member, old generation): partitions are lost--> UNJOINED
+    any --no poll for max_poll_interval_ms: leaves the group--> UNJOINED
+    any --leave(), a listener that raises, or an error that is not retriable--> ENDED
 
 One task runs all of it. A rebalance does not take partitions while the user works on their records: the task heartbeats
-until the user polls again (`Assignee.idle`), has the processed records committed, and gives partitions up before it
-joins. It gives up all of them, unless all strategies are cooperative (KIP-429). Then it gives up only those of topics
-that are no longer subscribed, and after the join those that the assignment takes away. In that case it joins once more,
-so that another member can have them. Partitions that stay keep their positions and fetched records. While `rebalancing`
-is true, polls return no records.
+until the user polls again (`Polls.idle`), has the processed records committed, and gives partitions up before it joins.
+It gives up all of them, and polls return no records until it has joined, unless all strategies are cooperative
+(KIP-429). Then it gives up only those of topics that are no longer subscribed, and after the join those that the
+assignment takes away. In that case it joins once more, so that another member can have them. Partitions that stay keep
+their positions and fetched records, and polls go on returning these. Heartbeats go on while a rebalance listener runs.
 
 The leader of the group assigns partitions by the strategy that the members have in common, and starts a rebalance when
 the topics' partitions have changed.
@@ -20,17 +20,19 @@ the topics' partitions have changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from ...protocol.messages import consumer_protocol as wire
 from ...protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from ...protocol.messages.sync_group import SyncGroupRequestAssignment
 from ..assignors import NO_GENERATION, Assignor
-from ..clock import wait_for
+from ..clock import monotonic_ms, wait_for
+from ..errors import ListenerFailed
 from ..network.cluster import Cluster
 from ..network.committed_offsets import Generation
 from ..network.coordinator import Coordinator
@@ -38,7 +40,10 @@ from ..record import TopicPartition
 from .group_leader import GroupLeader, by_topic
 from .group_requests import GroupRequests
 from .options import GroupOptions
+from .polls import Polls
 from .signals import Signals
+
+_log = logging.getLogger(__name__)
 
 _SUBSCRIPTION_VERSION = 3
 # After these errors, join again with the same member id, or with a new one.
@@ -58,15 +63,16 @@ class MemberState(Enum):
 class Assignee(Protocol):
     """What a membership needs of its consumer."""
 
-    # Set while the user has no unprocessed records.
-    idle: asyncio.Event
-
     def partitions(self) -> frozenset[TopicPartition]:
         """Return the assigned partitions."""
         ...
 
-    async def revoke(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Commit the processed records and give up these partitions, or all."""
+    def hold(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out no more records of these partitions: they are about to be given up."""
+        ...
+
+    async def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        """Commit the processed records and give up these partitions."""
         ...
 
     async def lose(self) -> None:
@@ -89,6 +95,7 @@ class Membership:
         assignee: Assignee,
         topics: Callable[[], Iterable[str]],
         signals: Signals,
+        polls: Polls,
     ) -> None:
         self._cluster = cluster
         self._requests = GroupRequests(coordinator, options)
@@ -101,6 +108,7 @@ class Membership:
         # Returns the subscribed topics.
         self._topics = topics
         self._signals = signals
+        self._polls = polls
         self.state = MemberState.UNJOINED
         # Why the membership has ended; polls raise it.
         self.error: KafkaError | None = None
@@ -109,6 +117,8 @@ class Membership:
         # The last assignment, for strategies that keep partitions in place.
         self._previous: list[TopicPartition] = []
         self._previous_generation_id = NO_GENERATION
+        # Retriable failures in a row.
+        self._failures = 0
         self._rejoin_needed = True
         # Set when `_rejoin_needed` becomes true.
         self._wake = asyncio.Event()
@@ -121,7 +131,14 @@ class Membership:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether polls must not return records now."""
+        """Whether the member must join, or has not finished joining."""
+        return self._rejoin_needed or self.state is not MemberState.STABLE
+
+    @property
+    def pauses_polls(self) -> bool:
+        """Whether polls must not return records now: a cooperative member goes on with the partitions that it keeps."""
+        if self._cooperative:
+            return self.state is MemberState.ENDED
         return self._rejoin_needed or self.state is not MemberState.STABLE
 
     def request_rejoin(self) -> None:
@@ -137,86 +154,159 @@ class Membership:
 
     async def run(self) -> None:
         """Join, heartbeat and rejoin, until cancelled or an error that is not retriable."""
-        failures = 0
         while True:
             try:
-                if self.rebalancing:
-                    await self._prepare_join()
-                    await self._join()
-                failures = 0
-                await self._heartbeat_until_rejoin()
+                await self._step()
             except DecodeError as error:
                 text = f"group {self._options.group_id!r}: what the members tell each other cannot be read: {error}"
                 self._end(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
                 return
+            except ListenerFailed as error:
+                # Leave at once, so that other members need not wait for the session time-out.
+                self._end(error)
+                await self._leave_group("a rebalance listener failed")
+                return
             except KafkaError as error:
-                if not await self._recover(error):
-                    self._end(error)
-                    return
                 if error.code not in _REJOIN:
-                    failures += 1
-                    await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
+                    if not error.retriable:
+                        self._end(error)
+                        return
+                    self._failures += 1
+                    await asyncio.sleep(self._cluster.backoff.pause_ms(self._failures) / 1000)
 
     def _end(self, error: KafkaError) -> None:
         self.state, self.error = MemberState.ENDED, error
         self._signals.wake_poll()
 
-    async def _recover(self, error: KafkaError) -> bool:
-        """Prepare to go on after `error`. Return whether that is possible."""
-        if error.code in _FENCED:
-            if self.state is MemberState.STABLE or self._cooperative:
-                await self._assignee.lose()
-            self.state, self._generation_id = MemberState.JOINING, NO_GENERATION
-            if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-                self._member_id = ""
-        if error.code in _REJOIN:
-            self._rejoin_needed = True
-            return True
-        return error.retriable
+    async def _step(self) -> None:
+        """Join if needed, and heartbeat until a rejoin is needed. Raises KafkaError."""
+        try:
+            if self.rebalancing:
+                await self._prepare_join()
+                await self._join()
+                self._failures = 0
+            await self._heartbeat_until_rejoin()
+        except KafkaError as error:
+            if error.code in _REJOIN:
+                self._rejoin_needed = True
+            if error.code in _FENCED:
+                await self._forget_generation(error)
+            raise
+
+    async def _forget_generation(self, error: KafkaError) -> None:
+        """Lose the partitions of a generation that the group has ended for this member."""
+        self._generation_id = NO_GENERATION
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        await self._lose()
+
+    async def _lose(self) -> None:
+        """Drop all partitions, and join again when the user has no unprocessed records."""
+        self.state = MemberState.UNJOINED
+        if not self._polls.idle.is_set():
+            self._polls.asked.clear()
+        await self._assignee.lose()
+
+    # -- Heartbeats
 
     async def _heartbeat_until_rejoin(self) -> None:
-        """Heartbeat until a rejoin is needed. Raises the error of a heartbeat."""
+        """Heartbeat until a rejoin is needed, or the user stalls. Raises the error of a heartbeat."""
         while not self._rejoin_needed:
             self._wake.clear()
-            if not await wait_for(self._wake, self._options.heartbeat_interval_ms):
-                await self._requests.heartbeat(self.generation)
+            if await wait_for(self._wake, self._heartbeat_pause_ms()):
+                continue
+            if self._is_stalled():
+                await self._leave_stalled()
+                return
+            await self._requests.heartbeat(self.generation)
+
+    async def _heartbeat_while(self, work: Coroutine[Any, Any, None]) -> None:
+        """Finish `work` while heartbeats go on. Raises its error, else that of a heartbeat that fenced the member."""
+        task = asyncio.create_task(work, name="rebalance")
+        fenced: KafkaError | None = None
+        try:
+            while not (await asyncio.wait((task,), timeout=self._options.heartbeat_interval_ms / 1000))[0]:
+                if fenced is None:
+                    fenced = await self._heartbeat_error()
+            await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if fenced is not None:
+            raise fenced
+
+    async def _heartbeat_error(self) -> KafkaError | None:
+        """Heartbeat. Return an error that ends this generation; the others do not."""
+        try:
+            await self._requests.heartbeat(self.generation)
+        except KafkaError as error:
+            if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._rejoin_needed = True
+            elif not error.retriable:
+                return error
+        return None
+
+    # -- Stalls of the user
+
+    def _heartbeat_pause_ms(self) -> float:
+        """Return the time until the next heartbeat, less if the user stalls for too long before."""
+        left_ms = self._options.max_poll_interval_ms - self._polls.stalled_ms(monotonic_ms())
+        return min(self._options.heartbeat_interval_ms, max(left_ms, 0))
+
+    def _is_stalled(self) -> bool:
+        return self._polls.stalled_ms(monotonic_ms()) >= self._options.max_poll_interval_ms
+
+    async def _leave_stalled(self) -> None:
+        """Leave the group until the user polls again."""
+        limit_ms = self._options.max_poll_interval_ms
+        _log.warning(
+            "group %r: the consumer leaves, because its user has not polled for %d ms (max_poll_interval_ms). "
+            "It joins again at the next poll. Process fewer records per poll, or raise the limit.",
+            self._options.group_id,
+            limit_ms,
+        )
+        self._rejoin_needed = True
+        self.state = MemberState.UNJOINED
+        self._polls.asked.clear()
+        await self._leave_group("max.poll.interval.ms is over")
+        await self._assignee.lose()
 
     # -- Before a join
 
     async def _prepare_join(self) -> None:
-        """Wait until the user polls again, at most `max_poll_interval_ms`, then give up partitions."""
+        """Give up partitions once the user has processed their records; after a stall, wait for the next poll."""
+        if self.state is MemberState.STABLE:
+            await self._give_up(self._revoked_before_join())
         if self.state is MemberState.UNJOINED:
-            await self._assignee.idle.wait()
-        elif self.state is MemberState.STABLE:
-            if await self._wait_for_poll():
-                await self._revoke_before_join()
-            else:
-                await self.leave("max.poll.interval.ms is over")
-                await self._assignee.lose()
-                self.state = MemberState.UNJOINED
-                await self._assignee.idle.wait()
+            await self._polls.asked.wait()
         self.state = MemberState.JOINING
 
-    async def _wait_for_poll(self) -> bool:
-        """Heartbeat until the user polls. Return whether it does so in time."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._options.max_poll_interval_ms / 1000
-        while loop.time() < deadline:
-            if await wait_for(self._assignee.idle, self._options.heartbeat_interval_ms):
-                return True
-            try:
-                await self._requests.heartbeat(self.generation)
-            except KafkaError as error:
-                if error.code is not ErrorCode.REBALANCE_IN_PROGRESS and not error.retriable:
-                    raise
-        return False
+    def _revoked_before_join(self) -> frozenset[TopicPartition]:
+        """Return the partitions that must be given up before a join: those not subscribed, or all (eager)."""
+        assigned = self._assignee.partitions()
+        if not self._cooperative:
+            return assigned
+        subscribed = set(self._topics())
+        return frozenset(partition for partition in assigned if partition.topic not in subscribed)
 
-    async def _revoke_before_join(self) -> None:
-        if self._cooperative:
-            subscribed = set(self._topics())
-            await self._assignee.revoke([each for each in self._assignee.partitions() if each.topic not in subscribed])
-        else:
-            await self._assignee.revoke()
+    async def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
+        """Revoke partitions once the user has processed their records; leave the group if the user stalls."""
+        self._assignee.hold(partitions)
+        if self._polls.works_on(partitions) and not await self._wait_for_poll():
+            await self._leave_stalled()
+        elif partitions:
+            await self._heartbeat_while(self._assignee.revoke(partitions))
+
+    async def _wait_for_poll(self) -> bool:
+        """Heartbeat until the user polls. Return whether it does so in time. Raises what fences the member."""
+        while not self._is_stalled():
+            if await wait_for(self._polls.idle, self._heartbeat_pause_ms()):
+                return True
+            fenced = await self._heartbeat_error()
+            if fenced is not None:
+                raise fenced
+        return False
 
     # -- Join and sync
 
@@ -233,10 +323,12 @@ class Membership:
         partitions = _decode_assignment(await self._requests.sync(self.generation, joined.protocol_name, assignments))
         self._previous, self._previous_generation_id = partitions, joined.generation_id
         if taken_away := self._assignee.partitions().difference(partitions):
-            # Only after this may another member have them, and the next rebalance assigns them.
-            await self._assignee.revoke(taken_away)
+            await self._give_up(taken_away)
+            # Only now may another member have them, and the next rebalance assigns them.
             self._rejoin_needed = True
-        await self._assignee.assign(partitions)
+            if self.state is not MemberState.JOINING:
+                return  # the user has stalled
+        await self._heartbeat_while(self._assignee.assign(partitions))
         self.state = MemberState.STABLE
         self._signals.wake_poll()
 
@@ -265,10 +357,19 @@ class Membership:
 
     # -- Leave
 
+    async def give_up_all(self) -> None:
+        """Commit the processed records and give up all partitions; the task has ended."""
+        if self.state in (MemberState.STABLE, MemberState.JOINING):
+            # Also while the group rebalances: until that ends, this generation may commit.
+            await self._heartbeat_while(self._assignee.revoke(self._assignee.partitions()))
+
     async def leave(self, reason: str) -> None:
         """Leave the group, without a retry: its session time-out does the same later. Static members stay (KIP-345)."""
-        member_id, self._member_id, self._generation_id = self._member_id, "", NO_GENERATION
         self.state = MemberState.ENDED
+        await self._leave_group(reason)
+
+    async def _leave_group(self, reason: str) -> None:
+        member_id, self._member_id, self._generation_id = self._member_id, "", NO_GENERATION
         if not member_id or self._options.group_instance_id is not None:
             return
         with suppress(KafkaError):

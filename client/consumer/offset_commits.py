@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
+from ..errors import CommitFailed
 from ..network.committed_offsets import CommittedOffsets, Generation
 from ..record import OffsetAndMetadata, TopicPartition
 from .membership import Membership
@@ -28,30 +29,21 @@ class OffsetCommits:
         self._auto_commit_interval_ms = auto_commit_interval_ms
         # None until the consumer joins a group.
         self.membership: Membership | None = None
-        # The last commit of each partition, so that auto-commit repeats none.
-        self._last: dict[TopicPartition, OffsetAndMetadata] = {}
         self._lock = asyncio.Lock()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets. Raises CommitFailed, KafkaError."""
-        assert self._committed is not None
+        """Commit offsets of the user's. Raises KafkaError, CommitFailed if a partition is taken away meanwhile."""
+        states = {partition: self._positions.get(partition) for partition in offsets}
         async with self._lock:
-            generation = Generation() if self.membership is None else self.membership.generation
-            await self._committed.commit(offsets, generation)
-            self.note(offsets)
-
-    def note(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Remember offsets that the group has."""
-        self._last.update(offsets)
-
-    def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget the commits of partitions that are no longer assigned."""
-        for partition in partitions:
-            self._last.pop(partition, None)
-
-    def forget_all(self) -> None:
-        """Forget all commits: the group has gone on without this member."""
-        self._last.clear()
+            moved = [partition for partition, state in states.items() if self._positions.get(partition) is not state]
+            if moved:
+                raise taken_away(moved)
+            processed = {partition: state.processed for partition, state in states.items() if state is not None}
+            await self._commit(offsets)
+            for partition, state in states.items():
+                if state is not None:
+                    # Auto-commit must not overtake this commit with what was processed before it.
+                    state.auto_commit_above = max(processed[partition] or 0, offsets[partition].offset)
 
     async def commit_processed(self) -> None:
         """With auto-commit, commit the records processed since the last commit.
@@ -60,16 +52,11 @@ class OffsetCommits:
         """
         if self._auto_commit_interval_ms is None:
             return
-        offsets = {
-            partition: offset
-            for partition, offset in self._positions.processed_offsets().items()
-            if self._last.get(partition, OffsetAndMetadata(-1)).offset != offset.offset
-        }
-        try:
-            if offsets:
-                await self.commit(offsets)
-        except KafkaError as error:
-            _log.warning("auto-commit failed: %s", error)
+        async with self._lock:
+            try:
+                await self._commit(self._positions.uncommitted_offsets())
+            except KafkaError as error:
+                _log.warning("auto-commit failed: %s", error)
 
     async def auto_commit(self, interval_ms: float) -> None:
         """Commit processed records again and again, until cancelled."""
@@ -77,3 +64,25 @@ class OffsetCommits:
             await asyncio.sleep(interval_ms / 1000)
             if self.membership is None or not self.membership.rebalancing:
                 await self.commit_processed()
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets, and note them in the states of the partitions that are still assigned."""
+        if not offsets:
+            return
+        assert self._committed is not None
+        generation = Generation() if self.membership is None else self.membership.generation
+        states = {partition: self._positions.get(partition) for partition in offsets}
+        await self._committed.commit(offsets, generation)
+        for partition, state in states.items():
+            if state is not None:
+                state.committed = offsets[partition].offset
+
+
+def taken_away(partitions: Collection[TopicPartition]) -> CommitFailed:
+    """Return the error of a commit for partitions that are no longer this member's."""
+    names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
+    return CommitFailed(
+        ErrorCode.ILLEGAL_GENERATION,
+        f"nothing was committed: {names} was taken away after its records were returned. "
+        "They will be read again by the consumer that has the partition now.",
+    )

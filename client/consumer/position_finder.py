@@ -40,10 +40,10 @@ class PositionFinder:
 
     # -- Committed offsets
 
-    async def find(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def find(self, states: Iterable[PartitionState]) -> None:
         """Move partitions without a position to their committed offsets; reset those that have none.
 
-        Return the committed offsets that are positions now. Raises KafkaError.
+        Raises KafkaError.
         """
         versions = {
             state.partition: (state, state.version)
@@ -53,7 +53,6 @@ class PositionFinder:
         committed: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
         if self._committed is not None and versions:
             committed = await self._committed.fetch(versions.keys())
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, (state, version) in versions.items():
             offset = committed.get(partition)
             if state.version != version:
@@ -62,10 +61,9 @@ class PositionFinder:
                 self.reset(state)
             else:
                 state.move_to(offset.offset, offset.leader_epoch)
-                found[partition] = offset
+                state.committed = offset.offset
         self._signals.wake_fetcher()
         self._signals.positions_changed()
-        return found
 
     def keep_error(self, states: Sequence[PartitionState], error: KafkaError) -> None:
         """Have the next poll, and calls that wait for a position, raise `error`."""

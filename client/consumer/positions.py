@@ -23,10 +23,13 @@ class PartitionState:
     """One assigned partition."""
 
     __slots__ = (
+        "auto_commit_above",
+        "committed",
         "error",
         "failures",
         "fetch_offset",
         "fetched",
+        "held",
         "high_watermark",
         "leader_epoch",
         "log_start_offset",
@@ -36,6 +39,7 @@ class PartitionState:
         "position",
         "processed",
         "reset",
+        "returned",
         "version",
     )
 
@@ -50,6 +54,14 @@ class PartitionState:
         # Grows with every seek and when the partition is taken away, so that late responses are recognized.
         self.version = 0
         self.paused = False
+        # True when the partition is about to be revoked: no more of its records are returned.
+        self.held = False
+        # Whether records of this assignment were returned to the user.
+        self.returned = False
+        # The offset that the group has, as far as this consumer read or committed it.
+        self.committed: int | None = None
+        # Auto-commit commits only offsets above this one: the user's own commit holds until more is processed.
+        self.auto_commit_above = -1
         # The fetched records from `position` on, oldest first.
         self.fetched: deque[CompletedFetch] = deque()
         # An error that the next poll raises, after the fetched records.
@@ -66,6 +78,11 @@ class PartitionState:
         return f"{self.partition.topic}-{self.partition.partition}"
 
     @property
+    def is_fetchable(self) -> bool:
+        """Whether the next records can be fetched."""
+        return self.fetch_offset is not None and not self.paused and not self.held and self.error is None
+
+    @property
     def buffered_bytes(self) -> int:
         """The size of what was fetched ahead."""
         return sum(fetch.size_bytes for fetch in self.fetched)
@@ -74,11 +91,13 @@ class PartitionState:
         """Continue from `offset`, and drop what was fetched ahead."""
         self.position = self.processed = self.fetch_offset = offset
         self.leader_epoch = leader_epoch
+        self.auto_commit_above = -1
         self._restart(None)
 
     def reset_to(self, timestamp: int) -> None:
         """Continue from the offset of `timestamp` (or LATEST or EARLIEST), which must be found first."""
         self.position = self.processed = self.fetch_offset = None
+        self.auto_commit_above = -1
         self._restart(timestamp)
 
     def rewind(self) -> None:
@@ -116,23 +135,31 @@ class Positions:
     def replace(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         """Assign exactly these partitions. Return the states that are new."""
         wanted = dict.fromkeys(partitions)
-        for partition in self._states.keys() - wanted.keys():
-            self._states.pop(partition).version += 1
+        self.drop(self._states.keys() - wanted.keys())
         new = [PartitionState(partition) for partition in wanted if partition not in self._states]
         self._states.update((state.partition, state) for state in new)
         return new
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """Take these partitions away. Return the states of those that were assigned."""
+        dropped = [self._states.pop(partition) for partition in list(partitions) if partition in self._states]
+        for state in dropped:
+            state.version += 1
+        return dropped
 
     def move_to_end(self, state: PartitionState) -> None:
         """Let the other partitions have their turn first."""
         if self._states.pop(state.partition, None) is not None:
             self._states[state.partition] = state
 
-    def processed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after the processed records: what auto-commit may commit."""
+    def uncommitted_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets after the processed records that are not committed yet: what auto-commit may commit."""
         return {
             state.partition: OffsetAndMetadata(state.processed, leader_epoch=state.leader_epoch)
             for state in self
             if state.processed is not None
+            and state.processed != state.committed
+            and state.processed > state.auto_commit_above
         }
 
     def returned_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:

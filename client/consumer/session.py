@@ -17,10 +17,11 @@ from ..record import TopicPartition
 from .assignment import Assignment
 from .fetch_collector import FetchCollector
 from .fetcher import Fetcher
-from .membership import Membership, MemberState
+from .membership import Membership
 from .offset_commits import OffsetCommits
 from .options import FetchOptions, GroupOptions
 from .partition_retries import PartitionRetries
+from .polls import Polls
 from .position_finder import PositionFinder
 from .positions import Positions
 from .signals import Signals
@@ -35,6 +36,7 @@ class Session:
         self.cluster = cluster
         self.positions = positions
         self.signals = Signals()
+        self.polls = Polls()
         self._group_options = group_options
         self._coordinator = None if group_options is None else Coordinator(cluster, group_options.group_id)
         self._committed = None if self._coordinator is None else CommittedOffsets(self._coordinator)
@@ -42,7 +44,7 @@ class Session:
         retries = PartitionRetries(cluster, self.signals, monotonic_ms)
         finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
         self.commits = OffsetCommits(self._committed, positions, self.auto_commit_interval_ms)
-        self.assignment = Assignment(cluster, positions, finder, self.commits)
+        self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
         self.collector = FetchCollector(positions, self.signals)
         self._fetcher = Fetcher(cluster, positions, finder, fetch_options, retries, self.signals, monotonic_ms)
         # None while the consumer is in no group.
@@ -50,6 +52,8 @@ class Session:
         self._member_task: asyncio.Task[Any] | None = None
         # For the next poll: a task that broke, or an error that had to wait for the records before it.
         self.error: KafkaError | None = None
+        # Set at the begin of a stop: no more records are returned.
+        self.stopping = False
 
     @classmethod
     async def open(
@@ -84,9 +88,10 @@ class Session:
 
     async def leave_and_commit(self) -> None:
         """Leave the group, and commit processed records with auto-commit."""
-        await self.leave_group()
-        if self.positions.partitions():
+        if self.membership is None:
             await self.commits.commit_processed()
+        else:
+            await self._leave_group(self.membership)
 
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
@@ -99,28 +104,28 @@ class Session:
     def join_group(self, topics: Callable[[], Iterable[str]]) -> None:
         """Join the group, or join it again because the subscribed topics have changed."""
         assert self._coordinator is not None and self._group_options is not None
-        if self.membership is not None:
+        if self.membership is not None and self.membership.error is None:
             self.membership.request_rejoin()
             return
+        self.polls.drop(self.positions.drop(self.positions.partitions()))
         self.membership = self.commits.membership = Membership(
-            self.cluster, self._coordinator, self._group_options, self.assignment, topics, self.signals
+            self.cluster, self._coordinator, self._group_options, self.assignment, topics, self.signals, self.polls
         )
         self._member_task = self.cluster.spawn(self.membership.run(), "membership")
         self.watch_task(self._member_task)
 
-    async def leave_group(self) -> None:
+    async def _leave_group(self, membership: Membership) -> None:
         """Stop heartbeating, commit, and leave."""
-        membership, self.membership = self.membership, None
+        self.membership = None
         task, self._member_task = self._member_task, None
-        if membership is None or task is None:
-            return
+        assert task is not None
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        if membership.state is MemberState.STABLE:
-            # Also while the group rebalances: until that ends, this generation may commit.
-            await self.assignment.revoke()
-        self.commits.membership = None
-        await membership.leave("the consumer was closed")
+        try:
+            await membership.give_up_all()
+        finally:
+            self.commits.membership = None
+            await membership.leave("the consumer was closed")
 
     def take_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """Take the partitions that the user assigned, and find their positions."""
@@ -139,6 +144,9 @@ class Session:
 
     def may_return_records(self) -> bool:
         """Whether a poll may return records now. Raises an error that waits for the next poll."""
+        if self.stopping:
+            self.signals.poll.clear()
+            return False
         if self.error is not None:
             error, self.error = self.error, None
             raise error
@@ -147,7 +155,7 @@ class Session:
             return True
         if membership.error is not None:
             raise membership.error
-        if membership.rebalancing:
+        if membership.pauses_polls:
             self.signals.poll.clear()
             return False
         return True
