@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .decoding import compile_decoder
+from .decoding import Decoder, compile_decoder
 from .encoding import Piece, compile_encoder
 from .errors import EncodeError, TrailingBytes, TruncatedMessage
 from .primitives import Buffer
@@ -18,6 +18,7 @@ from .schema import Message
 
 __all__ = [
     "Buffer",
+    "Decoder",
     "Piece",
     "decode",
     "decode_versioned",
@@ -29,7 +30,7 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
-_decoders: dict[tuple[type[Message], int], Callable[[Buffer, int], tuple[Any, int]]] = {}
+_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Callable[[Any], list[Piece]]] = {}
 
 
@@ -46,8 +47,8 @@ def encode(message: Message, version: int) -> list[Piece]:
     return encoder(message.__class__, version)(message)
 
 
-def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """The compiled function (buffer, offset) -> (message, the offset behind it). Raises UnknownVersion."""
+def decoder(cls: type[M], version: int) -> Decoder[M]:
+    """Return the compiled decoder. Raises UnknownVersion."""
     try:
         return _decoders[cls, version]
     except KeyError:

@@ -2,7 +2,7 @@
 
 What it writes looks like this (Heartbeat request, version 0):
 
-    def decode(buffer, p):
+    def decode(buffer, p, left):
         end = len(buffer)
         try:
             o1 = new(HeartbeatRequest)
@@ -18,28 +18,43 @@ What it writes looks like this (Heartbeat request, version 0):
         except ...: a DecodeError
 
 Promise: nothing is allocated by a length or count that was merely announced: each is first compared with the bytes that
-are left. Whatever the bytes, the only exceptions are DecodeErrors.
+are left. `left` bounds the elements of all arrays and the tagged fields together, and is counted before any is made: a
+few million of them fit into a few megabytes and take seconds. Whatever the bytes, the only exceptions are DecodeErrors.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
-from .errors import InvalidField, TruncatedMessage, UnknownVersion
+from .errors import InvalidField, TooManyValues, TruncatedMessage, UnknownVersion
 from .primitives import Buffer, decode_uvarint, decode_uvarint_tail
 from .schema import FIXED_FORMATS, Field, Message, Struct, shared_default, span
 from .source import Source
 
 M = TypeVar("M", bound=Message)
+M_co = TypeVar("M_co", bound=Message, covariant=True)
+
+# More values than the bytes of any frame can announce.
+NO_LIMIT = 2**31
 
 MIN_TAGGED_BYTES = 2
 """A tagged field is at least its tag and its size: so many cannot be announced without being there."""
 
 
-def compile_decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """The function (buffer, offset) -> (message, the offset behind it). Raises UnknownVersion."""
+class Decoder(Protocol[M_co]):
+    """A compiled decoder."""
+
+    def __call__(self, buffer: Buffer, offset: int, max_values: int = NO_LIMIT, /) -> tuple[M_co, int]:
+        """Return the message and the offset behind it.
+
+        Raises DecodeError, TooManyValues where arrays and tagged fields have more than `max_values` elements together.
+        """
+        ...
+
+
+def compile_decoder(cls: type[M], version: int) -> Decoder[M]:
+    """Return the decoder of a message at one version. Raises UnknownVersion."""
     if version not in cls.VERSIONS:
         raise UnknownVersion(f"{cls.__name__} has no version {version}")
     return _DecoderSource(cls, version).compile("decode", f"{cls.__name__} v{version} decoder")
@@ -52,7 +67,7 @@ class _DecoderSource(Source):
         super().__init__(dict(_SCOPE))
         self.version = version
         self.flexible = version in cls.FLEXIBLE
-        with self.block("def decode(buffer, p):"):
+        with self.block("def decode(buffer, p, left=NO_LIMIT):"):
             self.line("end = len(buffer)")
             self.line("view = memoryview(buffer)")
             view_line = len(self.lines) - 1
@@ -174,6 +189,7 @@ class _DecoderSource(Source):
         smallest = _min_size(field, self.version, self.flexible)
         with self.block(f"if {n} < 0 or {n} * {smallest} > end - p:"):
             self.line(f"bad_length({field.name!r}, {n}, p, end)")
+        self.count(n, field.name)
         if field.of is not None and field.of != "uuid" and field.of in FIXED_FORMATS:
             self.line(f'{target} = list(unpack_from(f">{{{n}}}{FIXED_FORMATS[field.of]}", buffer, p))')
             self.line(f"p += {n} * {smallest}")
@@ -188,6 +204,12 @@ class _DecoderSource(Source):
                 self.leaf(e, field.name, field.of, nullable=False)
             self.flush()
             self.line(f"{items}.append({e})")
+
+    def count(self, n: str, name: str) -> None:
+        """Take n values from those that are left, before any of them is made."""
+        self.line(f"left -= {n}")
+        with self.block("if left < 0:"):
+            self.line(f"too_many({name!r}, {n}, p)")
 
     def single_struct(self, target: str, cls: type[Struct], nullable: bool) -> None:
         """A struct in line; where it may be null, a byte in front says whether it is there."""
@@ -212,11 +234,12 @@ class _DecoderSource(Source):
         self.run.append(("B", n))
         self.flush()
         with self.block(f"if {n}:"):
+            self.line(f"{n}, p = tagged_count(buffer, p, {n}, end)")
+            self.count(n, "tagged fields")
             if not known:
                 self.line(f"p = skip_tagged_fields(buffer, p, {n}, end)")
                 return
             tag, q = self.fresh("t"), self.fresh("q")
-            self.line(f"{n}, p = tagged_count(buffer, p, {n}, end)")
             with self.block(f"for _ in range({n}):"):
                 self.line(f"{tag}, p, {q} = tagged_head(buffer, p, end)")
                 word = "if"
@@ -274,11 +297,15 @@ def _bad_length(name: str, length: int, position: int, end: int) -> NoReturn:
     raise TruncatedMessage(f"{name} announces {length} at offset {position} where {end - position} bytes are left")
 
 
+def _too_many(name: str, count: int, position: int) -> NoReturn:
+    raise TooManyValues(f"{name} announces {count} at offset {position}, which makes too many values for one message")
+
+
 def _bad_tagged_size(name: str, position: int, expected: int) -> NoReturn:
     raise InvalidField(f"tagged field {name} ends at offset {position}, its size says {expected}")
 
 
-def _tagged_count(buffer: Buffer, position: int, first: int, end: int) -> tuple[int, int]:
+def tagged_count(buffer: Buffer, position: int, first: int, end: int) -> tuple[int, int]:
     """(how many tagged fields follow, position) where first, the count's first byte, has been read."""
     count = first
     if first > 127:
@@ -297,9 +324,8 @@ def _tagged_head(buffer: Buffer, position: int, end: int) -> tuple[int, int, int
     return tag, position, position + size
 
 
-def skip_tagged_fields(buffer: Buffer, position: int, first: int, end: int) -> int:
-    """The position behind tagged fields of which none is known; first is their count's first byte, just read."""
-    count, position = _tagged_count(buffer, position, first, end)
+def skip_tagged_fields(buffer: Buffer, position: int, count: int, end: int) -> int:
+    """The position behind `count` tagged fields of which none is known."""
     for _ in range(count):
         _, _, position = _tagged_head(buffer, position, end)
     return position
@@ -310,9 +336,11 @@ _SCOPE: dict[str, Any] = {
     "unpack_from": struct.unpack_from,
     "struct_error": struct.error,
     "uvarint_tail": decode_uvarint_tail,
+    "NO_LIMIT": NO_LIMIT,
     "bad_length": _bad_length,
+    "too_many": _too_many,
     "bad_tagged_size": _bad_tagged_size,
-    "tagged_count": _tagged_count,
+    "tagged_count": tagged_count,
     "tagged_head": _tagged_head,
     "skip_tagged_fields": skip_tagged_fields,
     "shared_default": shared_default,

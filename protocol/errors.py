@@ -212,6 +212,10 @@ class InvalidField(DecodeError):
     """A field holds what it must not: null where none is allowed, a negative length, bytes that are not UTF-8."""
 
 
+class TooManyValues(DecodeError):
+    """A message has more array elements and tagged fields than the caller allows."""
+
+
 class UnknownVersion(DecodeError):
     """The message is not declared in this version."""
 

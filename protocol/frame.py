@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from .apis import ApiKey, request_class
 from .codec import Piece, decoder, encoder
-from .decoding import skip_tagged_fields
+from .decoding import skip_tagged_fields, tagged_count
 from .errors import EncodeError, InvalidField, TrailingBytes, TruncatedMessage
 from .primitives import Buffer
 from .schema import Message
@@ -25,6 +25,9 @@ M = TypeVar("M", bound=Message)
 
 MAX_FRAME_BYTES = 0x7FFFFFFF
 """What the size in front of a frame can say."""
+
+# No version of Kafka defines a tagged field of a header. Each takes two bytes at least, and a microsecond to step over.
+MAX_HEADER_TAGS = 1_000
 
 _request_head = struct.Struct(">hhih")
 _correlation_id = struct.Struct(">i")
@@ -150,4 +153,9 @@ def _skip_tags(buffer: Buffer, position: int) -> int:
     if position >= end:
         raise TruncatedMessage("the header's tagged fields are missing")
     first = buffer[position]
-    return skip_tagged_fields(buffer, position + 1, first, end) if first else position + 1
+    if not first:
+        return position + 1
+    count, position = tagged_count(buffer, position + 1, first, end)
+    if count > MAX_HEADER_TAGS:
+        raise InvalidField(f"the header has {count} tagged fields: {MAX_HEADER_TAGS} is the most")
+    return skip_tagged_fields(buffer, position, count, end)

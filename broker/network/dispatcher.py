@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol import frame
 from ...protocol.apis import ApiKey, message
-from ...protocol.codec import Buffer, decoder
-from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
+from ...protocol.codec import Buffer, Decoder, decoder
+from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message
 from .connection import CloseConnection, Connection
+from .large_requests import MAX_VALUES, LargeRequests, keep_frame
 from .request import RequestContext
-from .routes import ROUTES, Handler, Response
+from .routes import ROUTES, Handler, Response, Route
 from .send_queue import EncodedResponse
 
 if TYPE_CHECKING:
     from ..services import Services
 
-# All requests but Produce carry values, which are decoded one by one: some 10 MB a second, and no other request is
-# handled meanwhile. The largest that clients send are assignments and commits of very large groups, a few MB.
+# All requests but Produce carry values alone. The largest that clients send are assignments and commits of very large
+# groups, a few MB.
 MAX_VALUES_BYTES = 8 * 1024 * 1024
-
-Decoder = Callable[[Buffer, int], tuple[Message, int]]
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,8 @@ class Dispatcher:
         self._services = services
         self._routes = {int(route.key): route for route in ROUTES}
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
-        self._ready: dict[tuple[int, int], tuple[Decoder, Handler]] = {}
+        self._ready: dict[tuple[int, int], tuple[Decoder[Message], Handler, Route]] = {}
+        self._large = LargeRequests()
 
     def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
         """Handle one frame. Raises CloseConnection where the protocol has no response."""
@@ -47,15 +48,18 @@ class Dispatcher:
             header, offset = frame.decode_request_header(data)
         except DecodeError as error:
             raise CloseConnection(f"a request header that cannot be read: {error}") from error
-        decode, handle = self._ready.get((header.api_key, header.api_version)) or self._prepare(header)
+        decode, handle, route = self._ready.get((header.api_key, header.api_version)) or self._prepare(header)
         if len(data) > MAX_VALUES_BYTES and header.api_key != ApiKey.PRODUCE:
             why = f"a {_name(header)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
             raise CloseConnection(why)
         try:
-            request, end = decode(data, offset)
+            request, end = decode(data, offset, route.max_values)
             if end != len(data):
                 # Kafka ignores bytes after a body, and librdkafka 2.16 sends three of them after Metadata.
                 _log.debug("%s: %d bytes after a %s request", connection.name, len(data) - end, _name(header))
+        except TooManyValues as error:
+            handle_portion = partial(handle, RequestContext(header, connection))
+            return self._handle_large(header, route, partial(decode, keep_frame(data), offset), handle_portion, error)
         except DecodeError as error:
             raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
         try:
@@ -68,8 +72,25 @@ class Dispatcher:
             return _encode_later(header, cast("asyncio.Future[Response]", response))
         return _encode(header, response)
 
-    def _prepare(self, header: frame.RequestHeader) -> tuple[Decoder, Handler]:
-        """Find decoder and handler of a (key, version) that no client has sent yet, and keep them."""
+    def _handle_large(
+        self,
+        header: frame.RequestHeader,
+        route: Route,
+        decode: Callable[[int], tuple[Message, int]],
+        handle: Callable[[Message], Response | asyncio.Future[Any]],
+        error: TooManyValues,
+    ) -> asyncio.Future[EncodedResponse]:
+        """Handle a request that has more values than one turn may handle."""
+        if route.portions is None:
+            why = f"a {_name(header)} request of more than {route.max_values} values"
+            raise CloseConnection(f"{why}: {error}") from error
+        portions, max_values = route.portions, route.max_values
+        decode_all, encode = partial(_decode_large, header, decode), partial(_encode, header)
+        done = self._large.handle(decode_all, portions, max_values, handle, encode)
+        return asyncio.ensure_future(_or_error(header, done))
+
+    def _prepare(self, header: frame.RequestHeader) -> tuple[Decoder[Message], Handler, Route]:
+        """Find decoder, handler and route of a (key, version) that no client has sent yet, and keep them."""
         key, version = header.api_key, header.api_version
         route = self._routes.get(key)
         if route is None:
@@ -78,18 +99,36 @@ class Dispatcher:
             )
         served = route.versions
         if version in served:
-            ready = decoder(message(route.key, "request"), version), route.handler(self._services)
+            ready = decoder(message(route.key, "request"), version), route.handler(self._services), route
             self._ready[key, version] = ready
             return ready
         if route.key is ApiKey.API_VERSIONS:
-            return _skip_body, route.handler(self._services)
+            return _skip_body, route.handler(self._services), route
         which = f"versions {served[0]} to {served[-1]} are"
         raise CloseConnection(f"{_name(header)} is not served, {which} (client id {header.client_id!r})")
 
 
-def _skip_body(data: Buffer, offset: int) -> tuple[Message, int]:
+def _skip_body(data: Buffer, offset: int, max_values: int = 0) -> tuple[Message, int]:
     """Ignore the body of an ApiVersions request whose version is unknown: it gets a response all the same."""
     return message(ApiKey.API_VERSIONS, "request")(), len(data)
+
+
+def _decode_large(header: frame.RequestHeader, decode: Callable[[int], tuple[Message, int]]) -> Message:
+    """Decode a request of at most MAX_VALUES. Raises CloseConnection."""
+    try:
+        return decode(MAX_VALUES)[0]
+    except TooManyValues as error:
+        raise CloseConnection(f"a {_name(header)} request of more than {MAX_VALUES} values: {error}") from error
+    except DecodeError as error:
+        raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
+
+
+async def _or_error(header: frame.RequestHeader, response: Awaitable[EncodedResponse]) -> EncodedResponse:
+    """Return the response, or the one that carries the error for the whole request."""
+    try:
+        return await response
+    except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
+        return _encode(header, _error_response(header, error))
 
 
 def _encode(header: frame.RequestHeader, response: Response) -> EncodedResponse:

@@ -16,10 +16,10 @@ FIRST_BUFFER_BYTES = 64 * 1024
 BUFFER_GROWTH = 4
 # The number of bytes in front of each frame that hold its length.
 LENGTH_BYTES = 4
-# A processor keeps this many buffers for the next large frames, none larger than `_POOLED_BYTES`: at most 16 MiB,
-# however large its requests were.
+# A processor keeps this many buffers for the next large frames, none larger than `POOLED_BYTES`: at most 16 MiB,
+# however large its requests were. The bytes of a larger frame belong to its handler for as long as it keeps them.
 _POOLED_BUFFERS = 4
-_POOLED_BYTES = 4 * 1024 * 1024
+POOLED_BYTES = 4 * 1024 * 1024
 
 _LENGTH = Struct(">i")
 frame_length = _LENGTH.unpack_from
@@ -40,7 +40,7 @@ class BufferPool:
 
     def give(self, buffer: bytearray) -> None:
         """Take a buffer back. One that is too large, or one too many, is freed."""
-        if SCRATCH_BYTES < len(buffer) <= _POOLED_BYTES and len(self._free) < _POOLED_BUFFERS:
+        if SCRATCH_BYTES < len(buffer) <= POOLED_BYTES and len(self._free) < _POOLED_BUFFERS:
             self._free.append(buffer)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.apis import ApiKey, message
 from ...protocol.schema import Message
+from .large_requests import Portions
 from .request import RequestContext
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Route:
     method: Callable[[Services], Handler] | None = None
     # The highest version that is served, where messages/ declares more.
     max_version: int | None = None
+    # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
+    max_values: int = 2_000
+    # How a request with more is cut; None: it is not served.
+    portions: Portions | None = None
 
     @property
     def versions(self) -> range:
@@ -50,34 +55,49 @@ class Route:
         return partial(module.handle, services)
 
 
+_TOPICS = Portions("topics", "topics", "partitions", "partitions")
+
+
+def _name_and_id(topic: Any) -> tuple[str, bytes]:
+    return topic.name, topic.topic_id
+
+
+def _same(name: str) -> str:
+    return name
+
+
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
-    Route(ApiKey.PRODUCE),
+    Route(ApiKey.PRODUCE, portions=Portions("topic_data", "responses", "partition_data", "partition_responses")),
     Route(ApiKey.FETCH),
-    Route(ApiKey.LIST_OFFSETS),
-    Route(ApiKey.METADATA),
+    Route(ApiKey.LIST_OFFSETS, portions=_TOPICS),
+    Route(ApiKey.METADATA, portions=Portions("topics", "topics", identity=_name_and_id)),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In Kafka these went to ZooKeeper; here they use the
     # group's offsets.
-    Route(ApiKey.OFFSET_COMMIT, lambda services: services.groups.commit_offsets),
+    Route(ApiKey.OFFSET_COMMIT, lambda services: services.groups.commit_offsets, portions=_TOPICS),
     Route(ApiKey.OFFSET_FETCH, lambda services: services.groups.fetch_offsets),
-    Route(ApiKey.FIND_COORDINATOR),
+    Route(ApiKey.FIND_COORDINATOR, portions=Portions("coordinator_keys", "coordinators", identity=_same)),
     Route(ApiKey.JOIN_GROUP, lambda services: services.groups.join),
     Route(ApiKey.HEARTBEAT, lambda services: services.groups.heartbeat),
     Route(ApiKey.LEAVE_GROUP, lambda services: services.groups.leave),
     Route(ApiKey.SYNC_GROUP, lambda services: services.groups.sync),
-    Route(ApiKey.DESCRIBE_GROUPS, lambda services: services.groups.describe),
+    Route(
+        ApiKey.DESCRIBE_GROUPS,
+        lambda services: services.groups.describe,
+        portions=Portions("groups", "groups", identity=_same),
+    ),
     Route(ApiKey.LIST_GROUPS, lambda services: services.groups.list),
     Route(ApiKey.API_VERSIONS),
     Route(ApiKey.CREATE_TOPICS),
-    Route(ApiKey.DELETE_TOPICS),
-    Route(ApiKey.DELETE_RECORDS),
+    Route(ApiKey.DELETE_TOPICS, portions=Portions("topics", "responses", identity=_name_and_id)),
+    Route(ApiKey.DELETE_RECORDS, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
     Route(ApiKey.INIT_PRODUCER_ID, max_version=5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, portions=_TOPICS),
     Route(ApiKey.WRITE_TXN_MARKERS),
-    Route(ApiKey.TXN_OFFSET_COMMIT),
+    Route(ApiKey.TXN_OFFSET_COMMIT, portions=_TOPICS),
     Route(ApiKey.ADD_PARTITIONS_TO_TXN, lambda services: services.transactions.add_partitions),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, lambda services: services.transactions.add_offsets),
     Route(ApiKey.END_TXN, lambda services: services.transactions.end),
@@ -92,11 +112,19 @@ ROUTES = (
     Route(ApiKey.LIST_CONFIG_RESOURCES),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
     Route(ApiKey.DESCRIBE_LOG_DIRS),
-    Route(ApiKey.DELETE_GROUPS, lambda services: services.groups.delete),
-    Route(ApiKey.OFFSET_DELETE, lambda services: services.groups.delete_offsets),
+    Route(
+        ApiKey.DELETE_GROUPS,
+        lambda services: services.groups.delete,
+        portions=Portions("groups_names", "results", identity=_same),
+    ),
+    Route(ApiKey.OFFSET_DELETE, lambda services: services.groups.delete_offsets, portions=_TOPICS),
     Route(ApiKey.UPDATE_FEATURES),
     Route(ApiKey.DESCRIBE_CLUSTER),
-    Route(ApiKey.DESCRIBE_PRODUCERS),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, lambda services: services.transactions.describe),
+    Route(ApiKey.DESCRIBE_PRODUCERS, portions=Portions("topics", "topics", "partition_indexes", "partitions")),
+    Route(
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        lambda services: services.transactions.describe,
+        portions=Portions("transactional_ids", "transaction_states", identity=_same),
+    ),
     Route(ApiKey.LIST_TRANSACTIONS, lambda services: services.transactions.list),
 )
