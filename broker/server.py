@@ -34,6 +34,8 @@ from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .network.acceptor import Acceptor
 from .network.dispatcher import Dispatcher
+from .network.routes import load_messages
+from .network.watchdog import Watchdog
 from .purgatory import Purgatory
 from .services import Services
 from .threads import in_thread
@@ -76,6 +78,8 @@ class Broker:
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
         self.timers = Timers(self.clock)
+        # Started by `serve`: a process has one loop to watch.
+        self.watchdog = Watchdog()
         self._disk = disk
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
@@ -140,7 +144,7 @@ class Broker:
             self.timers.close()
             log_dirs.close()
             raise
-        acceptor = Acceptor(self.config, Dispatcher(services), self.clock, self.timers)
+        acceptor = Acceptor(self.config, Dispatcher(services, self.watchdog), self.clock, self.timers)
         self._running = _Running(services, acceptor)
         try:
             await acceptor.start()
@@ -312,6 +316,9 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, stop.set)
     async with Broker(config) as broker:
         _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
+        broker.watchdog.start()
         announce(broker.address)
+        load_messages(loop)
         await stop.wait()
+        broker.watchdog.stop()
         _log.info("stopping")

@@ -123,6 +123,15 @@ def message(key: ApiKey, kind: Literal["request", "response"]) -> type[Message]:
 def request_class(key: int) -> type[Message] | None:
     """Return the class of an API's requests; None for a key that messages/ has no module for."""
     try:
-        return message(ApiKey(key), "request")
-    except (ValueError, ModuleNotFoundError):
+        return _request_class(ApiKey(key))
+    except ValueError:
+        return None
+
+
+@cache
+def _request_class(key: ApiKey) -> type[Message] | None:
+    """As `request_class`, looked for once: a failed import searches every folder of the path."""
+    try:
+        return message(key, "request")
+    except ModuleNotFoundError:
         return None

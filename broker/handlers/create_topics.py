@@ -33,7 +33,8 @@ def handle(
 ) -> asyncio.Future[CreateTopicsResponse]:
     """Return one result for each topic, in order. An error of one topic does not affect the others.
 
-    A name that comes twice is an error. Other requests get their turns while topics of many partitions are created.
+    A name that comes twice is an error. Other requests get their turns after every topic, and while one with many
+    partitions is created.
     """
     return asyncio.ensure_future(_create_all(services, request))
 
@@ -51,6 +52,7 @@ async def _create_all(services: Services, request: CreateTopicsRequest) -> Creat
             results[topic.name] = await _create(services, topic, request.validate_only)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
+        await asyncio.sleep(0)
     return CreateTopicsResponse(topics=list(results.values()))
 
 

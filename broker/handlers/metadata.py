@@ -7,6 +7,7 @@ field, but must not use it), 13 has an error for the whole response.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
 # Every operation of Kafka on a topic or a cluster, as bits: without an authorizer everyone may perform all of them.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+# Topics that one request may create in a turn of the event loop: each takes a millisecond or so.
+CREATED_PER_TURN = 16
 # A partition whose data directory is offline.
 _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def handle(
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | asyncio.Future[MetadataResponse]:
     """Return the requested topics, each once, or all. A missing topic is created at once where that is allowed."""
     if _is_misnamed(request, context.api_version):
         return _reject_all(request)
@@ -43,6 +48,8 @@ def handle(services: Services, context: RequestContext, request: MetadataRequest
         cluster_id=services.metadata.cluster_id,
         controller_id=services.config.node_id,
     )
+    if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
     wants_operations = request.include_topic_authorized_operations
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
@@ -50,11 +57,28 @@ def handle(services: Services, context: RequestContext, request: MetadataRequest
     else:
         create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
         # A topic that is named a thousand times is described once, which bounds the memory.
-        requested = {(each.name, each.topic_id): each for each in request.topics or ()}.values()
-        results = [_result(services, each, create, wants_operations) for each in requested]
-        response.topics = list({(each.name, each.topic_id): each for each in results}.values())
-    if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        requested = list({(each.name, each.topic_id): each for each in request.topics or ()}.values())
+        if create and len(requested) > CREATED_PER_TURN:
+            return asyncio.ensure_future(_create_in_turns(services, requested, wants_operations, response))
+        _add(response, [_result(services, each, create, wants_operations) for each in requested])
+    return response
+
+
+def _add(response: MetadataResponse, results: list[MetadataResponseTopic]) -> None:
+    """Add topics to the response. One that was named and given by its id too is added once."""
+    response.topics = list({(each.name, each.topic_id): each for each in (*response.topics, *results)}.values())
+
+
+async def _create_in_turns(
+    services: Services, requested: list[MetadataRequestTopic], wants_operations: bool, response: MetadataResponse
+) -> MetadataResponse:
+    """Fill the response a few topics a turn of the event loop, because each may be created."""
+    results: list[MetadataResponseTopic] = []
+    for start in range(0, len(requested), CREATED_PER_TURN):
+        some = requested[start : start + CREATED_PER_TURN]
+        results += [_result(services, each, True, wants_operations) for each in some]
+        await asyncio.sleep(0)
+    _add(response, results)
     return response
 
 

@@ -21,6 +21,7 @@ from .large_requests import MAX_VALUES, LargeRequests, keep_frame
 from .request import RequestContext
 from .routes import ROUTES, Handler, Response, Route
 from .send_queue import EncodedResponse
+from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -35,8 +36,9 @@ _log = logging.getLogger(__name__)
 class Dispatcher:
     """The way from a frame to an encoded response, or to a future of one where the request waits."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, watchdog: Watchdog) -> None:
         self._services = services
+        self._watchdog = watchdog
         self._routes = {int(route.key): route for route in ROUTES}
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
         self._ready: dict[tuple[int, int], tuple[Decoder[Message], Handler, Route]] = {}
@@ -44,6 +46,8 @@ class Dispatcher:
 
     def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
         """Handle one frame. Raises CloseConnection where the protocol has no response."""
+        if self._watchdog.quiet:
+            self._watchdog.note()
         try:
             header, offset = frame.decode_request_header(data)
         except DecodeError as error:
@@ -81,7 +85,7 @@ class Dispatcher:
         error: TooManyValues,
     ) -> asyncio.Future[EncodedResponse]:
         """Handle a request that has more values than one turn may handle."""
-        if route.portions is None:
+        if not route.portions:
             why = f"a {_name(header)} request of more than {route.max_values} values"
             raise CloseConnection(f"{why}: {error}") from error
         portions, max_values = route.portions, route.max_values

@@ -101,7 +101,7 @@ class LargeRequests:
     async def handle(
         self,
         decode: Callable[[], Message],
-        portions: Portions,
+        portions: tuple[Portions, ...],
         max_values: int,
         handle: Callable[[Message], Message | asyncio.Future[Any] | None],
         encode: Callable[[Message | None], EncodedResponse],
@@ -110,16 +110,17 @@ class LargeRequests:
         response: Message | None = None
         async with self._gate:
             request = await _in_thread(decode)
-            if not getattr(request, portions.items):
-                raise CloseConnection("the values of a large request are not where it can be cut")
-            for portion in portions.split(request, max_values):
+            cut = next((each for each in portions if getattr(request, each.items)), None)
+            if cut is None:
+                raise CloseConnection("a request with most of its values where it cannot be cut")
+            for portion in cut.split(request, max_values):
                 result = handle(portion)
                 if isinstance(result, asyncio.Future):
                     result = cast("Message | None", await result)
                 if response is None:
                     response = result
                 elif result is not None:
-                    portions.join(response, result)
+                    cut.join(response, result)
                 await asyncio.sleep(0)
             return await _in_thread(partial(encode, response))
 

@@ -8,7 +8,7 @@ client first needs them, so that a start does not wait for them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -38,8 +38,8 @@ class Route:
     max_version: int | None = None
     # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
     max_values: int = 2_000
-    # How a request with more is cut; None: it is not served.
-    portions: Portions | None = None
+    # How a request with more is cut, by the first list that it fills. Without any it is not served.
+    portions: tuple[Portions, ...] = ()
 
     @property
     def versions(self) -> range:
@@ -55,76 +55,123 @@ class Route:
         return partial(module.handle, services)
 
 
-_TOPICS = Portions("topics", "topics", "partitions", "partitions")
-
-
-def _name_and_id(topic: Any) -> tuple[str, bytes]:
+def _by_name_and_id(topic: Any) -> tuple[str, bytes]:
     return topic.name, topic.topic_id
 
 
-def _same(name: str) -> str:
+def _by_resource(resource: Any) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _by_name(name: str) -> str:
     return name
+
+
+_TOPICS = (Portions("topics", "topics", "partitions", "partitions"),)
+# As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is
+# served whole.
+_MANY = 10_000
+# And where each value costs about a millisecond.
+_FEW = 20
 
 
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
-    Route(ApiKey.PRODUCE, portions=Portions("topic_data", "responses", "partition_data", "partition_responses")),
-    Route(ApiKey.FETCH),
+    Route(ApiKey.PRODUCE, portions=(Portions("topic_data", "responses", "partition_data", "partition_responses"),)),
+    Route(ApiKey.FETCH, max_values=_MANY),
     Route(ApiKey.LIST_OFFSETS, portions=_TOPICS),
-    Route(ApiKey.METADATA, portions=Portions("topics", "topics", identity=_name_and_id)),
+    Route(ApiKey.METADATA, portions=(Portions("topics", "topics", identity=_by_name_and_id),)),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In Kafka these went to ZooKeeper; here they use the
     # group's offsets.
-    Route(ApiKey.OFFSET_COMMIT, lambda services: services.groups.commit_offsets, portions=_TOPICS),
-    Route(ApiKey.OFFSET_FETCH, lambda services: services.groups.fetch_offsets),
-    Route(ApiKey.FIND_COORDINATOR, portions=Portions("coordinator_keys", "coordinators", identity=_same)),
+    Route(ApiKey.OFFSET_COMMIT, lambda services: services.groups.commit_offsets, max_values=1_000, portions=_TOPICS),
+    Route(
+        ApiKey.OFFSET_FETCH,
+        lambda services: services.groups.fetch_offsets,
+        portions=(
+            Portions("groups", "groups", "topics", "topics"),
+            Portions("topics", "topics", "partition_indexes", "partitions"),
+        ),
+    ),
+    Route(ApiKey.FIND_COORDINATOR, portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),)),
     Route(ApiKey.JOIN_GROUP, lambda services: services.groups.join),
     Route(ApiKey.HEARTBEAT, lambda services: services.groups.heartbeat),
     Route(ApiKey.LEAVE_GROUP, lambda services: services.groups.leave),
-    Route(ApiKey.SYNC_GROUP, lambda services: services.groups.sync),
+    Route(ApiKey.SYNC_GROUP, lambda services: services.groups.sync, max_values=_MANY),
     Route(
         ApiKey.DESCRIBE_GROUPS,
         lambda services: services.groups.describe,
-        portions=Portions("groups", "groups", identity=_same),
+        portions=(Portions("groups", "groups", identity=_by_name),),
     ),
     Route(ApiKey.LIST_GROUPS, lambda services: services.groups.list),
     Route(ApiKey.API_VERSIONS),
-    Route(ApiKey.CREATE_TOPICS),
-    Route(ApiKey.DELETE_TOPICS, portions=Portions("topics", "responses", identity=_name_and_id)),
-    Route(ApiKey.DELETE_RECORDS, portions=_TOPICS),
+    Route(ApiKey.CREATE_TOPICS, max_values=_MANY),
+    Route(
+        ApiKey.DELETE_TOPICS,
+        max_values=_FEW,
+        portions=(
+            Portions("topics", "responses", identity=_by_name_and_id),
+            Portions("topic_names", "responses", identity=_by_name),
+        ),
+    ),
+    Route(ApiKey.DELETE_RECORDS, max_values=500, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
     Route(ApiKey.INIT_PRODUCER_ID, max_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, portions=_TOPICS),
     Route(ApiKey.WRITE_TXN_MARKERS),
-    Route(ApiKey.TXN_OFFSET_COMMIT, portions=_TOPICS),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, lambda services: services.transactions.add_partitions),
+    Route(ApiKey.TXN_OFFSET_COMMIT, max_values=1_000, portions=_TOPICS),
+    Route(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        lambda services: services.transactions.add_partitions,
+        portions=(
+            Portions("transactions", "results_by_transaction"),
+            Portions("v3_and_below_topics", "results_by_topic_v3_and_below", "partitions", "results_by_partition"),
+        ),
+    ),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, lambda services: services.transactions.add_offsets),
     Route(ApiKey.END_TXN, lambda services: services.transactions.end),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
     Route(ApiKey.DESCRIBE_ACLS),
     Route(ApiKey.CREATE_ACLS),
     Route(ApiKey.DELETE_ACLS),
-    Route(ApiKey.DESCRIBE_CONFIGS),
-    Route(ApiKey.ALTER_CONFIGS),
-    Route(ApiKey.CREATE_PARTITIONS),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS),
+    Route(ApiKey.DESCRIBE_CONFIGS, max_values=50, portions=(Portions("resources", "results", identity=_by_resource),)),
+    Route(ApiKey.ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
+    Route(ApiKey.CREATE_PARTITIONS, max_values=_MANY),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
     Route(ApiKey.LIST_CONFIG_RESOURCES),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
     Route(ApiKey.DESCRIBE_LOG_DIRS),
     Route(
         ApiKey.DELETE_GROUPS,
         lambda services: services.groups.delete,
-        portions=Portions("groups_names", "results", identity=_same),
+        max_values=500,
+        portions=(Portions("groups_names", "results", identity=_by_name),),
     ),
     Route(ApiKey.OFFSET_DELETE, lambda services: services.groups.delete_offsets, portions=_TOPICS),
     Route(ApiKey.UPDATE_FEATURES),
     Route(ApiKey.DESCRIBE_CLUSTER),
-    Route(ApiKey.DESCRIBE_PRODUCERS, portions=Portions("topics", "topics", "partition_indexes", "partitions")),
+    Route(ApiKey.DESCRIBE_PRODUCERS, portions=(Portions("topics", "topics", "partition_indexes", "partitions"),)),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
         lambda services: services.transactions.describe,
-        portions=Portions("transactional_ids", "transaction_states", identity=_same),
+        portions=(Portions("transactional_ids", "transaction_states", identity=_by_name),),
     ),
     Route(ApiKey.LIST_TRANSACTIONS, lambda services: services.transactions.list),
 )
+
+
+def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ROUTES) -> None:
+    """Import the messages of every route, one a turn of the loop.
+
+    The first ApiVersions request of a process needs them all, and would take 26 ms to import them.
+    """
+    rest = iter(routes)
+
+    def load_next() -> None:
+        route = next(rest, None)
+        if route is not None:
+            _ = route.versions
+            loop.call_soon(load_next)
+
+    loop.call_soon(load_next)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from odradek.protocol import apis
@@ -33,3 +35,16 @@ def test_every_version_that_kafka_serves_of_a_declared_api_is_declared() -> None
 @pytest.mark.parametrize("key", [ApiKey.VOTE, 12345, -1])
 def test_an_api_that_is_not_declared_has_no_request(key: int) -> None:
     assert apis.request_class(key) is None
+
+
+def test_a_key_without_a_module_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def watched(name: str, package: str | None = None) -> ModuleType:
+        tried.append(name)
+        return import_module(name, package)
+
+    monkeypatch.setattr(apis, "import_module", watched)
+    apis._request_class.cache_clear()
+    assert [apis.request_class(ApiKey.ALLOCATE_PRODUCER_IDS) for _ in range(3)] == [None] * 3
+    assert tried == [".messages.allocate_producer_ids"]

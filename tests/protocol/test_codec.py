@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol import codec
-from odradek.protocol.errors import DecodeError, EncodeError, InvalidField, TrailingBytes, UnknownVersion
+from odradek.protocol.errors import DecodeError, EncodeError, InvalidField, TooManyValues, TrailingBytes, UnknownVersion
 from odradek.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -23,6 +23,11 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -343,3 +348,25 @@ def test_a_struct_compares_and_shows_its_fields() -> None:
         hash(LeaderIdAndEpoch())
     with pytest.raises(AttributeError):
         LeaderIdAndEpoch().leader = 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+def test_values_are_counted_before_they_are_made(left: int) -> None:
+    topics = [MetadataRequestTopic(name="t") for _ in range(left)]
+    data = b"".join(map(bytes, codec.encode(MetadataRequest(topics=topics), 12)))
+    decode = codec.decoder(MetadataRequest, 12)
+    assert len(decode(data, 0, left)[0].topics or []) == left
+    with pytest.raises(TooManyValues):
+        decode(data, 0, left - 1)
+
+
+def test_values_inside_others_and_unknown_tagged_fields_count_too() -> None:
+    nested = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(partitions=[OffsetCommitRequestPartition()] * 3)] * 2)
+    data = b"".join(map(bytes, codec.encode(nested, 8)))
+    codec.decoder(OffsetCommitRequest, 8)(data, 0, 8)
+    with pytest.raises(TooManyValues):
+        codec.decoder(OffsetCommitRequest, 8)(data, 0, 7)
+    tagged = data[:-1] + b"\x03" + b"\x63\x00" * 3
+    codec.decoder(OffsetCommitRequest, 8)(tagged, 0, 11)
+    with pytest.raises(TooManyValues):
+        codec.decoder(OffsetCommitRequest, 8)(tagged, 0, 10)

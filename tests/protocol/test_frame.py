@@ -140,3 +140,15 @@ def test_a_garbled_response_is_refused() -> None:
     for end in range(len(raw)):
         with pytest.raises(DecodeError):
             frame.decode_response(raw[:end], HeartbeatResponse, 4)
+
+
+def test_a_header_of_very_many_tagged_fields_is_rejected_before_they_are_read() -> None:
+    count = frame.MAX_HEADER_TAGS
+    head = bytes.fromhex("0012 0003 00000007 ffff")
+    for extra in (0, 1):
+        tags = bytes(((count + extra) & 0x7F | 0x80, (count + extra) >> 7)) + b"\x05\x00" * (count + extra)
+        if extra:
+            with pytest.raises(InvalidField):
+                frame.decode_request_header(head + tags)
+        else:
+            assert frame.decode_request_header(head + tags)[1] == len(head + tags)

@@ -1,0 +1,80 @@
+"""A broker on an event loop of its own that measures its turns: what one turn holds back from everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import selectors
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from odradek.broker import Broker, BrokerConfig
+
+
+class MeasuringSelector(selectors.DefaultSelector):
+    """A selector that takes the CPU time of the loop's thread between two calls, so other processes do not count."""
+
+    longest_s = 0.0
+    _began_s: float | None = None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._began_s is not None:
+            self.longest_s = max(self.longest_s, time.thread_time() - self._began_s)
+        ready = super().select(timeout)
+        self._began_s = time.thread_time()
+        return ready
+
+
+class MeasuredBroker:
+    """A running broker; `longest_turn_ms` is that since the last `begin`."""
+
+    def __init__(self, broker: Broker, selector: MeasuringSelector) -> None:
+        self.address = broker.address
+        self.broker = broker
+        self._selector = selector
+
+    def begin(self) -> None:
+        """Forget the turns so far."""
+        self._selector.longest_s = 0.0
+
+    @property
+    def longest_turn_ms(self) -> int:
+        return round(self._selector.longest_s * 1000)
+
+
+@contextmanager
+def measured_broker(config: BrokerConfig) -> Generator[MeasuredBroker]:
+    """Run a broker in a thread. The collector leaves out what the tests made before: its passes would be long turns."""
+    selector = MeasuringSelector()
+    loop = asyncio.SelectorEventLoop(selector)
+    stop = asyncio.Event()
+    started: list[MeasuredBroker] = []
+    ready = threading.Event()
+
+    async def main() -> None:
+        async with Broker(config) as broker:
+            started.append(MeasuredBroker(broker, selector))
+            ready.set()
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(main())
+        finally:
+            ready.set()
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    gc.collect()
+    gc.freeze()
+    thread = threading.Thread(target=run, name="measured-broker")
+    thread.start()
+    try:
+        ready.wait()
+        yield started[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        gc.unfreeze()
