@@ -6,7 +6,8 @@ The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand 
 lists the few that differ, with the reason.
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a
-server.properties file written for Kafka should start Odradek; only a name that would be unsafe to ignore is an error.
+server.properties file written for Kafka should start Odradek. A name that Odradek does not need (a quorum's, a thread
+pool's) is ignored in silence, and one that would be unsafe to ignore is an error.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable):
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-        """Return the config that `texts` (name -> text) describe, and a warning for each name without effect."""
+        """Return the config that `texts` (name -> text) describe, and a warning for each other name."""
         values: dict[str, Any] = {}
         warnings: list[str] = []
         for name, text in texts.items():
             row = BROKER_CONFIGS.get(name)
             if row is not None:
                 values[row.attribute] = row.parse(text)
-            else:
-                warnings.append(warning(name, text))
+            elif said := warning(name, text):
+                warnings.append(said)
         return cls(**values, given=frozenset(texts.keys() & BROKER_CONFIGS.keys())), warnings
 
     @property

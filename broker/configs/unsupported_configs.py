@@ -24,14 +24,22 @@ _NOT_NEEDED = (
     "num.io.threads",
     "num.recovery.threads.",
     "num.replica.",
-    "offsets.topic.replication.factor",
     "process.roles",
     "replica.",
     "replication.",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.replication.factor",
     "unclean.leader.",
     "zookeeper.",
+)
+# How many copies of the broker's own topics there are, and how many must have a record. There is one of each, so that
+# 1 is what holds. Kafka's own server.properties sets all of them to 1.
+_COPIES = frozenset(
+    {
+        "offsets.topic.replication.factor",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.replication.factor",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.replication.factor",
+    }
 )
 
 _NAMES = """
@@ -160,12 +168,17 @@ unstable.feature.versions.enable
 KAFKA_CONFIGS = frozenset(_NAMES.split())
 
 
-def warning(name: str, text: str) -> str:
-    """Return a warning for a config that Odradek does not have. ConfigError where it would be unsafe to ignore it."""
+def warning(name: str, text: str) -> str | None:
+    """Return a warning for a config that Odradek does not have; None for one that it does not need.
+
+    ConfigError where it would be unsafe to ignore it.
+    """
     if name == "authorizer.class.name" and text.strip():
         raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
+    if name in _COPIES:
+        return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
     if name.startswith(_NOT_NEEDED):
-        return f"config {name}: not needed by Odradek"
+        return None
     if name in KAFKA_CONFIGS:
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
     return f"config {name}: unknown{suggestion(name, KAFKA_CONFIGS, likeness=0.85)}"

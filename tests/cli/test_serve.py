@@ -114,7 +114,6 @@ def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(
     assert {"time", "level", "logger", "message"} <= events[0].keys()
     assert [event["message"] for event in events if event["level"] == "warning"] == [
         "config log.preallocate: known to Kafka, not acted on by Odradek yet",
-        "config process.roles: not needed by Odradek",
     ]
 
 

@@ -182,9 +182,51 @@ def test_names_that_nothing_acts_on_are_warnings_that_tell_them_apart() -> None:
     )
     assert warnings == [
         "config log.local.retention.ms: known to Kafka, not acted on by Odradek yet",
-        "config process.roles: not needed by Odradek",
         "config foo: unknown",
         "config log.segmnt.bytes: unknown (did you mean log.segment.bytes?)",
+    ]
+
+
+# The settings of config/server.properties in the archive of Apache Kafka 4.3.1.
+KAFKAS_OWN_FILE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "log.dirs": "/tmp/kraft-combined-logs",
+    "num.partitions": "1",
+    "num.recovery.threads.per.data.dir": "2",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.retention.hours": "168",
+    "log.segment.bytes": "1073741824",
+    "log.retention.check.interval.ms": "300000",
+}
+
+
+def test_kafkas_own_file_gives_no_warning() -> None:
+    config, warnings = BrokerConfig.parse(KAFKAS_OWN_FILE)
+    assert warnings == []
+    assert config.data_dir == Path("/tmp/kraft-combined-logs")
+
+
+def test_more_copies_than_there_are_give_a_warning() -> None:
+    _, warnings = BrokerConfig.parse({"offsets.topic.replication.factor": "3", "transaction.state.log.min.isr": "2"})
+    assert warnings == [
+        "config offsets.topic.replication.factor: there is one copy of every record, not 3",
+        "config transaction.state.log.min.isr: there is one copy of every record, not 2",
     ]
 
 
