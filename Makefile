@@ -1,5 +1,6 @@
 # The verbs of this repository. `make` alone lists them.
-# Needed: Python 3.11 or newer, make, git; a Java 17+ runtime for Spark (`make demo` installs one where it can).
+# Needed: Python 3.11 or newer, make; `make demo` reads by Spark too where there is a Java 17+ runtime, or one can be
+# installed.
 
 VENV   ?= .venv
 # The first Python that is new enough, unless PYTHON says which.
@@ -7,7 +8,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
             command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
             && { echo $$p; break; }; done)
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.odradek-installed
+# One environment, which grows with what is asked of it: the broker alone is 80 MB, Spark and its numbers are 1 GB.
+BROKER := $(VENV)/.odradek-broker
+DEMO   := $(VENV)/.odradek-demo
+TESTS  := $(VENV)/.odradek-tests
 LINK   := .cache/path/odradek
 ARGS   ?=
 
@@ -17,13 +21,13 @@ ARGS   ?=
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-env: $(STAMP) $(LINK)  ## make the environment (.venv), once and whenever pyproject.toml changed
+env: $(TESTS) $(LINK)  ## make the environment (.venv) for all verbs, once and whenever pyproject.toml changed
 
-demo: env  ## real flights: produced, consumed by a group, read by Spark, counted
-	@tools/need_java.sh
+demo: $(DEMO)  ## real flights: produced, consumed by a group, read by Spark, counted
+	@tools/need_java.sh || true
 	@$(BIN)/python tools/demo.py $(ARGS)
 
-serve: env  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092")
+serve: $(BROKER)  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092")
 	@exec $(BIN)/odradek serve $(ARGS)
 
 # In the order of the tree: xdist would keep the files of few tests for the end, and those are the long ones. -rs prints
@@ -46,23 +50,27 @@ bench: env  ## measure, beside a real Kafka where KAFKA_LIB names its jars
 conformance: env  ## librdkafka's own tests and Kafka's tools against a broker, as a table
 	@$(BIN)/python tests/conformance/run.py $(ARGS)
 
-wheel: env  ## build the wheel into dist/
-	rm -rf build dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	rm -rf build
+wheel: $(BIN)/python  ## build the wheel into dist/
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist
 
 clean:  ## remove what was generated (not .venv, not data)
 	rm -rf build dist odradek.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name .venv -prune -o -name __pycache__ -type d -print | xargs rm -rf
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed and was not found; set PYTHON=/path/to/python3" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	@$(PYTHON) -m venv $(VENV) || { \
 	    echo "make: $(PYTHON) cannot make an environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "installing Odradek and what it needs into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev,demo]'
-	@touch $@
+
+$(BROKER): WITH :=
+$(DEMO): WITH := [spark,demo]
+$(TESTS): WITH := [spark,dev,demo]
+$(BROKER) $(DEMO) $(TESTS): pyproject.toml | $(BIN)/python
+	@echo "installing Odradek$(WITH) and what it needs into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.$(WITH)'
+	@touch $@ $(BROKER) $(if $(filter $(TESTS),$@),$(DEMO))
 
 # Type checkers that read the tests find the package `odradek`, which is this folder, through this link.
 $(LINK):

@@ -4,13 +4,19 @@ Spark looks through the folders of `sys.path` for modules named `pyspark_<someth
 The repository's root is the package `odradek` itself and holds no other module, and setuptools' editable installs are
 import hooks, through which Spark cannot look. So the module is written here, into wheels and editable installs alike
 (PEP 517, PEP 660); it stands in RECORD, so pip removes it with the rest.
+
+A build leaves nothing in the clone, and takes nothing from what an older one left there: setuptools would do both.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
+import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from setuptools import build_meta
@@ -25,16 +31,57 @@ __all__ = ["DefaultSource"]
 '''
 
 
+EGG_INFO = Path("odradek.egg-info")
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 517. Returns the wheel's file name."""
-    return _with_module(wheel_directory, build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
+    with _egg_info_removed(), tempfile.TemporaryDirectory() as scratch:
+        settings = {**(config_settings or {}), "--global-option": ["build", "--build-base", scratch]}
+        name = build_meta.build_wheel(wheel_directory, settings, metadata_directory)
+    return _with_module(wheel_directory, name)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 660. Returns the wheel's file name."""
-    return _with_module(
-        wheel_directory, build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
-    )
+    with _egg_info_removed():
+        name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    return _with_module(wheel_directory, name)
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    """PEP 517. Returns what a build needs besides setuptools."""
+    with _egg_info_removed():
+        return build_meta.get_requires_for_build_wheel(config_settings)
+
+
+def get_requires_for_build_editable(config_settings=None):
+    """PEP 660. Returns what a build needs besides setuptools."""
+    with _egg_info_removed():
+        return build_meta.get_requires_for_build_editable(config_settings)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """PEP 517. Returns the name of the .dist-info folder."""
+    with _egg_info_removed():
+        return build_meta.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
+def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
+    """PEP 660. Returns the name of the .dist-info folder."""
+    with _egg_info_removed():
+        return build_meta.prepare_metadata_for_build_editable(metadata_directory, config_settings)
+
+
+@contextmanager
+def _egg_info_removed() -> Iterator[None]:
+    """Remove the folder that setuptools writes into the clone and nobody reads again."""
+    was_there = EGG_INFO.exists()
+    try:
+        yield
+    finally:
+        if not was_there:
+            shutil.rmtree(EGG_INFO, ignore_errors=True)
 
 
 def _with_module(folder: str, name: str) -> str:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sees to it that a Java 17+ runtime is there (Spark needs one): finds it, or installs it by the system's package
-# manager, or says what to install. Silent where there is nothing to do.
+# manager, or says what to install. Silent where there is nothing to do. --check only looks: status 1 without one.
 set -eu
 
 found() {
@@ -15,6 +15,7 @@ as_root() {
 }
 
 found && exit 0
+[ "${1:-}" = --check ] && exit 1
 echo "no Java 17+ runtime found: trying to install one" >&2
 {
     if command -v apt-get >/dev/null; then

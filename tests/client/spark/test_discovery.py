@@ -53,6 +53,41 @@ def test_the_module_is_in_what_is_built_and_in_its_record(
     ]
 
 
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "get_requires_for_build_wheel",
+        "get_requires_for_build_editable",
+        "prepare_metadata_for_build_wheel",
+        "prepare_metadata_for_build_editable",
+        "build_wheel",
+        "build_editable",
+    ],
+)
+def test_a_build_leaves_nothing_in_the_clone(
+    backend: ModuleType, hook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, out = tmp_path / "clone", tmp_path / "out"
+    clone.mkdir()
+    out.mkdir()
+
+    def setuptools(*given: object) -> str:
+        """What setuptools leaves: its notes, and for a wheel the build's folder, which is `build` unless told so."""
+        Path("odradek.egg-info").mkdir()
+        settings = next((each for each in given if isinstance(each, dict)), {})
+        if hook == "build_wheel":
+            options = [*settings.get("--global-option", ()), "--build-base", "build"]
+            Path(options[options.index("--build-base") + 1], "lib").mkdir(parents=True)
+        with zipfile.ZipFile(out / "built.whl", "w") as wheel:
+            wheel.writestr("odradek-1.dist-info/RECORD", "")
+        return "built.whl"
+
+    monkeypatch.setattr(backend.build_meta, hook, setuptools)
+    monkeypatch.chdir(clone)
+    getattr(backend, hook)(*([] if hook.startswith("get") else [str(out)]))
+    assert list(clone.iterdir()) == []
+
+
 def test_spark_finds_the_module_as_it_looks_for_it() -> None:
     """In the environment of the tests: it must be installed by our own build, editable or not."""
     code = "import pkgutil; print('pyspark_odradek' in {found.name for found in pkgutil.iter_modules()})"
