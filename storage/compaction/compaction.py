@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ...protocol.records.batch import BatchHeader, check_crc, decode_batch, read_header
+from ...protocol.records.batch import BatchHeader, check_crc, iter_records, read_header
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.errors import RecordError
-from ...protocol.records.filter import Part, body_of, emptied, iter_parts, with_parts
+from ...protocol.records.filter import Part, Selection, body_of, emptied, iter_parts, with_selection
 from ..errors import CorruptBatch
 from ..files import DISK, Disk, File
 from ..segments import walk
@@ -220,18 +220,26 @@ class Compaction:
         if discarded or header.base_offset > self._map.latest_offset:
             return (emptied(header) if must_stay else None) if discarded else batch
         body = body_of(batch, header)
-        parts = list(iter_parts(body, header))
-        kept = parts if header.is_control else [part for part in parts if self._stays(header, part)]
-        self.stats.records_read += len(parts)
-        self.stats.records_kept += len(kept)
-        if not kept:
+        read, kept = self._select(header, body)
+        if not kept.count:
             return emptied(header) if must_stay else None
-        is_mark = spent if header.is_control else not all(part.has_value for part in kept)
+        is_mark = spent if header.is_control else kept.has_tombstone
         # A tombstone that the map does not cover may have older values of its key before it: its time begins later.
         is_covered = header.last_offset <= self._map.latest_offset
         if is_mark and is_covered and not header.has_delete_horizon:
-            return with_parts(header, body, kept, self._job.now_ms + self._job.delete_retention_ms)
-        return batch if len(kept) == len(parts) else with_parts(header, body, kept)
+            return with_selection(header, body, kept, self._job.now_ms + self._job.delete_retention_ms)
+        return batch if kept.count == read else with_selection(header, body, kept)
+
+    def _select(self, header: BatchHeader, body: bytes) -> tuple[int, Selection]:
+        """Return how many records a batch has, and those that stay."""
+        read, kept = 0, Selection()
+        for part in iter_parts(body, header):
+            read += 1
+            if header.is_control or self._stays(header, part):
+                kept.add(part)
+        self.stats.records_read += read
+        self.stats.records_kept += kept.count
+        return read, kept
 
     def _judge(self, header: BatchHeader, batch: memoryview) -> tuple[bool, bool]:
         """Return whether a batch is a marker whose transaction is gone, and whether none of its records stays."""
@@ -301,7 +309,7 @@ def grouped(job: Job, sources: list[Source], disk: Disk = DISK) -> list[list[Sou
 
 def _kind(header: BatchHeader, batch: memoryview) -> ControlType | None:
     """Return the type of a control batch, None where it is empty."""
-    for record in decode_batch(batch, 0, header, check=False):
+    for record in iter_records(batch, 0, header, check=False):
         return control_type(record)
     return None
 

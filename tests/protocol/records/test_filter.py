@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from odradek.protocol.records.batch import BatchHeader, decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import InvalidRecord
-from odradek.protocol.records.filter import body_of, emptied, iter_parts, with_parts
+from odradek.protocol.records.filter import Selection, body_of, emptied, iter_parts, with_selection
 from odradek.protocol.records.record import Record
 
 NOW_MS = 1_700_000_000_000
@@ -51,8 +51,13 @@ def test_what_is_kept_is_what_it_was(
     body = body_of(memoryview(batch), header)
     parts = list(iter_parts(body, header))
     chosen = sorted(data.draw(st.sets(st.integers(0, len(parts) - 1), min_size=1)))
-    left = bytes(with_parts(header, body, [parts[at] for at in chosen], horizon_ms))
+    selection = Selection()
+    for at in chosen:
+        selection.add(parts[at])
+    left = bytes(with_selection(header, body, selection, horizon_ms))
     whole = list(decode_batch(batch))
+    assert selection.count == len(chosen)
+    assert selection.has_tombstone is any(whole[at].value is None for at in chosen)
     assert list(decode_batch(left)) == [whole[at] for at in chosen]
     new = read_header(left)
     assert (new.base_offset, new.last_offset, new.compression) == (7, header.last_offset, header.compression)
