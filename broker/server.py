@@ -209,7 +209,7 @@ class Broker:
             markers=markers,
             features=Features(metadata, transactions.set_version),
             reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),
-            background=BackgroundTasks(config, topics, timers, clock, self._disk, flusher),
+            background=BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher),
         )
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:

@@ -22,13 +22,12 @@ from ...storage.segments import swap
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
-from ..threads import ThreadRunner
+from ..log_dirs.log_dirs import LogDirs
 from ..timers import Timers
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topics import Topics
-from .cleaner_checkpoint import CleanerCheckpoint
 from .compaction_process import CompactionFailed, CompactionProcess
 from .file_removal import FileRemoval
 
@@ -52,32 +51,30 @@ class Cleaner:
     def __init__(
         self,
         config: BrokerConfig,
+        log_dirs: LogDirs,
         topics: Topics,
         timers: Timers,
         clock: Clock,
         disk: Disk,
         flusher: Flusher,
-        threads: ThreadRunner,
         file_removal: FileRemoval,
     ) -> None:
         self._config = config
+        self._dirs = log_dirs
         self._topics = topics
         self._timers = timers
         self._clock = clock
         self._disk = disk
         self._flusher = flusher
-        self._threads = threads
         self._file_removal = file_removal
-        self._checkpoint = CleanerCheckpoint(disk)
         self._uncleanable: set[Partition] = set()
         self._round: asyncio.Task[None] | None = None
         self._process = CompactionProcess()
         self._is_stopping = False
 
     def start(self) -> None:
-        """Read the checkpoint, and schedule the first round."""
+        """Schedule the first round."""
         if self._config.log_cleaner_enable and self._config.log_cleaner_threads:
-            self._checkpoint.read(self._topics.partitions())
             self._schedule_round()
 
     async def stop(self) -> None:
@@ -94,12 +91,8 @@ class Cleaner:
         return self._round is not None
 
     def forget(self, topic: Topic) -> None:
-        """Forget a deleted topic: a new topic of its name begins dirty."""
+        """Forget a deleted topic."""
         self._uncleanable.difference_update(topic.partitions)
-        known = [each for each in topic.partitions if self._checkpoint.forget(each)]
-        for directory in {each.log.directory.parent for each in known}:
-            write = self._checkpoint.take(self._topics.partitions(), directory)
-            self._threads.run(write, f"the cleaner still knows of the deleted topic {topic.name}")
 
     # -- Rounds
 
@@ -139,7 +132,8 @@ class Cleaner:
         """Return the dirty segments of a partition if it is due for cleaning."""
         if not partition.is_online or partition in self._uncleanable:
             return None
-        rules, clean_up_to = cleaning_rules(topic.config), self._checkpoint.get(partition)
+        rules = cleaning_rules(topic.config)
+        clean_up_to = self._dirs.cleaner_offset((partition.topic, partition.index), partition.log)
         try:
             found = cleanable(partition.log, clean_up_to, partition.last_stable_offset, rules, self._clock.now_ms())
         except StorageError as error:
@@ -173,7 +167,9 @@ class Cleaner:
         job = job_of(partition.log, found, cleaning_rules(topic.config), self._clock.now_ms(), buffer_bytes)
         async for report in self._process.run(job, self._config.log_cleaner_io_max_bytes_per_second):
             if "end" in report:
-                await self._note_clean(partition, int(report["end"]), report["stats"])
+                # The topic may have been deleted meanwhile, and another one may have its name.
+                if self._topics.get(topic.name) is topic and partition.is_online:
+                    await self._note_clean(partition, int(report["end"]), report["stats"])
             elif not await self._replace(partition, found, Cleaned(*report["group"])):
                 break
 
@@ -203,9 +199,8 @@ class Cleaner:
             "%s is clean up to offset %d: %d bytes read, %d written, %d of %d records stay", name, end_offset,
             stats["bytes_read"], stats["bytes_written"], stats["records_kept"], stats["records_read"],
         )  # fmt: skip
-        self._checkpoint.put(partition, end_offset)
-        write = self._checkpoint.take(self._topics.partitions(), partition.log.directory.parent)
-        await _in_thread(write, "how far partitions are clean could not be noted")
+        self._dirs.note_cleaned((partition.topic, partition.index), partition.log, end_offset)
+        await _in_thread(self._topics.take_checkpoint().write, "how far partitions are clean could not be noted")
 
     async def _end_process(self) -> None:
         self._process.kill()

@@ -9,6 +9,7 @@ from ...storage.files import Disk
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..log_dirs.checkpoint_writer import CheckpointWriter
+from ..log_dirs.log_dirs import LogDirs
 from ..threads import ThreadRunner
 from ..timers import Timers
 from ..topics.flusher import Flusher
@@ -25,14 +26,21 @@ class BackgroundTasks:
     """`start` them once the topics are open, `stop` them before the logs are closed."""
 
     def __init__(
-        self, config: BrokerConfig, topics: Topics, timers: Timers, clock: Clock, disk: Disk, flusher: Flusher
+        self,
+        config: BrokerConfig,
+        log_dirs: LogDirs,
+        topics: Topics,
+        timers: Timers,
+        clock: Clock,
+        disk: Disk,
+        flusher: Flusher,
     ) -> None:
         self.threads = ThreadRunner(topics.disk_failures.file_failed)
         self.checkpoints = CheckpointWriter(config, timers, self.threads, topics.take_checkpoint)
         self.file_removal = FileRemoval(timers, self.threads, disk)
         self.record_deletion = RecordDeletion(self.file_removal)
         self.retention = Retention(config, topics, timers, clock, self.threads, self.record_deletion, self.file_removal)
-        self.cleaner = Cleaner(config, topics, timers, clock, disk, flusher, self.threads, self.file_removal)
+        self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, self.file_removal)
         self.scrubber = Scrubber(config, topics, timers, disk)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
 

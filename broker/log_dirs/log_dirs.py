@@ -233,8 +233,16 @@ class LogDirs:
         """Return whether a checkpoint has, or will have, an offset of a topic of this name."""
         return any(each.checkpoints.may_name(topic) for each in self.online)
 
+    def cleaner_offset(self, partition: TopicPartition, log: Log) -> int | None:
+        """Return the offset up to which the cleaner has cleaned a partition; None where nothing is known."""
+        return self.of(log).checkpoints.cleaner_offsets.get(partition)
+
+    def note_cleaned(self, partition: TopicPartition, log: Log, offset: int) -> None:
+        """Note up to where a partition is clean. The next checkpoint makes it last."""
+        self.of(log).checkpoints.cleaner_offsets[partition] = offset
+
     def take_checkpoint(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
-        """Note the recovery points and log starts of `logs` as they are now."""
+        """Note the offsets of `logs` as they are now."""
         shares: dict[LogDir, dict[TopicPartition, Log]] = {each: {} for each in self.online}
         for partition, log in logs.items():
             home = self.of(log)

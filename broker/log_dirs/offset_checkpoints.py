@@ -1,8 +1,8 @@
-"""The two checkpoints of a data directory: the recovery point and the log start offset of each partition.
+"""The checkpoints of a data directory: recovery point, log start offset and cleaner offset of each partition.
 
 A thread writes them from time to time, because that takes some fsyncs. They are also written at a clean stop, and
 before a new topic gets a name that they still know from a deleted one: a recovery that trusted the old topic's offset
-would leave the batches of the new one unchecked.
+would leave the batches of the new one unchecked, and a cleaner would leave older values of keys in the log.
 """
 
 from __future__ import annotations
@@ -25,37 +25,44 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetCheckpoints:
-    """Both checkpoints of one data directory. The constructor reads them, unless `empty`.
+    """The checkpoints of one data directory. The constructor reads them, unless `empty`.
 
-    Damaged recovery points are ignored, so that every log is checked from its first batch on. Damaged log start offsets
-    raise StorageError, because records that were deleted would appear again.
+    Damaged recovery points are ignored, so that every log is checked from its first batch on; so are damaged cleaner
+    offsets, so that every log is cleaned from its start on. Damaged log start offsets raise StorageError, because
+    records that were deleted would appear again.
     """
 
     def __init__(self, directory: Path, disk: Disk = DISK, empty: bool = False) -> None:
         self._recovery_path = directory / checkpoints.RECOVERY_POINT
         self._start_path = directory / checkpoints.LOG_START
+        self._cleaner_path = directory / checkpoints.CLEANER_OFFSET
         self._disk = disk
-        self.recovery_points: Offsets = {} if empty else self._read_recovery_points()
+        self.recovery_points: Offsets = {} if empty else self._read(self._recovery_path, "checked from its first batch")
         self.log_starts: Offsets = {} if empty else checkpoints.read_offsets(self._start_path, disk)
+        # Up to where the cleaner has cleaned each partition. Invariant: everything below is on disk.
+        self.cleaner_offsets: Offsets = {} if empty else self._read(self._cleaner_path, "cleaned from its start")
+        self._written_cleaner_offsets = dict(self.cleaner_offsets)
         self._taken = 0
         self._written = 0
         # One writer at a time.
         self._writing = Lock()
         # Topics by the number of the state that names them: the state on disk, and those that will be written.
-        self._named = {0: {topic for topic, _ in self.recovery_points.keys() | self.log_starts.keys()}}
+        known = self.recovery_points.keys() | self.log_starts.keys() | self.cleaner_offsets.keys()
+        self._named = {0: {topic for topic, _ in known}}
         self._naming = Lock()
 
-    def _read_recovery_points(self) -> Offsets:
+    def _read(self, path: Path, without: str) -> Offsets:
         try:
-            return checkpoints.read_offsets(self._recovery_path, self._disk)
+            return checkpoints.read_offsets(path, self._disk)
         except DamagedFile as error:
-            _log.warning("%s: every partition here is checked from its first batch on", error.message)
+            _log.warning("%s: every partition here is %s on", error.message, without)
             return {}
 
     def may_name(self, topic: str) -> bool:
         """Return whether the files have, or will have, an offset of a topic of this name."""
         with self._naming:
-            return any(topic in names for names in self._named.values())
+            is_named = any(topic in names for names in self._named.values())
+        return is_named or any(topic == name for name, _ in self.cleaner_offsets)
 
     def take(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         """Note the offsets of `logs` as they are now, and return the call that writes them, in any thread.
@@ -68,16 +75,26 @@ class OffsetCheckpoints:
         starts: Offsets = {}
         for key, log in logs.items():
             points[key], starts[key] = log.recovery_point, log.log_start_offset
+        # A recovery may have cut a log below its offset: what is appended there later is not clean.
+        cleaned = self.cleaner_offsets = {
+            key: offset
+            for key, offset in self.cleaner_offsets.items()
+            if key in logs and offset <= logs[key].log_end_offset
+        }
+        cleaned = dict(cleaned)
         with self._naming:
             self._named[number] = {topic for topic, _ in points}
-        return lambda: self._write(number, points, starts)
+        return lambda: self._write(number, points, starts, cleaned)
 
-    def _write(self, number: int, points: Offsets, starts: Offsets) -> None:
+    def _write(self, number: int, points: Offsets, starts: Offsets, cleaned: Offsets) -> None:
         with self._writing:
             if number < self._written:
                 return
             checkpoints.write_offsets(self._recovery_path, points, self._disk)
             checkpoints.write_offsets(self._start_path, starts, self._disk)
+            if cleaned != self._written_cleaner_offsets:
+                checkpoints.write_offsets(self._cleaner_path, cleaned, self._disk)
+                self._written_cleaner_offsets = cleaned
             self._written = number
         with self._naming:
             self._named = {each: names for each, names in self._named.items() if each >= number}

@@ -6,7 +6,7 @@ belong to no topic yet, so that a start would set them aside. The journal gets t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,6 +140,13 @@ class Importer:
             if self._disk.exists(target := self._data_dir.path / f"{plan.name}-{index}"):
                 raise ImportRejected(f"{target} is there already, of no topic: start the broker once, or remove it")
 
+    def _forget_cleaner_offsets(self, path: Path, topics: Container[str]) -> None:
+        """Forget up to where the cleaner has come in deleted topics of these names."""
+        known = checkpoints.read_offsets(path, self._disk)
+        kept = {(topic, index): offset for (topic, index), offset in known.items() if topic not in topics}
+        if kept != known:
+            checkpoints.write_offsets(path, kept, self._disk)
+
     def _take_in(self, plans: list[Plan], copies: list[tuple[Plan, int, Imported]]) -> None:
         """Name the copies, write their checkpoints, and last of all write the topics into the journal."""
         path = self._data_dir.path
@@ -150,6 +157,7 @@ class Importer:
         for name, offset_of in ((checkpoints.RECOVERY_POINT, _end), (checkpoints.LOG_START, _start)):
             new = {(plan_.name, index): offset_of(imported) for plan_, index, imported in copies}
             checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self._disk) | new, self._disk)
+        self._forget_cleaner_offsets(path / checkpoints.CLEANER_OFFSET, ids)
         metadata = self._metadata
         # Leader epochs and producer ids in the logs must not be given out again with another meaning.
         epoch = max(imported.leader_epoch for _, _, imported in copies)

@@ -16,7 +16,14 @@ from odradek.cli import main
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.records.batch import decode_batch, iter_headers
-from odradek.storage.checkpoints import MetaProperties, read_partition_metadata, write_meta_properties
+from odradek.storage.checkpoints import (
+    CLEANER_OFFSET,
+    MetaProperties,
+    read_offsets,
+    read_partition_metadata,
+    write_meta_properties,
+    write_offsets,
+)
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -188,3 +195,10 @@ async def test_a_crash_at_any_step_leaves_all_or_nothing(tmp_path: Path) -> None
         left = [each.name for each in data.iterdir() if each.is_dir() and not each.name.endswith("-stray")]
         assert sorted(left) == (["kept-0", "kept-1"] if ends else [])
     assert seen == {0, 2}
+
+
+def test_an_import_forgets_how_far_a_deleted_topic_of_its_name_was_clean(source: Path, data: Path) -> None:
+    data.mkdir()
+    write_offsets(data / CLEANER_OFFSET, {("kept", 0): 5, ("other", 0): 5})
+    assert run(data, source).exit_code == 0
+    assert read_offsets(data / CLEANER_OFFSET) == {("other", 0): 5}

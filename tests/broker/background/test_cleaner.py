@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.background.cleaner import cleaning_rules
-from odradek.broker.background.cleaner_checkpoint import FILE_NAME
 from odradek.broker.configs.topic_config import TopicConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
+from odradek.storage.checkpoints import CLEANER_OFFSET as FILE_NAME
 from odradek.storage.checkpoints import read_offsets
 from odradek.storage.compaction.compaction import Job, Source
 from odradek.storage.compaction.plan import CleaningRules
@@ -133,6 +133,37 @@ async def test_a_restart_knows_what_is_clean(config: BrokerConfig, clock: FakeCl
         assert values(log_of(broker)) == expected
         await round_of(broker, clock)
         assert not broker.services.background.cleaner.is_busy
+
+
+async def test_a_topic_made_again_while_the_cleaner_is_off_begins_dirty(config: BrokerConfig, clock: FakeClock) -> None:
+    off = replace(config, log_cleaner_enable=False)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", **COMPACTED)
+        await fill(raw)
+        await round_of(broker, clock)
+        assert read_offsets(config.data_dir / FILE_NAME)
+    async with Broker(off, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        topic = broker.topics.get("t")
+        assert topic is not None
+        broker.services.delete_topic(topic)
+        await raw.create_topic("t", **COMPACTED)
+        assert read_offsets(config.data_dir / FILE_NAME) == {}
+        await fill(raw)
+    async with Broker(config, clock=clock) as broker:
+        await round_of(broker, clock)
+        log = log_of(broker)
+        closed = [header for header, data in log.iter_batches(0) if header.base_offset < log.segments[-1].base_offset]
+        assert sum(each.record_count for each in closed) == 5
+
+
+async def test_a_cleaning_waits_until_what_it_relies_on_is_on_disk(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+    log = log_of(broker)
+    end = log.log_end_offset
+    await round_of(broker, clock)
+    assert log.recovery_point >= end
+    assert read_offsets(broker.config.data_dir / FILE_NAME) != {}
 
 
 async def test_a_record_without_a_key_is_refused(broker: Broker, raw: Raw) -> None:
