@@ -197,8 +197,9 @@ async def test_a_crash_at_any_step_leaves_all_or_nothing(tmp_path: Path) -> None
     assert seen == {0, 2}
 
 
-def test_an_import_forgets_how_far_a_deleted_topic_of_its_name_was_clean(source: Path, data: Path) -> None:
-    data.mkdir()
+async def test_an_import_forgets_how_far_a_deleted_topic_of_its_name_was_clean(source: Path, data: Path) -> None:
+    async with Broker(config_of(data)):
+        pass
     write_offsets(data / CLEANER_OFFSET, {("kept", 0): 5, ("other", 0): 5})
     assert run(data, source).exit_code == 0
     assert read_offsets(data / CLEANER_OFFSET) == {("other", 0): 5}
