@@ -1,5 +1,6 @@
 """`odradek produce` against a broker: each line once, in order, and status 0 only when all were acknowledged."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from odradek.cli import main
+from odradek.cli.produce import _Lines
 from odradek.tests.support.process import BrokerProcess, free_port
 
 Pair = tuple[bytes | None, bytes | None]
@@ -58,7 +60,49 @@ def test_keys_end_at_the_first_separator(broker: str) -> None:
 def test_a_line_without_the_separator_is_named(broker: str) -> None:
     ended = produce(broker, "missing", b"a:1\nb2\n", "--key-separator", ":")
     assert ended.returncode == 1
-    assert ended.stderr == b"odradek: line 2 has no ':': b'b2'\n"
+    assert ended.stderr == b"odradek: line 2 has no ':': b'b2'; line 1 was sent\n"
+    assert consumed(broker, "missing", 1) == [(b"a", b"1")]
+
+
+def test_a_separator_knows_escapes_and_a_mark_makes_tombstones(broker: str) -> None:
+    args = ("--key-separator", r"\t", "--null", "NULL")
+    assert produce(broker, "tabs", b"a\tb\nc\tNULL\nNULL\td\n", *args).returncode == 0
+    assert consumed(broker, "tabs", 3) == [(b"a", b"b"), (b"c", None), (None, b"d")]
+
+
+def test_a_line_may_be_as_long_as_the_topic_allows_and_a_longer_one_is_named(broker: str) -> None:
+    create = ["topics", "create", "long", "--config", "max.message.bytes=10000000", "--bootstrap-server", broker]
+    assert CliRunner().invoke(main, create).exit_code == 0
+    line = b"x" * 9_000_000
+    assert produce(broker, "long", line + b"\n").returncode == 0
+    ended = produce(broker, "long", b"short\n" + b"y" * 11_000_000 + b"\n")
+    assert ended.returncode == 1
+    assert "line 2 is too large (11,000,000 bytes)" in ended.stderr.decode() and ended.stderr.count(b"\n") == 1
+
+
+def test_a_long_line_is_copied_once_however_many_reads_it_takes() -> None:
+    lines = _Lines(None, None)
+    pieces = [b"x" * 1000 for _ in range(3000)]
+    assert [lines.feed(piece) for piece in pieces] == [[]] * 3000
+    assert len(lines._open) == 3000, "each piece waits as it came: joining them at each read is quadratic"
+    assert lines.feed(b"y\nz\nq") == [b"".join(pieces) + b"y", b"z"]
+    assert lines.end() == [b"q"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT])
+def test_ctrl_c_has_status_130_and_no_traceback(broker: str, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "odradek.broker", "produce", "prompt2", "--bootstrap-server", broker]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        try:
+            assert running.stdin is not None and running.stderr is not None
+            running.stdin.write(b"first\n")
+            running.stdin.flush()
+            assert consumed(broker, "prompt2", 1) == [(None, b"first")]
+            running.send_signal(number)
+            assert running.wait(15) == 130
+            assert running.stderr.read() == b""
+        finally:
+            running.kill()
 
 
 def test_no_input_is_no_record_and_no_error(broker: str) -> None:
