@@ -1,5 +1,31 @@
 """`python -m odradek` is the command `odradek`."""
 
-from odradek.cli import main
+from __future__ import annotations
 
-main(prog_name="odradek")
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def run() -> None:
+    """Run the command line. Signals that arrive while modules are imported end the process without a traceback."""
+    interrupted = signal.signal(signal.SIGINT, _end)
+    # The kernel ignores signals without a handler for process 1 of a container.
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, _end)
+    from odradek.cli import main
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        main(prog_name="odradek")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    run()

@@ -8,10 +8,12 @@ status 2.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from .. import __version__
+from .streams import flush_output, open_closed_streams, output_failure
 
 # Module of this package -> its line in `odradek --help`. The module holds a click command named `command`.
 COMMANDS = {
@@ -37,6 +39,18 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module("." + cmd_name, __name__).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Ctrl-C at any moment is status 130, and output that fails is one line."""
+        open_closed_streams()
+        try:
+            result = super().invoke(ctx)
+            flush_output()
+        except (KeyboardInterrupt, click.Abort):
+            raise click.exceptions.Exit(130) from None
+        except OSError as error:
+            raise output_failure(error) from error
+        return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .confirmation import confirm, for_each
 from .offset_reset import reset_offsets
 from .output import Rows, json_option
 from .partition_option import partition_option, partitions_of
 from .rebalance_timeline import show
-from .session import bootstrap_option, with_admin
+from .session import bootstrap_option, with_admin, with_advice
 
 if TYPE_CHECKING:
     from ..client import Admin
@@ -94,15 +95,25 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
 
 @command.command(short_help="Delete groups that have no members.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
-def delete(groups: tuple[str, ...], bootstrap_server: str) -> None:
+def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
     """Delete each GROUP with all its committed offsets. A group that has members is an error.
 
+    It asks first; without a terminal it needs --yes. Every group is tried. The exit status is the number of those that
+    failed.
+
     \b
-    Example:
+    Examples:
       odradek groups delete delays
+      odradek groups delete delays arrivals --yes
     """
-    with_admin(bootstrap_server, lambda admin: admin.delete_groups(*groups))
+    confirm(f"Delete group {', '.join(groups)} and all its offsets?", yes, "nothing was deleted")
+
+    async def work(admin: Admin) -> None:
+        await for_each(groups, lambda group: admin.delete_groups(group), with_advice)
+
+    with_admin(bootstrap_server, work)
 
 
 @command.command("delete-offsets", short_help="Delete committed offsets of a group.")

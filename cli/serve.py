@@ -8,7 +8,7 @@ Precedence: --listen and --data-dir over --set, --set over --config, all over th
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..broker.configs.definition import ConfigError
 from .errors import CliError
 from .pairs import parse_pair
 from .server_log import FORMATS, LEVELS, set_up_logging
+from .streams import discard_output
 
 log = logging.getLogger("odradek.broker")
 
@@ -78,6 +79,8 @@ def _texts(
     if listen is not None:
         if "://" in listen or "," in listen:
             raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
+        if ":" not in listen.rpartition("]")[2]:
+            raise click.UsageError(f"--listen needs HOST:PORT, got {listen!r}; the usual port is 9092: {listen}:9092")
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
         # log.dirs is a list: a comma in the name would make two directories of it.
@@ -114,21 +117,23 @@ def _run(config: BrokerConfig) -> None:
     from ..broker.server import serve
 
     try:
-        _run_loop(serve(config, _announce))
+        run_loop = _loop_runner()
+        run_loop(serve(config, _announce))
     except StartError as error:
         raise CliError(str(error)) from error
 
 
-def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     try:
         from uvloop import run
     except ImportError:  # not on every platform; asyncio's own loop is slower
         from asyncio import run
-    run(main)
+    return run
 
 
 def _announce(address: str) -> None:
     try:
         click.echo(f"ready {address}")
     except OSError as error:
+        discard_output()
         log.warning("nobody reads standard output (%s); ready on %s", error, address)

@@ -63,12 +63,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             f'{error}; start one with "odradek serve", or name another with -b (--bootstrap-server)'
         ) from error
     except KafkaError as error:
-        raise CliError(_with_advice(error)) from error
+        raise CliError(with_advice(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
 
 
-def _with_advice(error: KafkaError) -> str:
+def with_advice(error: KafkaError) -> str:
     """Return an error's text with what the user can do about it, which a broker cannot know."""
     from ..client.errors import ErrorCode
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .confirmation import confirm
+from .confirmation import confirm, for_each
 from .output import Rows, json_option
 from .pairs import parse_pair
 from .partition_option import partition_option, partitions_of
-from .session import bootstrap_option, with_admin
+from .session import bootstrap_option, with_admin, with_advice
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -69,13 +69,15 @@ def create(
         from ..client import NewTopic
         from ..client.errors import ErrorCode, KafkaError
 
-        for name in topics:
+        async def create_one(name: str) -> None:
             try:
                 topic = NewTopic(name, partitions or -1, replication_factor or -1, pairs)
                 await admin.create_topics([topic], validate_only=validate_only)
             except KafkaError as error:
                 if not (if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                     raise
+
+        await for_each(topics, create_one, with_advice)
 
     with_admin(bootstrap_server, work)
 
@@ -178,11 +180,14 @@ def alter(
 
         changes = [ConfigChange(name, value) for name, value in pairs.items()]
         changes += [ConfigChange(name, operation="delete") for name in deleted]
-        for name in topics:
+
+        async def alter_one(name: str) -> None:
             if changes:
                 await admin.alter_configs({ConfigResource.topic(name): changes}, validate_only=validate_only)
             if partitions is not None:
                 await admin.create_partitions({name: partitions}, validate_only=validate_only)
+
+        await for_each(topics, alter_one, with_advice)
 
     with_admin(bootstrap_server, work)
 
@@ -196,14 +201,15 @@ def alter(
 def delete_records(
     topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
 ) -> None:
-    """Delete the records of partitions below an offset, and print the new start offsets. On a terminal it asks first.
+    """Delete the records of partitions below an offset, and print the new start offsets. It asks first; without a
+    terminal it needs --yes.
 
     \b
     Examples:
       odradek topics delete-records --topic flights:0 --before 1000
       odradek topics delete-records --topic flights --yes
     """
-    confirm(f"delete records of {', '.join(topics)}?", yes, "nothing was deleted")
+    confirm(f"Delete records of {', '.join(topics)}?", yes, "nothing was deleted")
 
     async def work(admin: Admin) -> dict[TopicPartition, int]:
         partitions = await partitions_of(admin, topics)
@@ -220,23 +226,27 @@ def delete_records(
 @click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
 @bootstrap_option
 def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server: str) -> None:
-    """Delete topics with all their records. On a terminal it asks first.
+    """Delete topics with all their records. It asks first; without a terminal it needs --yes.
+
+    Every topic is tried. The exit status is the number of those that failed.
 
     \b
     Examples:
       odradek topics delete flights
       odradek topics delete flights --yes --if-exists
     """
-    confirm(f"delete, with all records, {', '.join(topics)}?", yes, "nothing was deleted")
+    confirm(f"Delete topic {', '.join(topics)} and all its records?", yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:
         from ..client.errors import UnknownTopic
 
-        for name in topics:
+        async def delete_one(name: str) -> None:
             try:
                 await admin.delete_topics(name)
             except UnknownTopic:
                 if not if_exists:
                     raise
+
+        await for_each(topics, delete_one, with_advice)
 
     with_admin(bootstrap_server, work)

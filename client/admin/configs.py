@@ -19,7 +19,7 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ...protocol.schema import Message
 from ..descriptions import ConfigChange, ConfigEntry, ConfigResource
-from ..errors import InvalidOption, raise_error
+from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
 from ..network.cluster import Cluster
 
 R = TypeVar("R", bound=Message)
@@ -43,6 +43,7 @@ async def _describe_one(cluster: Cluster, resource: ConfigResource, keys: list[s
         response = await _request(cluster, resource, request, DescribeConfigsResponse)
         entries: dict[str, ConfigEntry] = {}
         for result in response.results:
+            _check_topic(result.error_code, resource)
             raise_error(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
             entries = {entry.name: _entry(entry) for entry in result.configs}
         return entries
@@ -81,9 +82,16 @@ async def _alter_one(
     async def attempt() -> None:
         response = await _request(cluster, resource, request, IncrementalAlterConfigsResponse)
         for result in response.responses:
+            _check_topic(result.error_code, resource)
             raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
 
     await cluster.retry(attempt)
+
+
+def _check_topic(error_code: int, resource: ConfigResource) -> None:
+    """Raise UnknownTopic, which is not retried, if the resource is a topic that does not exist."""
+    if ErrorCode.of(error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UnknownTopic(f"{resource} does not exist")
 
 
 async def _request(cluster: Cluster, resource: ConfigResource, request: Message, response: type[R]) -> R:

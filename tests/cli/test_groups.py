@@ -124,7 +124,7 @@ def test_a_live_group_is_refused_what_would_pull_the_rug_and_explains_itself(bro
             run.stdout.readline()
             state = printed(broker, "groups", "describe", "live", "--state")[0].split("\t")
             assert state[:3] == ["live", f"broker 1 at {broker}", "Stable"]
-            assert "NON_EMPTY_GROUP" in refused(broker, "groups", "delete", "live")
+            assert "NON_EMPTY_GROUP" in refused(broker, "groups", "delete", "live", "--yes")
             assert "stop its consumers" in refused(
                 broker, "groups", "reset-offsets", "live", "--topic", numbers, "--to-latest", "--execute"
             )
@@ -149,9 +149,9 @@ def test_deleted_offsets_and_deleted_groups_are_gone(broker: str, numbers: str) 
     reset(broker, "gone", "--topic", numbers, "--to-latest", "--execute")
     assert printed(broker, "groups", "delete-offsets", "gone", "--topic", "numbers:1") == []
     assert lags(broker, "gone") == [0]
-    assert printed(broker, "groups", "delete", "gone") == []
+    assert printed(broker, "groups", "delete", "gone", "--yes") == []
     assert not any(line.startswith("gone\t") for line in printed(broker, "groups", "list"))
-    for words in (("delete", "gone"), ("explain", "gone"), ("describe", "gone")):
+    for words in (("delete", "gone", "--yes"), ("explain", "gone"), ("describe", "gone")):
         assert "GROUP_ID_NOT_FOUND" in refused(broker, "groups", *words)
 
 
@@ -172,7 +172,7 @@ def test_a_deleted_topic_takes_the_offsets_of_every_group_with_it_also_after_a_c
         assert producer.flush(10) == 0
         for group in ("one", "two"):
             reset(process.address, group, "--topic", "a", "--topic", "b", "--to-latest", "--execute")
-        printed(process.address, "topics", "delete", "a")
+        printed(process.address, "topics", "delete", "a", "--yes")
         printed(process.address, "topics", "create", "a")
         for _ in range(2):
             for group in ("one", "two"):

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
+from odradek.cli import main
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -61,10 +63,30 @@ def test_a_topic_from_birth_to_death(broker: str) -> None:
     assert "life\tsegment.ms\t604800000\tno" in configs
     assert "already exists" in refused(broker, "topics", "create", "life")
     assert printed(broker, "topics", "create", "life", "--if-not-exists") == []
-    assert printed(broker, "topics", "delete", "life") == []
-    assert "does not exist" in refused(broker, "topics", "delete", "life")
-    assert printed(broker, "topics", "delete", "life", "--if-exists") == []
+    assert "nothing was deleted" in refused(broker, "topics", "delete", "life")
+    assert printed(broker, "topics", "delete", "life", "--yes") == []
+    assert "does not exist" in refused(broker, "topics", "delete", "life", "--yes")
+    assert printed(broker, "topics", "delete", "life", "--if-exists", "--yes") == []
     assert not any(line.startswith("life\t") for line in printed(broker, "topics", "list"))
+
+
+def test_every_item_of_a_list_is_tried_and_the_status_counts_failures(broker: str) -> None:
+    assert printed(broker, "topics", "create", "one", "two") == []
+    ended = odradek(broker, "topics", "delete", "missing", "one", "absent", "two", "--yes")
+    assert ended.returncode == 2
+    assert [line.split("'")[1] for line in ended.stderr.splitlines()[:2]] == ["missing", "absent"]
+    assert ended.stderr.splitlines()[2] == "odradek: 2 of 4 failed"
+    assert not {"one\t1", "two\t1"} & set(printed(broker, "topics", "list"))
+    assert "nothing was deleted" in refused(broker, "groups", "delete", "nobody")
+    assert odradek(broker, "groups", "delete", "nobody", "noone", "--yes").returncode == 2
+
+
+def test_configs_of_a_missing_topic_are_an_error_at_once(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait of a day would end the test by its time-out."""
+    monkeypatch.setattr("odradek.cli.session.PATIENCE_MS", 86_400_000)
+    for args in (["describe"], ["set", "retention.ms=1000"]):
+        result = CliRunner().invoke(main, ["config", *args, "--topic", "nope", "-b", broker])
+        assert result.exit_code == 1 and "'nope' does not exist" in result.stderr, result.stderr
 
 
 def test_what_the_broker_refuses_is_said_in_its_words(broker: str) -> None:
