@@ -6,7 +6,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from odradek.tests.support.clients import CANNOT, WITHIN_S, create_topic, kafka
+from odradek.tests.support.clients import WITHIN_S, create_topic, kafka
 
 COUNT = 50
 LEGACY_CODECS = ("none", "gzip", "snappy", "lz4")
@@ -49,7 +49,7 @@ def test_librdkafka_as_of_then_and_of_today(address: str, version: str, codec: s
     assert consume(address, other, **old) == EXPECTED
 
 
-@pytest.mark.parametrize("codec", [codec for codec in LEGACY_CODECS if ("kafka-python", codec) not in CANNOT])
+@pytest.mark.parametrize("codec", LEGACY_CODECS)
 @pytest.mark.parametrize("version", [(0, 10), (0, 10, 1), (0, 11)])
 def test_kafka_python_as_of_then(address: str, version: tuple[int, ...], codec: str) -> None:
     topic = create_topic(address, f"py-{'-'.join(map(str, version))}-{codec}")
