@@ -17,6 +17,7 @@ any. A rebalance waits (up to `max_poll_interval_ms`) until the user asks for mo
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 
@@ -33,6 +34,8 @@ from .offset_commits import taken_away
 from .options import fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session
+
+_log = logging.getLogger(__name__)
 
 # How many records `async for` takes out of the fetched ones at a time.
 _RUN_RECORDS = 500
@@ -150,15 +153,18 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         elif self._topics:
             self._take_topics(session)
 
-    async def stop(self) -> None:
+    async def stop(self, timeout_ms: float | None = None) -> None:
         """Commit (with auto-commit) the processed records, leave the group and close.
 
         The returned records count as processed if the task that polls calls this, or has ended. Otherwise it may still
         work on them: then they do not, and its `async for` ends.
+
+        After `timeout_ms` (request_timeout_ms if none) it closes without the commit or the LeaveGroup that is not done:
+        the records are read again, and the group waits for the session time-out.
         """
         if self._session is not None:
             self._session.polls.mark_processed_by(asyncio.current_task())
-        await self._close()
+        await self._close(timeout_ms)
 
     async def __aenter__(self) -> Consumer:
         await self.start()
@@ -170,14 +176,20 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         # After an error in the user's code, the records that it worked on are not processed.
         await (self.stop() if kind is None else self._close())
 
-    async def _close(self) -> None:
+    async def _close(self, timeout_ms: float | None = None) -> None:
         session = self._session
         if session is None or session.stopping:
             return
         session.stopping, self._run = True, None
         session.signals.wake_poll()
+        limit_ms = self._cluster_options.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
-            await session.leave_and_commit()
+            async with asyncio.timeout(limit_ms / 1000):
+                await session.leave_and_commit()
+        except TimeoutError:
+            _log.warning(
+                "the consumer was stopped before it could commit and leave its group: %g ms are over", limit_ms
+            )
         finally:
             self._session, self._stopped = None, True
             await session.close()

@@ -11,6 +11,7 @@ from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from ..network.committed_offsets import Generation
+from ..network.connection_pool import REBALANCE
 from ..network.coordinator import Coordinator
 from .options import GroupOptions
 
@@ -43,7 +44,9 @@ class GroupRequests:
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
         )
-        return await self._coordinator.request(request, JoinGroupResponse, timeout_ms=self._rebalance_timeout_ms)
+        return await self._coordinator.request(
+            request, JoinGroupResponse, timeout_ms=self._rebalance_timeout_ms, purpose=REBALANCE
+        )
 
     async def sync(
         self, generation: Generation, protocol: str | None, assignments: Sequence[SyncGroupRequestAssignment]
@@ -58,7 +61,9 @@ class GroupRequests:
             protocol_name=protocol,
             assignments=list(assignments),
         )
-        response = await self._coordinator.request(request, SyncGroupResponse, timeout_ms=self._rebalance_timeout_ms)
+        response = await self._coordinator.request(
+            request, SyncGroupResponse, timeout_ms=self._rebalance_timeout_ms, purpose=REBALANCE
+        )
         self.raise_error(response.error_code, "synchronising")
         return response.assignment
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import monotonic_ms
-from ..errors import GroupRequired
+from ..errors import GroupRequired, ListenerFailed
 from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets
 from ..network.coordinator import Coordinator
@@ -25,6 +26,8 @@ from .polls import Polls
 from .position_finder import PositionFinder
 from .positions import Positions
 from .signals import Signals
+
+_log = logging.getLogger(__name__)
 
 
 class Session:
@@ -121,11 +124,17 @@ class Session:
         assert task is not None
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        failure: ListenerFailed | None = None
         try:
             await membership.give_up_all()
-        finally:
-            self.commits.membership = None
-            await membership.leave("the consumer was closed")
+        except ListenerFailed as error:
+            failure = error
+        except KafkaError as error:
+            _log.info("the group went on without this consumer while it stopped: %s", error)
+        self.commits.membership = None
+        await membership.leave("the consumer was closed")
+        if failure is not None:
+            raise failure
 
     def take_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """Take the partitions that the user assigned, and find their positions."""

@@ -120,6 +120,14 @@ class Connection(asyncio.BufferedProtocol):
             version = self.version_for(type(message))
         self._transport.writelines(self._exchange.send(message, version, None, self._loop.create_future()))
 
+    async def drained(self) -> None:
+        """Wait until the socket has taken nearly all that was sent (its low mark). Raises ConnectionLost."""
+        while not self._writable and self._lost is None:
+            self._room.clear()
+            await self._room.wait()
+        if self._lost is not None:
+            raise self._lost
+
     def _send(self, message: Message, response: type[R], version: int, timeout_ms: float | None) -> asyncio.Future[R]:
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
@@ -187,10 +195,16 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def close(self) -> None:
-        """Close, and wait until the socket is closed; may be called again. Requests in flight raise ConnectionLost."""
+        """Close, and wait until the socket is closed; may be called again. Requests in flight raise ConnectionLost.
+
+        What the peer has not taken yet is dropped: a peer that does not read could hold the close up for ever.
+        """
         self._fail(ConnectionLost(f"the connection to {self.address} was closed by this client"))
         if self._transport is not None:
-            self._transport.close()
+            if self._transport.get_write_buffer_size():
+                self._transport.abort()
+            else:
+                self._transport.close()
             await self._gone.wait()
 
     def _fail(self, why: KafkaError) -> None:

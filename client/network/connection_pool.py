@@ -10,10 +10,11 @@ from .connection import Connection
 from .options import ClusterOptions
 
 # What a connection is for. Brokers respond to a connection's requests in order, so requests that wait long have a
-# connection of their own: a fetch must not hold up the heartbeat behind it.
+# connection of their own: a fetch must not hold up the heartbeat behind it, nor a JoinGroup the commit.
 GENERAL = "general"
 FETCH = "fetch"
 COORDINATION = "coordination"
+REBALANCE = "rebalance"
 
 # A broker by its node id, or a bootstrap server by its address.
 Broker = int | Address

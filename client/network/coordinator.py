@@ -60,19 +60,26 @@ class Coordinator:
         """The broker of the last request; None before, or if the cluster does not know it any more."""
         return None if self._node_id is None else self.cluster.view.nodes.get(self._node_id)
 
-    async def connection(self) -> Connection:
+    async def connection(self, purpose: str = COORDINATION) -> Connection:
         """Return an open connection to the coordinator. Raises KafkaError, retriable while there is none."""
         if self._node_id is None:
             self._node_id = await find_coordinator(self.cluster, self.group_id)
         try:
-            return await self.cluster.connection(self._node_id, COORDINATION)
+            return await self.cluster.connection(self._node_id, purpose)
         except ConnectionLost:
             self._node_id = None
             raise
 
-    async def request(self, request: Message, response: type[R], *, timeout_ms: float | None = None) -> R:
+    async def request(
+        self,
+        request: Message,
+        response: type[R],
+        *,
+        timeout_ms: float | None = None,
+        purpose: str = COORDINATION,
+    ) -> R:
         """Send one request, once. After a connection breaks, the next request looks for the coordinator again."""
-        connection = await self.connection()
+        connection = await self.connection(purpose)
         return await self.request_over(connection, request, response, timeout_ms=timeout_ms)
 
     async def request_over(

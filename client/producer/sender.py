@@ -144,7 +144,7 @@ class Sender:
             self._request_done(node_id)
             self._fail_request(batches, error)
         else:
-            self._cluster.spawn(self._complete(node_id, batches, response), "produce")
+            self._cluster.spawn(self._complete(node_id, batches, connection, response), "produce")
         return True
 
     def _drain(self, queues: list[PartitionQueue]) -> list[ProducerBatch]:
@@ -205,11 +205,22 @@ class Sender:
     # -- Responses
 
     async def _complete(
-        self, node_id: int, batches: list[ProducerBatch], response: asyncio.Future[ProduceResponse] | None
+        self,
+        node_id: int,
+        batches: list[ProducerBatch],
+        connection: Connection,
+        response: asyncio.Future[ProduceResponse] | None,
     ) -> None:
-        """Wait for a response and complete, retry or fail each of its batches."""
+        """Wait for a response and complete, retry or fail each of its batches.
+
+        With acks=0 wait until the socket has taken them: until then they count against `buffer_memory`.
+        """
+        results = None
         try:
-            results = None if response is None else self._results(await response)
+            if response is None:
+                await connection.drained()
+            else:
+                results = self._results(await response)
         except KafkaError as error:
             self._fail_request(batches, error)
             return

@@ -103,3 +103,29 @@ async def test_what_is_no_longer_subscribed_goes_and_the_rest_stays(address: str
         await read_until([only], lambda: bool(listener.of("revoked")) and only.assignment() == EVERYTHING, [])
         assert listener.of("revoked") == [{TopicPartition("u", 0)}]
         assert len(listener.of("assigned")) == 1
+
+
+async def test_partitions_that_stay_go_on_while_the_group_rebalances(address: str) -> None:
+    """The second member holds the rebalance up in its listener; the first one reads on meanwhile."""
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(Listener):
+        async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            entered.set()
+            await go_on.wait()
+
+    read: list[tuple[TopicPartition, int]] = []
+    one = Consumer(bootstrap_servers=address, **COOPERATIVE)
+    one.subscribe("t", listener=Slow())
+    two = Consumer("t", bootstrap_servers=address, **COOPERATIVE)
+    async with one:
+        await read_until([one], lambda: len(one.assignment()) == 4, read)
+        async with two:
+            await read_until([one, two], entered.is_set, read)
+            await write(address)
+            kept = 20
+            await read_until([one], lambda: len(read) >= kept, read)
+            assert len({place for place, _ in read}) == 2, "the two partitions that stay"
+            go_on.set()
+            await read_until([one, two], lambda: len(read) == 40, read)
+    assert len(set(read)) == 40
