@@ -6,11 +6,13 @@ milliseconds since 1970 UTC, keys and values are bytes or None, offsets count fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
+# What a producer takes: pairs, where names may repeat, or a dict.
+HeadersLike = Headers | Mapping[str, bytes | None]
 
 # Kafka's timestamp types, as in a batch's attributes.
 CREATE_TIME = 0

@@ -207,4 +207,4 @@ class Fetcher:
             text = f'{state} has no offset {state.fetch_offset} (any more), and auto_offset_reset is "none": seek()'
             self._retries.keep_error(state, OffsetOutOfRange(text))
         else:
-            state.reset_to(self._options.reset)
+            state.reset_to(self._options.reset, f"offset {state.fetch_offset} is not in the log (any more)")

@@ -331,6 +331,7 @@ class Membership:
         await self._heartbeat_while(self._assignee.assign(partitions))
         self.state = MemberState.STABLE
         self._signals.wake_poll()
+        self._check_partitions()  # they may have changed while the member joined
 
     async def _request_join(self, topics: Sequence[str]) -> JoinGroupResponse:
         protocols = [

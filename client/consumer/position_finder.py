@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import KafkaError
@@ -15,6 +16,8 @@ from .options import FetchOptions
 from .partition_retries import PartitionRetries
 from .positions import PartitionState, Positions
 from .signals import Signals
+
+_log = logging.getLogger(__name__)
 
 
 class PositionFinder:
@@ -80,7 +83,7 @@ class PositionFinder:
             text = f'{state} has no committed offset, and auto_offset_reset is "none": seek()'
             self._retries.keep_error(state, NoOffsetForPartition(text))
         else:
-            state.reset_to(self._options.reset)
+            state.reset_to(self._options.reset, "there is no committed offset")
         self._signals.wake_fetcher()
 
     def request_resets(self) -> None:
@@ -100,7 +103,14 @@ class PositionFinder:
         else:
             for partition, (state, version) in states.items():
                 if state.version == version:
+                    _log_reset(state, found[partition].offset)
                     state.move_to(found[partition].offset)
         self._signals.wake_fetcher()
         self._signals.wake_poll()
         self._signals.positions_changed()
+
+
+def _log_reset(state: PartitionState, offset: int) -> None:
+    if state.reset_why:
+        before = "no position" if state.reset_from is None else f"offset {state.reset_from}"
+        _log.info("%s: reset from %s to offset %d: %s", state, before, offset, state.reset_why)

@@ -39,6 +39,8 @@ class PartitionState:
         "position",
         "processed",
         "reset",
+        "reset_from",
+        "reset_why",
         "returned",
         "version",
     )
@@ -51,6 +53,9 @@ class PartitionState:
         self.fetch_offset: int | None = None
         # The timestamp for ListOffsets while the position must be found by it.
         self.reset: int | None = None
+        # The position before the reset, and its reason for the log.
+        self.reset_from: int | None = None
+        self.reset_why = ""
         # Grows with every seek and when the partition is taken away, so that late responses are recognized.
         self.version = 0
         self.paused = False
@@ -94,8 +99,12 @@ class PartitionState:
         self.auto_commit_above = -1
         self._restart(None)
 
-    def reset_to(self, timestamp: int) -> None:
-        """Continue from the offset of `timestamp` (or LATEST or EARLIEST), which must be found first."""
+    def reset_to(self, timestamp: int, why: str = "") -> None:
+        """Continue from the offset of `timestamp` (or LATEST or EARLIEST), which must be found first.
+
+        `why` is for the log; a user that seeks knows.
+        """
+        self.reset_from, self.reset_why = self.position, why
         self.position = self.processed = self.fetch_offset = None
         self.auto_commit_above = -1
         self._restart(timestamp)

@@ -91,15 +91,16 @@ class RecordAccumulator:
 
     # -- Drain
 
-    def due(self, now_ms: float) -> tuple[list[PartitionQueue], float | None]:
+    def due(self, now_ms: float, *, linger: bool = True) -> tuple[list[PartitionQueue], float | None]:
         """Return the queues with a batch to send now, and the milliseconds until the next one is due.
 
-        None instead of milliseconds: no other queue becomes due by time alone.
+        None instead of milliseconds: no other queue becomes due by time alone. Open batches are due at once without
+        `linger`.
         """
         ready: list[PartitionQueue] = []
         next_ms: float | None = None
         for partition, queue in list(self._unsent.items()):
-            wait_ms = self._wait_ms(queue, now_ms)
+            wait_ms = self._wait_ms(queue, now_ms, linger)
             if wait_ms is None:
                 if not queue.has_unsent:
                     del self._unsent[partition]
@@ -109,14 +110,15 @@ class RecordAccumulator:
                 next_ms = wait_ms
         return ready, next_ms
 
-    def _wait_ms(self, queue: PartitionQueue, now_ms: float) -> float | None:
+    def _wait_ms(self, queue: PartitionQueue, now_ms: float, linger: bool) -> float | None:
         """Return the milliseconds until the queue may be drained (0 or less: now), None if time alone is not enough."""
         if queue.in_flight and (queue.retrying or queue.producer_id_lost):
             return None
         if not queue.has_unsent:
             return None
         wait_ms = queue.muted_until_ms - now_ms
-        if not queue.sealed and queue.open is not None and not self.flushing and self.has_room(self.batch_size):
+        lingers = linger and not self.flushing and self.has_room(self.batch_size)
+        if lingers and not queue.sealed and queue.open is not None:
             wait_ms = max(wait_ms, queue.open.created_ms + self.linger_ms - now_ms)
         return wait_ms
 

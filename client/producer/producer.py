@@ -25,7 +25,7 @@ from ..errors import BufferFull, ClientStopped, ErrorCode, KafkaError, RecordToo
 from ..metadata import TopicInfo
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
-from ..record import Headers, RecordMetadata, TopicPartition
+from ..record import HeadersLike, RecordMetadata, TopicPartition
 from .accumulator import RecordAccumulator
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
@@ -174,7 +174,7 @@ class Producer:
         key: bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersLike = (),
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record. Return the future of its acknowledgement.
 
@@ -187,7 +187,7 @@ class Producer:
             try:
                 return self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
             except BufferFull:
-                await self._wait_for_room(size_upper_bound(key, value, tuple(headers)))
+                await self._wait_for_room(size_upper_bound(key, value, checked_headers(headers)))
 
     async def send_and_wait(
         self,
@@ -196,7 +196,7 @@ class Producer:
         key: bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersLike = (),
     ) -> RecordMetadata:
         """Send a record and wait for its acknowledgement; `send_many` is faster for many records."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
@@ -208,7 +208,7 @@ class Producer:
         key: bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersLike = (),
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record without waiting. Return the future of its acknowledgement.
 

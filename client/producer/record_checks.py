@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import UnknownTopic
 from ..metadata import TopicInfo
-from ..record import Headers
+from ..record import HeadersLike
 
 _LAST_TIMESTAMP_MS = 0x7FFFFFFFFFFFFFFF
 
@@ -21,10 +22,10 @@ def checked_bytes(content: object, field: str) -> bytes | None:
     raise TypeError(f"{field} must be bytes or None, not {type(content).__name__}: encode it first")
 
 
-def checked_headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+def checked_headers(headers: HeadersLike) -> tuple[tuple[str, bytes | None], ...]:
     """Return headers as a tuple. Raises TypeError, UnicodeEncodeError."""
     checked: list[tuple[str, bytes | None]] = []
-    for name, content in headers:
+    for name, content in headers.items() if isinstance(headers, Mapping) else headers:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the name of a header must be str, not {type(name).__name__}")
         name.encode("utf-8", "surrogateescape")  # a name without a form in UTF-8 must fail here, not when it is sent

@@ -106,7 +106,8 @@ class Sender:
         while True:
             now_ms = self._clock()
             self._accumulator.expire(now_ms)
-            ready, next_ms = self._accumulator.due(now_ms)
+            # A batch lingers only while a request is under way: a lone record need not wait for neighbours.
+            ready, next_ms = self._accumulator.due(now_ms, linger=any(self._in_flight.values()))
             sent = False
             for node_id, queues in self._sendable_by_leader(ready).items():
                 sent = self._send_request(node_id, queues) or sent

@@ -234,6 +234,18 @@ async def test_an_offset_that_is_gone_is_reset_after_what_is_here_was_read() -> 
         assert numbers(await read(consumer, 10)) == list(range(20, 30))
 
 
+async def test_a_reset_is_logged_with_both_offsets_and_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
+        log = cluster.log("t")
+        write(log, range(30))
+        log.start, log.batches = 20, log.batches[2:]
+        consumer.assign([T0])
+        consumer.seek(T0, 12)
+        with caplog.at_level("INFO", "odradek.client"):
+            assert numbers(await read(consumer, 10)) == list(range(20, 30))
+        assert "t-0: reset from offset 12 to offset 20: offset 12 is not in the log (any more)" in caplog.text
+
+
 async def test_an_offset_out_of_range_is_an_error_where_nothing_is_to_be_reset() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, auto_offset_reset="none") as consumer:
         write(cluster.log("t"), range(10))

@@ -371,3 +371,16 @@ async def test_a_sender_that_breaks_fails_everything_and_says_why(monkeypatch: p
         with pytest.raises(KafkaError, match="a bug"):
             await producer.send("t", b"x")
         await producer.stop()
+
+
+async def test_a_lone_record_does_not_linger() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, linger_ms=60_000) as producer:
+        async with asyncio.timeout(10):
+            assert (await producer.send_and_wait("t", b"x")).offset == 0
+            assert (await producer.send_and_wait("t", b"y")).offset == 1
+
+
+async def test_headers_may_be_a_dict() -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        await producer.send_and_wait("t", b"x", headers={"h": b"1", "n": None})
+        assert cluster.log("t").records()[0].headers == (("h", b"1"), ("n", None))
