@@ -67,6 +67,13 @@ class ShortRead(StorageError):
         super().__init__(f"{path} at {position}: wanted {wanted} bytes, found {got}")
 
 
+class StaleView(StorageError):
+    """A segment has left the log since the view of it was made: its name may be another segment's now."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} was replaced while it was read")
+
+
 class LockedError(StorageError):
     """Another process holds the directory's lock file."""
 

@@ -22,8 +22,8 @@ from .segments.transaction_index import AbortedTransaction
 class LogView:
     """A log as it was when this was made, for one thread. Its methods wait for the disk.
 
-    A segment that retires meanwhile is renamed, and a look-up may then raise DiskError. The log's segments are others
-    by then: make another view.
+    A segment that retires meanwhile is renamed, and a cleaned segment may get its name. A look-up then raises DiskError
+    or StaleView. The log's segments are others by then: make another view.
     """
 
     def __init__(self, segments: tuple[Segment, ...], start_offset: int, end_offset: int, disk: Disk) -> None:

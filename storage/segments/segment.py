@@ -301,6 +301,7 @@ class Segment(SegmentFile):
         indexes = self._indexes
         if indexes is None:
             with NAMES_LOCK:
+                self._check_name()
                 try:
                     indexes = self._indexes = SegmentIndexes.load(
                         self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX), self.base_offset, self.size, self._disk
@@ -360,6 +361,7 @@ class Segment(SegmentFile):
     def twin(self) -> Segment:
         """Return a copy for look-ups in another thread. It does not see later appends."""
         twin = Segment(self.directory, self.base_offset, self.size, self.created_ms, self._disk, self._extension)
+        twin._origin = self
         twin.next_offset, twin._last, twin._sealed = self.next_offset, self._last, self._sealed
         twin._max_timestamp, twin._max_offset = self._max_timestamp, self._max_offset
         twin._first_timestamp, twin._file, twin.damages = self._first_timestamp, self._file, self.damages

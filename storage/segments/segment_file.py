@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ...protocol.records.batch import BatchHeader, check_crc
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch
+from ..errors import CorruptBatch, StaleView
 from ..files import DISK, Disk, File
 from . import walk
 from .damage import WRONG_CRC, Damage, next_sound
@@ -36,7 +36,7 @@ _POSITION = attrgetter("position")
 class SegmentFile:
     """The log file of one segment. Positions and sizes in bytes."""
 
-    __slots__ = ("_disk", "_extension", "_file", "_synced", "base_offset", "damages", "directory", "size")
+    __slots__ = ("_disk", "_extension", "_file", "_origin", "_synced", "base_offset", "damages", "directory", "size")
 
     def __init__(self, directory: Path, base_offset: int, size: int, disk: Disk = DISK, extension: str = "") -> None:
         self.directory = directory
@@ -50,6 +50,8 @@ class SegmentFile:
         self._extension = extension
         # None: not open; it is opened when it is needed.
         self._file: File | None = None
+        # The segment that this is a copy of; None where it is no copy.
+        self._origin: SegmentFile | None = None
         # Up to here an fsync has covered the file. An existing file is taken to be covered; recovery corrects that.
         self._synced = size
 
@@ -63,8 +65,14 @@ class SegmentFile:
         file = self._file
         if file is None:
             with NAMES_LOCK:
+                self._check_name()
                 file = self._file = self._disk.open(self.path(LOG_SUFFIX))
         return file
+
+    def _check_name(self) -> None:
+        """Raise StaleView where the files of a copy have other names by now. The caller holds NAMES_LOCK."""
+        if self._origin is not None and self._origin.is_retired and not self.is_retired:
+            raise StaleView(self.path(LOG_SUFFIX))
 
     @property
     def is_retired(self) -> bool:

@@ -14,7 +14,7 @@ from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
 from odradek.storage.compaction.compaction import Compaction
 from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
-from odradek.storage.errors import CorruptBatch
+from odradek.storage.errors import CorruptBatch, StaleView
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import max_timestamp, roll
@@ -300,6 +300,27 @@ def test_readers_keep_what_they_hold(log: Log) -> None:
     clean(log)
     assert read_header(fetched.read()) == first[0]
     assert len(list(batches)) == 39
+
+
+def test_a_view_from_before_a_cleaning_does_not_read_the_cleaned_files(log: Log) -> None:
+    """They have the same names. A copy that finds its index wrong would also build it again, in the place of theirs."""
+    for number in range(40):
+        put(log, (b"k", b"%d" % number))
+    for segment in log.segments[:-1]:
+        segment.seal()
+        segment.release()
+        segment._indexes = None
+    view = log.view()
+    assert view.segments
+    clean(log)
+    cleaned = {path.name: path.read_bytes() for path in log.directory.iterdir() if path.suffix != ".deleted"}
+    with pytest.raises(StaleView):
+        view.locate(1, log.log_end_offset)
+    with pytest.raises(StaleView):
+        view.find_time(1000, log.log_end_offset)
+    log.learn(view)
+    assert {path.name: path.read_bytes() for path in log.directory.iterdir() if path.name in cleaned} == cleaned
+    assert log.view().locate(1, log.log_end_offset) is not None
 
 
 def test_the_largest_timestamp_is_one_that_a_record_still_has(log: Log) -> None:
