@@ -217,10 +217,11 @@ class Log(ReadableLog):
             target = up_to
         is_done = False
         while not is_done:
-            self._sync(self._segments.dirty_below(target))
+            self._sync(self._segments.dirty_below(target, self.recovery_point))
             with self._sealing:
                 # A roll meanwhile has written indexes of the segment that was active: they must be durable first.
-                is_done = not any(segment.is_sealed for segment in self._segments.dirty_below(target))
+                dirty = self._segments.dirty_below(target, self.recovery_point)
+                is_done = not any(segment.is_sealed for segment in dirty)
                 if is_done:
                     self.recovery_point = max(self.recovery_point, target)
         if target >= self._segments.active.base_offset:

@@ -48,16 +48,21 @@ class SegmentList:
         else:
             self.all = (*self.all, segment)
 
-    def dirty_below(self, offset: int) -> list[Segment]:
-        """Return the segments up to `offset` that need an fsync, also because they were cut, newest first."""
+    def dirty_below(self, offset: int, recovery_point: int) -> list[Segment]:
+        """Return the segments up to `offset` that need an fsync, also because they were cut, newest first.
+
+        A clean one may lie behind a dirty one, because the cleaner forces to disk what it writes. The search ends at a
+        clean segment below `recovery_point`: an fsync has covered everything there.
+        """
         segments = self.all
         dirty: list[Segment] = []
+        following: Segment | None = None
         for segment in reversed(segments):
             if segment.is_dirty and segment.base_offset <= offset:
                 dirty.append(segment)
-            elif segment is not segments[-1]:
-                # Those before it were synced when it was.
+            elif following is not None and following.base_offset <= recovery_point:
                 break
+            following = segment
         return dirty
 
     # -- Open files --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from odradek.storage.errors import (
 )
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
+from odradek.storage.segments import swap
 from odradek.tests.storage.batches import append, batch, find_time, headers_of, max_timestamp, read_all, roll
 from odradek.tests.support.disk import FaultyDisk
 
@@ -561,3 +562,27 @@ def test_a_log_that_is_reconfigured_goes_by_the_new_config_from_the_next_append_
     append(log, batch(2, size=100))
     assert sorted(each.name for each in tmp_path.glob("*.log"))[-1] == "00000000000000000002.log"
     log.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_clean_segment_hides_no_dirty_one_from_a_flush(directory: Path, seed: int) -> None:
+    """The cleaner writes segments that are on disk already, also behind ones that are not."""
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk, segment_bytes=200)
+    while len(log.segments) < 4:
+        append(log, batch(log.log_end_offset))
+    old, size = log.segments[1], log.segments[1].size
+    for path in directory.glob(f"{old.base_offset:020d}.*"):
+        copy = disk.open(path.with_name(path.name + ".cleaned"), create=True)
+        disk.write(copy, path.read_bytes(), 0)
+        disk.fsync(copy)
+    swap.prepare(directory, old.base_offset, disk)
+    log.replace_segments((old,), old.base_offset, size, 0, 1000)
+    log.flush()
+    whole, end, point = read_all(log), log.log_end_offset, log.recovery_point
+    assert point == end
+    disk.kill()
+    disk.lose(seed)
+    again = opened(directory, clean=False, disk=disk, segment_bytes=200, point=point)
+    assert again.recovery.damages == []
+    assert (read_all(again), again.log_end_offset) == (whole, end)
