@@ -190,6 +190,7 @@ class Broker:
             groups.shards.partition_of,
             metadata.new_producer_id,
             markers.write,
+            topics.requires_fsync,
         )
         return Services(
             config=config,
@@ -221,6 +222,9 @@ class Broker:
         # In a turn of its own: a coordinator may be in the middle of the append that failed.
         unload = partial(_unload_coordinators, services)
         services.topics.disk_failures.on_offline = partial(asyncio.get_running_loop().call_soon, unload)
+        # After a crash flush.messages and flush.ms count for what recovery found, too.
+        for partition in services.topics.partitions():
+            partition.flush_if_due()
 
     # -- Stop
 

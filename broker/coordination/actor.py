@@ -8,14 +8,14 @@ machine never sees a state that may not last.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
 from .alarms import Alarms
-from .interfaces import Clock, StateLog, Timers
+from .interfaces import Clock, StateLog, Timers, TopicPartition
 from .outcome import Outcome, SetTimer
 
 StateT = TypeVar("StateT")
@@ -175,7 +175,12 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         except EncodeError as error:
             self._appended(outcome, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        self._runtime.log.append(self.partition, encoded, partial(self._appended, outcome), outcome.producer)
+        on_committed = partial(self._appended, outcome)
+        self._runtime.log.append(self.partition, encoded, on_committed, outcome.producer, self._durable_after(outcome))
+
+    def _durable_after(self, outcome: OutcomeT) -> Sequence[TopicPartition] | None:
+        """Return the partitions that must be on disk before the records, None where the topic's configs decide."""
+        return None
 
     def _appended(self, outcome: OutcomeT, error: KafkaError | None) -> None:
         self._appending -= 1

@@ -6,7 +6,7 @@ A record is committed once its partition has it and, if the topic requires an fs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, encode_batch
@@ -15,7 +15,7 @@ from ...protocol.records.record import Record
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topics import Topics
-from .interfaces import Clock, OnCommitted
+from .interfaces import Clock, OnCommitted, TopicPartition
 from .replay import Ended, Written
 
 
@@ -67,23 +67,58 @@ class CoordinatorLog:
         records: list[tuple[bytes, bytes | None]],
         on_committed: OnCommitted,
         producer: tuple[int, int] | None = None,
+        durable_after: Sequence[TopicPartition] | None = None,
     ) -> None:
         """Append the records as one batch, in the transaction of `producer` (its id and epoch) if one is given.
 
         `on_committed` is called when they are committed or cannot be: before this returns unless an fsync is required.
+        With `durable_after` one is: the records reach the disk after everything that these partitions hold now.
         """
+        if durable_after is not None:
+            self._complete(self._append_durably(partition, records, producer, durable_after), on_committed)
+            return
         try:
-            target = self._partition(partition)
-            target.check_online()
-            target.append_internal(self._batch(records, producer))
+            target = self._append(partition, records, producer)
         except KafkaError as error:
             on_committed(error)
             return
         if not target.must_flush:
             on_committed(None)
             return
-        flush = asyncio.ensure_future(self._flusher.flush(target))
-        flush.add_done_callback(lambda _: on_committed(_error_of(flush)))
+        self._complete(self._flusher.flush(target), on_committed)
+
+    def _append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer: tuple[int, int] | None
+    ) -> Partition:
+        target = self._partition(partition)
+        target.check_online()
+        target.append_internal(self._batch(records, producer))
+        return target
+
+    async def _append_durably(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        producer: tuple[int, int] | None,
+        after: Sequence[TopicPartition],
+    ) -> None:
+        """Force `after` to disk, then append the records and force them to disk. Raises KafkaError."""
+        found = [each for name, index in after if (each := self._online(name, index)) is not None]
+        for error in (await self._flusher.flush_all(found)).values():
+            raise error
+        await self._flusher.flush(self._append(partition, records, producer))
+
+    def _online(self, name: str, index: int) -> Partition | None:
+        """Return a partition, None if it was deleted. Raises KAFKA_STORAGE_ERROR if it is offline."""
+        topic = self._topics.get(name)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is not None:
+            partition.check_online()
+        return partition
+
+    def _complete(self, work: Coroutine[None, None, None], on_committed: OnCommitted) -> None:
+        running = asyncio.ensure_future(work)
+        running.add_done_callback(lambda _: on_committed(_error_of(running)))
 
     def _batch(self, records: list[tuple[bytes, bytes | None]], producer: tuple[int, int] | None) -> bytearray:
         now_ms = self._clock.now_ms()

@@ -5,12 +5,14 @@ These are protocols, so that tests can put their own in the place of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
 from .replay import Ended, Written
 
+# Topic, partition index.
+TopicPartition = tuple[str, int]
 # Called once: with None when the records are committed, otherwise with the reason why they cannot be.
 OnCommitted = Callable[[KafkaError | None], None]
 
@@ -83,8 +85,12 @@ class StateLog(Protocol):
         records: list[tuple[bytes, bytes | None]],
         on_committed: OnCommitted,
         producer: tuple[int, int] | None = None,
+        durable_after: Sequence[TopicPartition] | None = None,
     ) -> None:
-        """Append the records as one batch, in the transaction of `producer` (its id and epoch) if one is given."""
+        """Append the records as one batch, in the transaction of `producer` (its id and epoch) if one is given.
+
+        With `durable_after` they are committed once they are on disk, and on disk only after these partitions.
+        """
         ...
 
     def entries(self, partition: int) -> Iterable[Written | Ended]:

@@ -85,6 +85,11 @@ class Topics:
         """Return every partition that is online."""
         return [each for topic in self._by_name.values() for each in topic.partitions if each.is_online]
 
+    def requires_fsync(self, place: tuple[str, int]) -> bool:
+        """Return whether a partition's topic has flush.messages=1, so that every acknowledged record is on disk."""
+        topic = self._by_name.get(place[0])
+        return topic is not None and topic.config.flush_messages == 1
+
     def _with_logs(self) -> list[Partition]:
         """Return every partition that has a log, including those that went offline while the broker ran."""
         every = (each for topic in self._by_name.values() for each in topic.partitions)

@@ -6,6 +6,7 @@ The results of markers go before requests, so that a decided transaction is fini
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -15,7 +16,8 @@ from ..append_errors import append_error
 from . import events, machine, records
 from .events import Event, Markers, MarkersFailed, MarkersWritten, Outcome
 from .markers import TransactionEnd
-from .records import TopicPartition
+from .records import Standing, TopicPartition
+from .states import TransactionState
 from .transaction import Transaction, TransactionLimits
 
 # These errors need no further attempt: a partition that is gone needs no marker, and in one where a later epoch has
@@ -73,7 +75,7 @@ _TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
 class TransactionActor(Actor[Transaction, Event, Outcome]):
     """One transactional id, its inbox and its timer."""
 
-    __slots__ = ("_write_marker",)
+    __slots__ = ("_requires_fsync", "_write_marker")
 
     def __init__(
         self,
@@ -81,10 +83,28 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
         partition: int,
         limits: TransactionLimits,
         write_marker: WriteMarker,
+        requires_fsync: Callable[[TopicPartition], bool],
         runtime: Runtime,
     ) -> None:
         super().__init__(transactional_id, partition, Transaction(transactional_id, limits), _TRANSACTIONS, runtime)
         self._write_marker = write_marker
+        self._requires_fsync = requires_fsync
+
+    def _durable_after(self, outcome: Outcome) -> Sequence[TopicPartition] | None:
+        """Require an fsync where a topic of the transaction does (flush.messages=1).
+
+        Otherwise a power cut could leave records of a transaction that the coordinator does not know, or take back an
+        end that was acknowledged. What was committed together, such as offsets, is on disk before the decision is.
+        """
+        for record in outcome.records:
+            standing = record.standing
+            if standing is not None and self._is_durable(standing):
+                return sorted(standing.partitions) if standing.state is TransactionState.PREPARE_COMMIT else ()
+        return None
+
+    def _is_durable(self, standing: Standing) -> bool:
+        """Return whether a partition of the transaction requires an fsync: then all of the transaction gets one."""
+        return any(map(self._requires_fsync, standing.partitions))
 
     def _release(self, outcome: Outcome) -> None:
         super()._release(outcome)
@@ -95,7 +115,15 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
         written: list[TopicPartition] = []
         failed: list[TopicPartition] = []
         epoch = self._runtime.log.coordinator_epoch(self.partition)
-        end = TransactionEnd(markers.producer_id, markers.producer_epoch, epoch, markers.commit, markers.client_version)
+        end = TransactionEnd(
+            markers.producer_id,
+            markers.producer_epoch,
+            epoch,
+            markers.commit,
+            markers.client_version,
+            # A marker that is lost after the record of the end would leave the transaction open in its partition.
+            durable=self._is_durable(self.state.standing),
+        )
         for place in markers.partitions:
             try:
                 waiting = self._write_marker(*place, end)

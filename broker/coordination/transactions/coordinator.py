@@ -63,6 +63,7 @@ class TransactionCoordinator:
         group_partition: Callable[[str], int],
         new_producer_id: Callable[[], int],
         write_marker: WriteMarker,
+        requires_fsync: Callable[[records.TopicPartition], bool],
         logger: logging.Logger = _log,
     ) -> None:
         self._config = config
@@ -70,6 +71,7 @@ class TransactionCoordinator:
         self._topics = topics
         self._group_partition = group_partition
         self._write_marker = write_marker
+        self._requires_fsync = requires_fsync
         self._logger = logger
         self._limits = TransactionLimits(new_producer_id)
         self.shards: Shards[TransactionActor, TransactionRecord] = Shards(
@@ -101,7 +103,8 @@ class TransactionCoordinator:
             actor.state.limits = self._limits
 
     def _new_actor(self, transactional_id: str, partition: int, runtime: Runtime) -> TransactionActor:
-        return TransactionActor(transactional_id, partition, self._limits, self._write_marker, runtime)
+        outside = self._write_marker, self._requires_fsync
+        return TransactionActor(transactional_id, partition, self._limits, *outside, runtime)
 
     # -- Requests of producers
 

@@ -27,6 +27,8 @@ class TransactionEnd(NamedTuple):
     coordinator_epoch: int
     commit: bool
     transaction_version: int
+    # Whether the marker is written once it is on disk, whatever the topic's configs say.
+    durable: bool = False
 
 
 class MarkerWriter:
@@ -41,7 +43,7 @@ class MarkerWriter:
         self._end_offsets = end_offsets
 
     def write(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
-        """End a transaction in one partition. Return a future if the topic requires an fsync. Repeating it is harmless.
+        """End a transaction in one partition. Return a future if an fsync is required. Repeating it is harmless.
 
         Raises (now, or from the future) KafkaError: UNKNOWN_TOPIC_OR_PARTITION if the partition is gone,
         INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
@@ -52,7 +54,7 @@ class MarkerWriter:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_name}-{index} does not exist")
         marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
         partition.append_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
-        if partition.must_flush:
+        if end.durable or partition.must_flush:
             return asyncio.ensure_future(self._flush(partition, end))
         self._written(partition, end)
         return None

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
@@ -390,3 +391,21 @@ async def test_a_disk_that_does_not_answer_keeps_no_stop_for_ever(
     disk.gate.set()
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         assert (await raw.fetch("t", 0)).high_watermark == 1
+
+
+async def test_after_a_crash_flush_ms_counts_for_what_recovery_found(
+    config: BrokerConfig, disk: SlowDisk, clock: FakeClock, tmp_path: Path
+) -> None:
+    async with Broker(config, disk=disk, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", flush_ms="1000")
+        await raw.produce("t", batch_of(b"x"))
+        shutil.copytree(config.data_dir, tmp_path / "crashed")
+    crashed = replace(config, log_dirs=(str(tmp_path / "crashed"),))
+    disk.synced.clear()
+    async with Broker(crashed, disk=disk, clock=clock) as broker:
+        (partition,) = broker.topics.partitions()
+        assert partition.log.recovery_point == 0
+        clock.advance(1000)
+        broker.timers.fire_due()
+        await until(lambda: partition.log.recovery_point == 1)
+        assert disk.synced == ["t-0"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,7 @@ class FakeLog:
         records: list[Pair],
         on_committed: OnCommitted,
         producer: tuple[int, int] | None = None,
+        durable_after: Sequence[tuple[str, int]] | None = None,
     ) -> None:
         assert self.exists
         self.held.append((partition, records, on_committed))
