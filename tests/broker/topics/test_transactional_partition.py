@@ -214,7 +214,9 @@ async def test_markers_are_judged_by_the_epochs_of_coordinator_and_producer(prod
 
 async def test_a_marker_waits_for_the_fsync_that_its_topic_asks_for(raw: Raw, producer: Transactional) -> None:
     await raw.create_topic("safe", flush_messages="1")
-    await producer.send("safe", b"a")
+    # The transaction is on disk before its first batch is taken; until then the producer tries again.
+    while (sent := await producer.send("safe", b"a")).error_code:
+        assert sent.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert await producer.mark("safe", commit=False, epoch=producer.epoch) == 0
     answer = await raw.fetch("safe", 0, isolation_level=READ_COMMITTED)
     assert [each.first_offset for each in answer.aborted_transactions] == [0]
