@@ -45,6 +45,9 @@ class ServerTable:
     # -- Connections
     socket_request_max_bytes: int = define(INT, 100 << 20, low=1,
         doc="The largest request. A connection that announces a larger one is closed.")
+    queued_max_request_bytes: int = define(LONG, 256 << 20, low=-1,
+        doc="Memory for requests that are still arriving, over all connections. Without room, connections wait; "
+            "a request that arrives for 10 seconds then loses its connection. -1: no bound.")
     socket_receive_buffer_bytes: int = define(INT, -1, low=-1,
         doc="SO_RCVBUF of each connection; -1: the operating system decides.")
     socket_send_buffer_bytes: int = define(INT, -1, low=-1,

@@ -16,6 +16,7 @@ from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
 from .processor import Processor
+from .request_memory import RequestMemory
 
 _log = logging.getLogger(__name__)
 
@@ -27,8 +28,9 @@ class Acceptor:
         self._config = config
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
         limits = ConnectionLimits(config)
+        memory = RequestMemory(config.queued_max_request_bytes, clock, timers)
         self.processors = [
-            Processor(dispatch, bounds, clock, timers, limits) for _ in range(config.num_network_threads)
+            Processor(dispatch, bounds, clock, timers, limits, memory) for _ in range(config.num_network_threads)
         ]
         self._next_processor = cycle(self.processors)
         self._servers: list[asyncio.Server] = []

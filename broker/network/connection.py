@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol, cast
 
 from ..clock import Clock
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
+from .request_memory import RequestMemory
 from .send_queue import GATHER_BYTES, EncodedResponse, SendQueue
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
@@ -62,6 +63,7 @@ class Owner(Protocol):
     # The buffer that all connections of a processor read into; each empties it before the next read.
     scratch: memoryview
     buffers: BufferPool
+    memory: RequestMemory
     # Requests that wait, kept so that none is collected while it runs.
     waiting: set[asyncio.Future[EncodedResponse]]
 
@@ -89,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = 0
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._received = ReceiveBuffer(owner.buffers)
+        self._received = ReceiveBuffer(owner.buffers, owner.memory, self)
         self._responses = SendQueue(on_progress=self.resume, on_failure=self._response_unreadable)
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
         self._waiting: asyncio.Future[EncodedResponse] | None = None
@@ -107,6 +109,11 @@ class Connection(asyncio.BufferedProtocol):
     def waits(self) -> bool:
         """Whether the client waits for the broker: for an event, or for the disk."""
         return self._waiting is not None or self._responses.reading_file
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether the client has still to send the rest of a request."""
+        return self._received.data is not None and not self.busy
 
     @property
     def busy(self) -> bool:
@@ -194,6 +201,12 @@ class Connection(asyncio.BufferedProtocol):
         """Close now; responses that are not yet written are lost."""
         if self._transport is not None and not self._closed:
             self._transport.abort()
+
+    def drop_frame(self, why: str) -> None:
+        """Close the connection, although a request is still arriving."""
+        _log.warning("%s: closed: %s", self.name, why)
+        self.abort()
+        self._received.discard()
 
     # -- Requests in
 

@@ -18,6 +18,7 @@ from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
 from .receive_buffer import SCRATCH_BYTES, BufferPool
+from .request_memory import RequestMemory
 from .send_queue import EncodedResponse
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
@@ -30,13 +31,20 @@ class Processor:
     """Its connections, their turns, and the buffer that all of them read into."""
 
     def __init__(
-        self, dispatch: Dispatch, bounds: Bounds, clock: Clock, timers: Timers, limits: ConnectionLimits
+        self,
+        dispatch: Dispatch,
+        bounds: Bounds,
+        clock: Clock,
+        timers: Timers,
+        limits: ConnectionLimits,
+        memory: RequestMemory,
     ) -> None:
         self.dispatch = dispatch
         self.bounds = bounds
         self.clock = clock
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
+        self.memory = memory
         self.connections: set[Connection] = set()
         # The futures of requests that wait, kept so that none is collected before it is done.
         self.waiting: set[asyncio.Future[EncodedResponse]] = set()

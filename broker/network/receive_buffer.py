@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+from .request_memory import Receiver, RequestMemory
+
 # One read takes at most this much. It is large enough to take all small requests that wait in a socket at once.
 SCRATCH_BYTES = 256 * 1024
 # The first buffer for a frame that did not arrive whole, and the factor by which a full buffer grows.
@@ -47,10 +49,13 @@ class BufferPool:
 class ReceiveBuffer:
     """The unhandled bytes of one connection: `data[start:filled]`."""
 
-    __slots__ = ("_pool", "data", "filled", "room_end", "start")
+    __slots__ = ("_memory", "_pool", "_receiver", "data", "filled", "room_end", "start")
 
-    def __init__(self, pool: BufferPool) -> None:
+    def __init__(self, pool: BufferPool, memory: RequestMemory, receiver: Receiver) -> None:
+        """Buffers beyond the first size count in `memory` for `receiver`."""
         self._pool = pool
+        self._memory = memory
+        self._receiver = receiver
         # None while the scratch buffer is enough.
         self.data: bytearray | None = None
         self.start = 0
@@ -62,8 +67,12 @@ class ReceiveBuffer:
         """Copy `data` into a buffer that grows with the bytes that arrived, not with the announced length."""
         have = len(data)
         need = _frame_bytes(data, 0, have)
-        grown = max(have, FIRST_BUFFER_BYTES, min(need, have * BUFFER_GROWTH))
+        grown = _grown(have, need)
+        if grown > FIRST_BUFFER_BYTES and not self._memory.has_room(self._receiver, grown):
+            grown = need = max(have, FIRST_BUFFER_BYTES)
         buffer = self._pool.take(max(have, need), grown)
+        if len(buffer) > FIRST_BUFFER_BYTES:
+            self._memory.hold(self._receiver, len(buffer))
         buffer[:have] = data
         self.data, self.start, self.filled = buffer, 0, have
 
@@ -80,6 +89,10 @@ class ReceiveBuffer:
             self.room_end = min(len(buffer), FIRST_BUFFER_BYTES)
             return self.filled < self.room_end
         if self.filled == len(buffer):
+            have = self.filled - self.start
+            if not self._memory.has_room(self._receiver, _grown(have, need)):
+                self._memory.wait(self._receiver)
+                return False
             self.keep(memoryview(buffer)[self.start : self.filled])
             self._pool.give(buffer)
             assert self.data is not None
@@ -92,12 +105,23 @@ class ReceiveBuffer:
     def release(self) -> None:
         """Give the buffer back, because every byte in it is handled."""
         if self.data is not None:
-            self._pool.give(self.data)
-            self.data = None
+            self._give_back(self.data)
 
     def discard(self) -> None:
         """Drop what was received, because the connection closes."""
         self.data = None
+        self._memory.release(self._receiver)
+
+    def _give_back(self, buffer: bytearray) -> None:
+        self._pool.give(buffer)
+        self.data = None
+        if len(buffer) > FIRST_BUFFER_BYTES:
+            self._memory.release(self._receiver)
+
+
+def _grown(have: int, need: int) -> int:
+    """Return the size of the buffer for a frame of `need` bytes of which `have` arrived."""
+    return max(have, FIRST_BUFFER_BYTES, min(need, have * BUFFER_GROWTH))
 
 
 def _frame_bytes(buffer: bytearray | memoryview, start: int, end: int) -> int:

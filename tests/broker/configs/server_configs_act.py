@@ -11,7 +11,7 @@ from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.broker.configs.world import World, shows
 from odradek.tests.support.connections import acceptor
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.raw import Raw, batch_of
 
 
 @shows("broker.rack", broker_rack="shelf 5")
@@ -39,6 +39,15 @@ async def _(world: World) -> None:
     assert (await world.raw.produce("t", batch_of(b"x" * 500))).error_code == 0
     world.raw.send_bytes(struct.pack(">i", 1001))
     assert await world.raw.is_closed()
+
+
+@shows("queued.max.request.bytes", queued_max_request_bytes=1_000_000)
+async def _(world: World) -> None:
+    async with await Raw.connect(world.broker.address) as half:
+        half.send_bytes(struct.pack(">i", 1_500_000) + bytes(900_000))
+        await world.create()
+        memory = acceptor(world.broker).processors[0].memory
+        assert not memory.has_room(half, 1_000_000)  # type: ignore[arg-type]
 
 
 @shows("socket.listen.backlog.size", socket_listen_backlog_size=7)

@@ -26,6 +26,7 @@ OTHER_DEFAULTS = {
     ("broker", "controller.listener.names"): "there is no controller, so there is nothing to name",
     ("broker", "socket.receive.buffer.bytes"): "the system's own tuning takes a batch of 1 MB in fewer reads",
     ("broker", "socket.send.buffer.bytes"): "the system's own tuning sends a fetch of 1 MB in fewer writes",
+    ("broker", "queued.max.request.bytes"): "half-sent requests of many connections would take all memory",
     ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
 }
 # Configs that Kafka does not have.
@@ -34,6 +35,7 @@ OWN = {("broker", "log.retention.policy"), ("broker", "log.scrub.interval.ms")}
 OTHER_RANGES = {
     ("broker", "broker.id"): "-1 means unset; lower ones mean nothing",
     ("broker", "default.replication.factor"): "one broker holds one replica",
+    ("broker", "queued.max.request.bytes"): "-1 means unset; lower ones mean nothing",
     ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "log.cleaner.threads"): "one process cleans",

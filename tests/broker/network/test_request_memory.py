@@ -1,0 +1,112 @@
+"""The memory of requests that are still arriving: bounded over all connections, and nobody can keep it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from struct import pack
+
+import pytest
+from odradek.broker.configs.broker_config import BrokerConfig
+from odradek.broker.network.connection import Bounds, Connection, Listener
+from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.processor import Processor
+from odradek.broker.network.receive_buffer import SCRATCH_BYTES
+from odradek.broker.network.request_memory import STALLED_MS, RequestMemory
+from odradek.broker.timers import Timers
+from odradek.tests.support.clock import FakeClock
+
+MIB = 1024 * 1024
+LIMIT = 4 * MIB
+WAIT_S = 10
+
+
+class Server:
+    """A processor with little memory, whose clock stands still. It answers with the size of a request."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.timers = Timers(self.clock)
+        self.memory = RequestMemory(LIMIT, self.clock, self.timers)
+        limits = ConnectionLimits(BrokerConfig())
+        bounds = Bounds(100 * MIB, max_idle_ms=-1)
+        self.processor = Processor(
+            lambda _, frame: [pack(">ii", 4, len(frame))], bounds, self.clock, self.timers, limits, self.memory
+        )
+        self.address = ("", 0)
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(*self.address)
+        self._writers.append(writer)
+        return reader, writer
+
+    async def stop(self) -> None:
+        """Close every connection at both ends."""
+        for writer in self._writers:
+            writer.transport.abort()
+        await self.processor.close(WAIT_S)
+        self.timers.close()
+
+    async def settle(self) -> None:
+        """Return when everything sent before has been read, as far as there is room."""
+        for _ in range(3):
+            reader, writer = await self.connect()
+            writer.write(pack(">i", 1) + b"x")
+            await asyncio.wait_for(reader.readexactly(8), WAIT_S)
+            writer.transport.abort()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    each = Server()
+    listening = await asyncio.get_running_loop().create_server(
+        lambda: Connection(each.processor, Listener("PLAINTEXT")), "127.0.0.1", 0
+    )
+    each.address = listening.sockets[0].getsockname()[:2]
+    yield each
+    listening.close()
+    await each.stop()
+
+
+async def test_frames_that_are_half_sent_hold_no_more_than_the_bound(server: Server) -> None:
+    clients = [await server.connect() for _ in range(8)]
+    for _, writer in clients:
+        writer.write(pack(">i", 3 * MIB) + bytes(2 * MIB))
+    await server.settle()
+    assert server.memory.held_bytes <= LIMIT + len(clients) * SCRATCH_BYTES
+    for _, writer in clients:
+        writer.transport.abort()
+
+
+async def test_the_longest_half_sent_frame_makes_room_for_others(server: Server) -> None:
+    stalled_reader, stalled = await server.connect()
+    stalled.write(pack(">i", 4 * MIB) + bytes(3 * MIB))
+    while server.memory.held_bytes < 3 * MIB:
+        await server.settle()
+    reader, writer = await server.connect()
+    writer.write(pack(">i", 2 * MIB) + bytes(2 * MIB))
+    await server.settle()
+    server.clock.advance(STALLED_MS)
+    server.timers.fire_due()
+    assert await asyncio.wait_for(reader.readexactly(8), WAIT_S) == pack(">ii", 4, 2 * MIB)
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await asyncio.wait_for(stalled_reader.readexactly(1), WAIT_S)
+    writer.transport.abort()
+
+
+async def test_a_frame_waits_for_room_until_another_is_handled(server: Server) -> None:
+    first_reader, first = await server.connect()
+    first.write(pack(">i", 4 * MIB) + bytes(3 * MIB))
+    while server.memory.held_bytes < 3 * MIB:
+        await server.settle()
+    second_reader, second = await server.connect()
+    second.write(pack(">i", 3 * MIB) + bytes(3 * MIB))
+    await server.settle()
+    first.write(bytes(MIB))
+    assert await asyncio.wait_for(first_reader.readexactly(8), WAIT_S) == pack(">ii", 4, 4 * MIB)
+    server.timers.fire_due()
+    assert await asyncio.wait_for(second_reader.readexactly(8), WAIT_S) == pack(">ii", 4, 3 * MIB)
+    assert server.memory.held_bytes == 0
+    first.transport.abort()
+    second.transport.abort()
