@@ -95,9 +95,10 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
         return [_Folder(directory, segment_files(directory)[-1][0], 0)]
     paths = [directory] if directory != data_dir else sorted(each for each in data_dir.iterdir() if each.is_dir())
     points = checkpoints.read_offsets(data_dir / checkpoints.RECOVERY_POINT)
+    unknown = 0 if points else -1
     starts = checkpoints.read_offsets(data_dir / checkpoints.LOG_START)
     named = ((path, partition_of(path.name)) for path in paths)
-    return [_Folder(path, points.get(name, 0), starts.get(name, 0)) for path, name in named if name is not None]
+    return [_Folder(path, points.get(name, unknown), starts.get(name, 0)) for path, name in named if name is not None]
 
 
 def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_json: bool) -> int:

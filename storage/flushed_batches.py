@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..protocol.records.batch import BatchHeader
-from .errors import CorruptBatch
 from .segments.damage import MISPLACED, WRONG_CRC, Damage
 from .segments.segment import Segment
+from .segments.walk import MAX_INT32
 
 # The position of a batch, and its header.
 Batch = tuple[int, BatchHeader]
@@ -40,6 +40,8 @@ class FlushedBatches:
     ) -> None:
         self._segment = segment
         self._recovery_point = recovery_point
+        # No batch below the recovery point ends behind this offset.
+        self._limit = min(recovery_point, segment.base_offset + MAX_INT32 + 1)
         self._take = take
         self._on_damage = on_damage
         self._headers = segment.sound_headers(0, on_damage)
@@ -47,6 +49,8 @@ class FlushedBatches:
         self._end = 0
         # The lowest offset that the next batch may have.
         self._due_offset = segment.next_offset
+        # Whether offsets are missing between accepted batches: the segment was cleaned, or a batch is damaged.
+        self._has_gap = False
         # The last accepted batch, which `take` gets once the next one agrees with it.
         self._last: Batch | None = None
 
@@ -56,8 +60,9 @@ class FlushedBatches:
         No header is read behind the first of the others, because what follows may be torn.
         """
         segment = self._segment
-        while self._end < segment.size:
-            if self._due_offset >= self._recovery_point:
+        while True:
+            if self._end >= segment.size or self._due_offset >= self._recovery_point:
+                # No batch follows that the last offset of the last one could disagree with.
                 if self._last is None or not segment.has_wrong_crc(*self._last):
                     break
                 self._pass_over(self._last)
@@ -67,9 +72,8 @@ class FlushedBatches:
                 self._drop_last()
             if batch is None:
                 self._end = segment.size
-                break
-            # The usual case comes first: there may be a million batches.
-            if self._due_offset <= batch[1].base_offset and batch[1].next_offset <= self._recovery_point:
+                continue
+            if self._fits(batch):
                 self._accept(batch)
             elif (wrong := self._find_wrong_crc(batch)) is not None:
                 if wrong is batch:
@@ -77,6 +81,8 @@ class FlushedBatches:
                 self._pass_over(wrong)
             elif self._is_misplaced(batch):
                 self._pass_over_misplaced(batch)
+            elif self._last is not None and segment.has_wrong_crc(*self._last):
+                self._pass_over(self._last)
             else:
                 self._take_last()
                 position, header = batch
@@ -84,9 +90,22 @@ class FlushedBatches:
         self._take_last()
         return Tail(self._end, is_behind_damage=False)
 
+    def _fits(self, batch: Batch) -> bool:
+        """Return whether a batch follows the last one and ends by the recovery point."""
+        position, header = batch
+        # The usual case comes first: there may be a million batches.
+        if header.base_offset == self._due_offset:
+            return header.next_offset <= self._limit
+        return (
+            self._due_offset < header.base_offset
+            and header.next_offset <= self._limit
+            and not self._segment.is_misplaced(position, header, self._due_offset)
+        )
+
     def _accept(self, batch: Batch) -> None:
         self._take_last()
         position, header = batch
+        self._has_gap |= header.base_offset > self._due_offset
         self._due_offset, self._last, self._end = header.next_offset, batch, position + header.size_bytes
 
     def _take_last(self) -> None:
@@ -102,6 +121,7 @@ class FlushedBatches:
         damage = self._segment.mark(batch[0], WRONG_CRC)
         self._on_damage(damage)
         self._headers = self._segment.sound_headers(damage.end, self._on_damage)
+        self._end = min(self._end, batch[0])
         self._drop_last()
 
     def _pass_over_misplaced(self, batch: Batch) -> None:
@@ -125,14 +145,22 @@ class FlushedBatches:
         return suspect if self._segment.has_wrong_crc(*suspect) else None
 
     def _is_misplaced(self, batch: Batch) -> bool:
-        """Return whether the offset of a batch cannot be right. No CRC covers it, so the next header decides."""
+        """Return whether the offset of a batch cannot be right, which no CRC covers."""
         position, header = batch
-        if header.base_offset < self._due_offset:
+        if self._segment.is_misplaced(position, header, self._due_offset):
             return True
-        if header.next_offset <= self._recovery_point:
-            return False
-        try:
-            following = next(self._segment.headers(position + header.size_bytes), None)
-        except CorruptBatch:
-            return False
-        return following is not None and self._due_offset <= following[1].base_offset < self._recovery_point
+        return position + header.size_bytes >= self._segment.size and self._is_flipped(header)
+
+    def _is_flipped(self, header: BatchHeader) -> bool:
+        """Return whether a flipped bit has put the last batch of a segment behind the recovery point.
+
+        Flushed offsets right before it are missing, and with one bit changed the batch would hold them. In a segment
+        that was cleaned, they may be missing for another reason.
+        """
+        due = self._due_offset
+        return (
+            not self._has_gap
+            and due < self._recovery_point < header.next_offset
+            and due + header.last_offset_delta < self._recovery_point
+            and (header.base_offset ^ due).bit_count() == 1
+        )

@@ -152,7 +152,7 @@ class _Segment:
         while position < self._size:
             try:
                 for at, header, data in walk.batches(self._disk, file, position, self._size):
-                    walk.check(self._path, at, header, data, self.next_offset)
+                    walk.check(self._path, at, header, data, self.next_offset, self._base_offset)
                     entries.note(at, header)
                     self.next_offset = header.next_offset
                     position = at + header.size_bytes

@@ -10,7 +10,7 @@ A payload is the list of the records of one append: after a crash all of them ar
 its frame is on disk. `snapshot` writes the new snapshot to a temporary file and renames it into place. Only then does
 it start the new tail and remove the old pair. So a crash at any byte leaves the state before or after. Opening cuts off
 a torn last frame. A damaged frame with whole frames behind it raises DamagedFile with file and position: no crash does
-that, and dropping the frame silently would undo topics.
+that, and dropping the frame silently would undo topics. So does a last frame whose bytes are all there.
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ SNAPSHOT_SUFFIX = ".snapshot"
 TAIL_SUFFIX = ".journal"
 # The bound of one append. A larger length cannot have been written, so it is damage.
 FRAME_MAX_BYTES = 64 * 1024 * 1024
+
+# A disk writes a sector as a whole or not at all.
+_SECTOR_BYTES = 512
+_LAST_FRAME = (
+    "the last change was written and cannot be read any more ({bytes} bytes, which no crash leaves so): "
+    "restore the file from a copy, or cut it at byte {position} to give this change up"
+)
 
 _FRAME = Struct(">II")
 _END = _FRAME.pack(0, 0)
@@ -123,6 +130,8 @@ class Journal:
         path = self._path(TAIL_SUFFIX)
         is_new = not self._disk.exists(path)
         self._tail = self._disk.open(path, create=True)
+        # After a failed fsync the page cache still shows a frame that never reached the disk.
+        self._disk.forget(self._tail, self._disk.size(self._tail), 0)
         data = self._disk.read(self._tail, self._disk.size(self._tail), 0)
         self._size = self._read_tail(data, path)
         if self._size < len(data):
@@ -131,8 +140,9 @@ class Journal:
         if self._size == 0:
             self._disk.write(self._tail, MAGIC, 0)
             self._size = len(MAGIC)
+        # A frame that is read may never have been forced to disk: the process died before its fsync.
+        self._disk.fsync(self._tail)
         if is_new or len(data) != self._size:
-            self._disk.fsync(self._tail)
             self._disk.fsync_dir(self.directory)
 
     def _read_tail(self, data: bytes, path: Path) -> int:
@@ -151,6 +161,8 @@ class Journal:
             if end is None:
                 if _is_whole_somewhere(data, position + 1):
                     raise DamagedFile(path, position, "a damaged frame, with whole ones behind it")
+                if not _is_torn(data, position):
+                    raise DamagedFile(path, position, _LAST_FRAME.format(bytes=len(data) - position, position=position))
                 return position
             self.records += _payload(data, position, end, path)
             position = end
@@ -217,6 +229,26 @@ def _frame_end(data: bytes, position: int) -> int | None:
 def _is_whole_somewhere(data: bytes, position: int) -> bool:
     """Return whether a whole frame begins anywhere from `position` on: then no crash has torn the bytes before it."""
     return any(_frame_end(data, at) is not None for at in range(position, len(data) - _FRAME.size))
+
+
+def _is_torn(data: bytes, position: int) -> bool:
+    """Return whether a crash may have left the last frame, at `position`, as it is.
+
+    A crash leaves its first bytes, and for the others nothing or zeros, at least up to the end of a sector. A frame
+    whose bytes are all there was whole once: its length, its CRC or its payload has changed since.
+    """
+    start = position + _FRAME.size
+    if start > len(data):
+        return True
+    length, crc = _FRAME.unpack_from(data, position)
+    if crc32c(memoryview(data)[start:]) == crc:
+        return False
+    if length > len(data) - start:
+        return True
+    firsts = [position, *range((position // _SECTOR_BYTES + 1) * _SECTOR_BYTES, len(data), _SECTOR_BYTES)]
+    lasts = [*firsts[1:], len(data)]
+    pieces = (data[first:last] for first, last in zip(firsts, lasts, strict=True))
+    return data[-1] == 0 or not all(any(piece) for piece in pieces)
 
 
 def _payload(data: bytes, position: int, end: int, path: Path) -> list[Record]:

@@ -36,7 +36,8 @@ from .producers import ProducerStates
 from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
 from .segments import swap
-from .segments.segment import MAX_INT32, Segment
+from .segments.segment import Segment
+from .segments.walk import MAX_INT32
 
 # A segment is forced to disk when it has grown by so much. It bounds what a start after a crash must read again.
 UNFLUSHED_BYTES = 256 * 1024 * 1024
@@ -80,7 +81,8 @@ class Log(ReadableLog):
     ) -> Log:
         """Open or make the log in `directory`. `clean`: the last stop was clean, so that nothing needs to be checked.
 
-        `recovery_point` and `log_start_offset` come from the checkpoints. Raises CorruptBatch, DamagedFile, DiskError.
+        `recovery_point` (-1: not known) and `log_start_offset` come from the checkpoints. Raises CorruptBatch,
+        DamagedFile, DiskError.
         """
         disk.mkdir(directory)
         recovery = Recovery(directory, config, now_ms, log_start_offset, disk)
@@ -88,7 +90,7 @@ class Log(ReadableLog):
         log = cls(directory, config, contents, now_ms, disk)
         end = log.log_end_offset
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
-        log.recovery_point = end if contents.report.clean else min(recovery_point, end)
+        log.recovery_point = end if contents.report.clean else min(max(recovery_point, 0), end)
         return log
 
     def reconfigure(self, config: LogConfig) -> None:

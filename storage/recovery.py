@@ -28,7 +28,7 @@ from .producer_snapshot import load_snapshot
 from .producers import ProducerStates
 from .recovery_report import Cut, RecoveryReport
 from .segments import swap, walk
-from .segments.damage import Damage
+from .segments.damage import MISPLACED, Damage
 from .segments.names import (
     INDEX_SUFFIXES,
     LEFTOVER_SUFFIXES,
@@ -65,6 +65,8 @@ class Recovery:
         self._report = RecoveryReport(clean=False)
         self._segments: list[Segment] = []
         self._created = False
+        # Whether a checkpoint says up to where the log was forced to disk.
+        self._is_point_known = True
         self._producers = ProducerStates()
         # Batches below this offset are in the snapshot.
         self._producers_from = 0
@@ -73,10 +75,11 @@ class Recovery:
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
         """Return segments (at least one, the last ready for appends), producers and epochs. Raises DiskError."""
+        self._is_point_known, recovery_point = recovery_point >= 0, max(recovery_point, 0)
         swap.recover(self._directory, self._disk)
         self._segments = self._find_segments()
         self._epochs = self._load_epochs()
-        self._report.clean = clean and self._aborted_whole and self._open_clean()
+        self._report.clean = clean and self._aborted_whole and self._open_clean(recovery_point)
         if not self._report.clean:
             self._check(recovery_point)
         if self._segments[-1].next_offset < self._log_start_offset:
@@ -174,12 +177,18 @@ class Recovery:
 
     # -- After a clean stop ------------------------------------------------------------------------
 
-    def _open_clean(self) -> bool:
-        """Take the log as it is. Return False if the end of its newest segment is not as a clean stop leaves it."""
+    def _open_clean(self, recovery_point: int) -> bool:
+        """Take the log as it is. Return False if the end of its newest segment is not as a clean stop leaves it.
+
+        The last batch decides where the log ends: its CRC is checked, and no CRC covers its offset, but a clean stop
+        leaves the recovery point (0: not known) at the end.
+        """
         active = self._segments[-1]
         try:
             active.scan_tail(self._config.index_interval_bytes)
         except CorruptBatch:
+            return False
+        if recovery_point not in (0, active.next_offset) or not active.is_last_batch_sound:
             return False
         self._load_producers(active.next_offset)
         self._replay_headers(active.next_offset)
@@ -197,15 +206,37 @@ class Recovery:
         self._replay_headers(base_offset)
         for slot in range(first, len(self._segments)):
             segment = self._segments[slot]
-            is_whole = self._check_segment(segment, recovery_point)
-            if slot + 1 == len(self._segments):
+            following = self._segments[slot + 1].base_offset if slot + 1 < len(self._segments) else None
+            is_whole = self._check_segment(segment, recovery_point, following)
+            if following is None:
                 break
             segment.seal()
-            if not is_whole or self._segments[slot + 1].base_offset != segment.next_offset:
+            if not is_whole or not self._may_follow(segment, following):
                 # Without an fsync an earlier part may be lost and a later one be there. A log has no such holes.
                 self._drop_from(slot + 1, f"it does not follow {segment.path(LOG_SUFFIX).name}, which ends now")
                 break
+        if self._report.gaps and self._report.gaps[-1][1] == self._segments[-1].next_offset:
+            # Nothing was left behind the gap.
+            self._remove_segment(self._segments.pop())
+            self._report.gaps.pop()
         self._protect_flushed_offsets(recovery_point)
+        if self._report.cuts:
+            # Otherwise a power cut could bring back what was cut off, behind batches that are appended now.
+            self._disk.fsync(self._segments[-1].file)
+            self._disk.fsync_dir(self._directory)
+
+    def _may_follow(self, segment: Segment, following: int) -> bool:
+        """Return whether the next segment, which begins at `following`, may be kept behind a segment that was checked.
+
+        Segments that are written here join. Kafka's cleaner leaves gaps, so where no recovery point is known, a gap
+        costs nothing that is sound.
+        """
+        if segment.next_offset == following or segment.is_damaged_at_end:
+            return True
+        if not self._is_point_known and segment.next_offset < following:
+            self._report.gaps.append((segment.next_offset, following))
+            return True
+        return False
 
     def _first_to_check(self, recovery_point: int) -> int:
         """Return the index of the segment with the recovery point; 0 where transaction indexes are to be made again."""
@@ -216,11 +247,13 @@ class Recovery:
     def _protect_flushed_offsets(self, recovery_point: int) -> None:
         """See that the next append gets no offset that an fsync has covered, and does not lie behind damage."""
         last = self._segments[-1]
+        if last.size and last.next_offset < recovery_point and not last.is_damaged_at_end:
+            self._report.missing = last.next_offset, recovery_point
+            # A reader of these offsets is told, and is not given the next record.
+            last.mark(last.size, "batches that had been forced to disk are missing", last.size)
         if last.is_damaged_at_end:
             last.seal()
             self._segments.append(self._create(max(recovery_point, last.next_offset)))
-        elif last.next_offset < recovery_point:
-            self._report.missing_from = last.next_offset
 
     def _drop_from(self, slot: int, why: str) -> None:
         for segment in reversed(self._segments[slot:]):
@@ -228,8 +261,11 @@ class Recovery:
             self._remove_segment(segment)
         del self._segments[slot:]
 
-    def _check_segment(self, segment: Segment, recovery_point: int) -> bool:
-        """Check one segment, build its indexes again, cut it at the first bad batch. Return whether it was whole."""
+    def _check_segment(self, segment: Segment, recovery_point: int, following: int | None) -> bool:
+        """Check one segment, build its indexes again, cut it at the first bad batch. Return whether it was whole.
+
+        `following` is where the next segment begins, if there is one.
+        """
         segment.reset()
         segment.aborted.clear()
         self._report.rebuilt.append(segment.path(LOG_SUFFIX))
@@ -240,15 +276,18 @@ class Recovery:
         segment.mark_unsynced(tail.position)
         segment.forget_cached(tail.position)
         self._report.checked_segments += 1
-        return self._check_tail(segment, tail.position)
+        return self._check_tail(segment, tail.position, following)
 
-    def _check_tail(self, segment: Segment, start: int) -> bool:
+    def _check_tail(self, segment: Segment, start: int, following: int | None) -> bool:
         """Check every batch from `start` on, and cut the segment at the first bad one. Return whether none was bad."""
         end, path = start, segment.path(LOG_SUFFIX)
         try:
             for position, header, batch in segment.batches(start):
-                walk.check(path, position, header, batch, segment.next_offset)
-                self._take(segment, position, header)
+                if self._is_misplaced(segment, position, header, following):
+                    self._note_damage(segment.mark(position, MISPLACED, position + len(batch)))
+                else:
+                    walk.check(path, position, header, batch, segment.next_offset, segment.base_offset)
+                    self._take(segment, position, header)
                 end = position + len(batch)
         except CorruptBatch as error:
             self._cut(segment, error.position, error.why)
@@ -256,6 +295,20 @@ class Recovery:
         finally:
             self._report.checked_bytes += end - start
         return True
+
+    def _is_misplaced(self, segment: Segment, position: int, header: BatchHeader, following: int | None) -> bool:
+        """Return whether only the offset of a batch is wrong: what lies behind it is sound, as no crash leaves it."""
+        due, end = segment.next_offset, position + header.size_bytes
+        if end == segment.size:
+            is_wrong = header.base_offset < due or (following is not None and header.next_offset > following)
+            return following is not None and is_wrong
+        if not segment.is_misplaced(position, header, due):
+            return False
+        try:
+            after = next(segment.headers(end), None)
+        except CorruptBatch:
+            return False
+        return after is not None and after[1].base_offset >= due and not segment.has_wrong_crc(*after)
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """Account for a batch of a segment whose indexes are built again."""

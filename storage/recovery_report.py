@@ -29,7 +29,9 @@ class RecoveryReport:
     # Below the recovery point. They stay.
     damages: list[Damage] = field(default_factory=list[Damage])
     # From this offset up to the recovery point nothing is there, and nothing shows what was.
-    missing_from: int | None = None
+    missing: tuple[int, int] | None = None
+    # Offsets between two segments that no batch holds: [first, end). A cleaning leaves such gaps.
+    gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     # Log files whose indexes were built again, and checkpoints that were.
     rebuilt: list[Path] = field(default_factory=list[Path])
     # Leftovers, empty segments, segments behind a cut.
@@ -43,6 +45,12 @@ class RecoveryReport:
             f"{each.why}"
             for each in self.damages
         ]
-        if self.missing_from is not None:
-            lines.append(f"ends at offset {self.missing_from}, though more had been forced to disk")
+        lines += [
+            f"holds nothing from offset {first} up to {end}: a cleaning left that out, or it was lost before an fsync"
+            for first, end in self.gaps
+        ]
+        if self.missing is not None:
+            lines.append(
+                f"ends at offset {self.missing[0]}, though all up to {self.missing[1]} had been forced to disk"
+            )
         return lines

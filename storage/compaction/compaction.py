@@ -38,8 +38,9 @@ from ..segments.names import (
     segment_name,
     segment_path,
 )
-from ..segments.segment import MAX_INT32, Segment
+from ..segments.segment import Segment
 from ..segments.transaction_index import ENTRY_BYTES, AbortedTransaction, TransactionIndex
+from ..segments.walk import MAX_INT32
 from .cleaned_transactions import CleanedTransactions
 from .offset_map import OffsetMap
 

@@ -14,12 +14,12 @@ from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch
 from ..files import Disk, File
+from .walk import MAX_INT32
 
 # Where the magic byte stands in a batch, and its value.
 _MAGIC_AT = 16
 _MAGIC = b"\x02"
 _WINDOW_BYTES = 1024 * 1024
-_MAX_INT32 = 2**31 - 1
 WRONG_CRC = "its CRC is wrong"
 # Why a batch whose CRC is right counts as damaged: no CRC covers the offset.
 MISPLACED = "its offset does not fit between those around it"
@@ -81,5 +81,5 @@ def _may_be(header: BatchHeader, position: int, end: int, base_offset: int) -> b
         position + header.size_bytes <= end
         and header.last_offset_delta >= 0
         and base_offset <= header.base_offset
-        and header.last_offset <= base_offset + _MAX_INT32
+        and header.last_offset <= base_offset + MAX_INT32
     )

@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from ..errors import CorruptBatch
 from ..files import Disk, File, FileRange
+from .damage import MISPLACED
 from .segment import Segment
 
 _BASE_OFFSET = attrgetter("base_offset")
@@ -62,6 +63,8 @@ def locate(
             continue
         position, header = found
         following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end_offset
+        if header.base_offset + header.last_offset_delta >= following:
+            raise segment.mark(position, MISPLACED, position + header.size_bytes).error()
         end = segment.size if up_to >= following else _end_below(segment, up_to, cached)
         if segment.damages:
             end = min(end, segment.sound_end(position))

@@ -45,7 +45,7 @@ def scrub(
         try:
             end = damage.position if damage is not None else segment.size
             for at, header, batch in walk.batches(reads, segment.file, position, end):
-                walk.check(segment.path(LOG_SUFFIX), at, header, batch, segment.base_offset)
+                walk.check(segment.path(LOG_SUFFIX), at, header, batch, segment.base_offset, segment.base_offset)
                 for misplaced, size in order.judge(at, header):
                     yield segment.mark(misplaced, MISPLACED, misplaced + size)
                 position = at + header.size_bytes

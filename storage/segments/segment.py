@@ -14,7 +14,7 @@ from ...protocol.records.batch import BatchHeader
 from ..errors import CorruptBatch, StorageError, TornWrite
 from ..files import DISK, Buffer, Disk, NotCached
 from . import walk
-from .damage import Damage
+from .damage import MISPLACED, Damage
 from .names import (
     DELETED_FILE_SUFFIX,
     INDEX_SUFFIX,
@@ -28,8 +28,8 @@ from .segment_file import NAMES_LOCK, UNSYNCED, OnDamage, SegmentFile
 from .segment_indexes import SegmentIndexes
 from .time_index import NO_TIMESTAMP, TimeIndex
 from .transaction_index import TransactionIndex
+from .walk import MAX_INT32
 
-MAX_INT32 = 2**31 - 1
 # The index interval of indexes that a look-up finds damaged and builds again: Kafka's default, whatever it was before.
 REBUILD_INTERVAL_BYTES = 4096
 # A largest timestamp that was not looked up yet. No timestamp is below -1.
@@ -228,30 +228,60 @@ class Segment(SegmentFile):
             return last if offset < self.next_offset else self._find_nothing()
         if cached:
             return self._find_cached(offset)
-        start = self.offsets.lookup(offset)[1]
+        entry = self.offsets.lookup(offset)
         if self.damages:
-            return self._find_around_damage(offset, start)
+            return self._find_around_damage(offset, entry[1] if self._is_batch_of(entry) else 0)
+        found = walk.headers(self._disk, self.file, entry[1], self.size, walk.LOOKUP_WINDOW_BYTES)
         try:
-            for position, header in walk.headers(self._disk, self.file, start, self.size, walk.LOOKUP_WINDOW_BYTES):
-                if header.base_offset + header.last_offset_delta >= offset:
-                    return position, header
-        except CorruptBatch as error:
-            self.mark(error.position, error.why)
-            return self._find_around_damage(offset, start)
+            return self._first_reaching(offset, entry, found)
+        except CorruptBatch:
+            # The index may be wrong as well.
+            return self._find_around_damage(offset, 0)
+
+    def _first_reaching(
+        self, offset: int, entry: tuple[int, int], headers: Iterator[tuple[int, BatchHeader]]
+    ) -> tuple[int, BatchHeader] | None:
+        """Return the first batch that reaches `offset`, of `headers` from an index entry on; None if there is none.
+
+        Raises CorruptBatch where the offsets of neighbours, or of the index, contradict each other.
+        """
+        entry_offset, start = entry
+        due = -1 if start else self.base_offset
+        for position, header in headers:
+            base_offset = header.base_offset
+            last_offset = base_offset + header.last_offset_delta
+            if base_offset < due or (due < 0 and last_offset != entry_offset):
+                raise CorruptBatch(self.path(LOG_SUFFIX), position, MISPLACED)
+            if last_offset < offset:
+                due = last_offset + 1
+                continue
+            if base_offset != due and due >= 0:
+                # Offsets are missing before it: they were cleaned away, or its own is wrong.
+                following = next(headers, None)
+                if following is not None and following[1].base_offset <= last_offset:
+                    raise CorruptBatch(self.path(LOG_SUFFIX), position, MISPLACED)
+            return position, header
         return None
+
+    def _is_batch_of(self, entry: tuple[int, int]) -> bool:
+        """Return whether the batch that an entry of the offset index names is there."""
+        offset, position = entry
+        try:
+            found = next(self.headers(position), None)
+        except CorruptBatch:
+            return False
+        return found is not None and (position == 0 or found[1].last_offset == offset)
 
     def _find_cached(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Find with open files and the page cache alone. Damage is left to callers that may wait."""
         if self._file is None or self._indexes is None or self.damages:
             raise NotCached
-        start = self._indexes.offsets.lookup(offset, cached=True)[1]
+        entry = self._indexes.offsets.lookup(offset, cached=True)
         try:
-            for position, header in walk.cached_headers(self._disk, self._file, start, self.size):
-                if header.base_offset + header.last_offset_delta >= offset:
-                    return position, header
+            found = walk.cached_headers(self._disk, self._file, entry[1], self.size)
+            return self._first_reaching(offset, entry, found)
         except CorruptBatch:
             raise NotCached from None
-        return None
 
     def _find_around_damage(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
         for position, header in self.sound_headers(start):
@@ -343,7 +373,13 @@ class Segment(SegmentFile):
         self.next_offset = self.base_offset
         indexes.resume()
         for position, header in self.headers(indexes.entry_position):
+            walk.check_offsets(self.path(LOG_SUFFIX), position, header, self.next_offset, self.base_offset)
             self.note(header, position, index_interval_bytes)
+
+    @property
+    def is_last_batch_sound(self) -> bool:
+        """Whether the CRC of the last batch that was noted is right."""
+        return self._last is None or not self.has_wrong_crc(*self._last)
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""

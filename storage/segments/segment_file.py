@@ -16,8 +16,9 @@ from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, StaleView
 from ..files import DISK, Disk, File
 from . import walk
-from .damage import WRONG_CRC, Damage, next_sound
+from .damage import MISPLACED, WRONG_CRC, Damage, next_sound
 from .names import DELETED_FILE_SUFFIX, LOG_SUFFIX, segment_path
+from .walk import MAX_INT32
 
 # Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
 NAMES_LOCK = RLock()
@@ -133,6 +134,8 @@ class SegmentFile:
         self, start: int, walker: Callable[[Disk, File, int, int], Iterator[Step]], on_damage: OnDamage | None
     ) -> Iterator[Step]:
         position = start
+        # The lowest offset that the next batch may have; None: not known, because the walk begins inside.
+        due: int | None = None if start else self.base_offset
         while position < self.size:
             damage = self.next_damage(position)
             if damage is not None and damage.position <= position:
@@ -144,15 +147,32 @@ class SegmentFile:
             try:
                 end = damage.position if damage is not None else self.size
                 for step in walker(self._disk, self.file, position, end):
+                    header = step[1]
+                    if due is not None and header.base_offset != due and self.is_misplaced(step[0], header, due):
+                        due = self._blame(last, step[0], header, due)
+                        break
                     last = step
                     yield step
-                    position = step[0] + step[1].size_bytes
+                    position = step[0] + header.size_bytes
+                    due = header.next_offset
             except CorruptBatch as error:
                 if last is not None and self.has_wrong_crc(last[0], last[1]):
                     # The length of that batch may be wrong, so the next batch may begin elsewhere and be sound.
                     position = self.mark(last[0], WRONG_CRC).position
                 else:
                     self.mark(error.position, error.why)
+
+    def _blame(self, last: Step | None, position: int, header: BatchHeader, due_offset: int) -> int | None:
+        """Mark the batch at `position`, or the one before it, whose offsets contradict each other.
+
+        Return the lowest offset that the next batch may have, None where that is not known.
+        """
+        if last is not None and header.base_offset < due_offset and self.has_wrong_crc(last[0], last[1]):
+            # Its last offset is wrong. It has been handed on already.
+            self.mark(last[0], WRONG_CRC)
+            return None
+        self.mark(position, MISPLACED, position + header.size_bytes)
+        return due_offset
 
     # -- Damage ------------------------------------------------------------------------------------
 
@@ -163,6 +183,22 @@ class SegmentFile:
         except RecordError:
             return True
         return False
+
+    def is_misplaced(self, position: int, header: BatchHeader, due_offset: int) -> bool:
+        """Return whether the offset of the batch at `position` is wrong: no CRC covers it, so its neighbours tell.
+
+        `due_offset` is the lowest that it may have. A batch that leaves offsets out is misplaced if the next one holds
+        some of these, or of those that it claims.
+        """
+        if header.base_offset == due_offset and header.last_offset - self.base_offset <= MAX_INT32:
+            return False
+        if header.base_offset < due_offset or header.last_offset - self.base_offset > MAX_INT32:
+            return True
+        try:
+            following = next(self.headers(position + header.size_bytes), None)
+        except CorruptBatch:
+            return False
+        return following is not None and due_offset <= following[1].base_offset < header.next_offset
 
     def mark(self, position: int, why: str, end: int | None = None) -> Damage:
         """Note that no batch can be read from `position` up to `end`, by default the next sound batch."""

@@ -89,11 +89,11 @@ def recover(directory: Path, disk: Disk = DISK) -> list[Path]:
 def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dict[str, int], disk: Disk) -> list[Path]:
     path = segment_path(directory, base_offset, LOG_SUFFIX + SWAP_SUFFIX)
     end = _end_offset(path, sizes[path.name], base_offset, disk)
-    replaced = [each for each in bases if base_offset <= each < end]
-    if end == base_offset and replaced:
+    if end is None and base_offset in bases:
         # The cleaned segment cannot be read, and the segments that it was made from still exist: they count.
         abandon(directory, base_offset, disk)
         return []
+    replaced = [] if end is None else [each for each in bases if base_offset <= each < end]
     for each in replaced:
         _unlink(directory, each, "", disk)
     if segment_path(directory, base_offset, _ORDER[0] + SWAP_SUFFIX).name in sizes:
@@ -103,15 +103,19 @@ def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dic
     return [segment_path(directory, each, LOG_SUFFIX) for each in (*replaced, base_offset)]
 
 
-def _end_offset(path: Path, size: int, base_offset: int, disk: Disk) -> int:
-    """Return where a cleaned segment ends; `base_offset` where it cannot be read."""
+def _end_offset(path: Path, size: int, base_offset: int, disk: Disk) -> int | None:
+    """Return where a cleaned segment ends, None if it is empty or cannot be read.
+
+    Every batch is read, because its last offset decides which segments are removed.
+    """
     end = base_offset
     try:
-        for _, header in walk.headers(disk, disk.open(path, writable=False), 0, size):
+        for position, header, batch in walk.batches(disk, disk.open(path, writable=False), 0, size):
+            walk.check(path, position, header, batch, end, base_offset)
             end = header.next_offset
     except CorruptBatch:
-        return base_offset
-    return end
+        return None
+    return end if end > base_offset else None
 
 
 # -- Names -----------------------------------------------------------------------------------------

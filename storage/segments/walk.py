@@ -16,6 +16,8 @@ from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch
 from ..files import Disk, File
 
+# How far an offset may lie behind the start of its segment.
+MAX_INT32 = 2**31 - 1
 # A look-up starts about one index interval before its batch.
 LOOKUP_WINDOW_BYTES = 4096
 # For a walk over many small batches. Where batches are larger than this, most of the window is read for nothing.
@@ -81,14 +83,27 @@ def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int,
         position += size
 
 
-def check(path: Path, position: int, header: BatchHeader, batch: memoryview, due_offset: int) -> None:
-    """Raise CorruptBatch if a batch's CRC is wrong, or if it begins below `due_offset`."""
-    if header.base_offset < due_offset:
-        raise CorruptBatch(path, position, f"offset {header.base_offset} where {due_offset} or more was due")
+def check(
+    path: Path, position: int, header: BatchHeader, batch: memoryview, due_offset: int, segment_offset: int
+) -> None:
+    """Raise CorruptBatch if a batch's CRC is wrong, or if its offsets cannot be.
+
+    It begins at `due_offset` or later, in a segment that begins at `segment_offset`.
+    """
+    check_offsets(path, position, header, due_offset, segment_offset)
     try:
         check_crc(batch, 0, header)
     except RecordError as error:
         raise CorruptBatch(path, position, str(error)) from error
+
+
+def check_offsets(path: Path, position: int, header: BatchHeader, due_offset: int, segment_offset: int) -> None:
+    """Raise CorruptBatch if a batch begins below `due_offset`, or too far behind the start of its segment."""
+    if header.base_offset < due_offset:
+        raise CorruptBatch(path, position, f"offset {header.base_offset} where {due_offset} or more was due")
+    if header.last_offset - segment_offset > MAX_INT32:
+        why = f"offset {header.last_offset} in a segment that begins at {segment_offset}"
+        raise CorruptBatch(path, position, why)
 
 
 def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, position: int, end: int) -> int:
@@ -110,8 +125,9 @@ def _header(held: bytes | bytearray | memoryview, at: int, file: File, position:
         raise CorruptBatch(file.path, position, _why(held, at, error)) from error
     if position + header.size_bytes > end:
         raise CorruptBatch(file.path, position, f"torn: {header.size_bytes} bytes announced, {end - position} there")
-    if header.last_offset_delta < 0 or header.base_offset < 0:
-        raise CorruptBatch(file.path, position, f"offsets {header.base_offset} + {header.last_offset_delta} cannot be")
+    # A wrong base offset is found by a comparison with the neighbours: no CRC covers it, and the rest may be sound.
+    if header.last_offset_delta < 0:
+        raise CorruptBatch(file.path, position, f"a last offset delta of {header.last_offset_delta} cannot be")
     return header
 
 

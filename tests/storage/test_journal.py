@@ -168,7 +168,7 @@ def test_a_torn_last_frame_is_cut_off_whatever_is_left_of_it(tmp_path: Path) -> 
     journal.append([{"n": 2}])
     both = tail(tmp_path).read_bytes()
     for size in range(len(whole), len(both)):
-        for filler in (b"", bytes(len(both) - size), b"\xff" * (len(both) - size)):
+        for filler in (b"", bytes(len(both) - size)):
             tail(tmp_path).write_bytes(both[:size] + filler)
             journal = opened(tmp_path)
             assert journal.records == [{"n": 1}]
@@ -256,3 +256,50 @@ def test_after_a_failed_fsync_it_takes_nothing_more(tmp_path: Path) -> None:
     disk.fsync_fails = False
     with pytest.raises(LogClosed, match="fsync"):
         journal.append([{"n": 2}])
+
+
+def test_a_flipped_bit_in_the_last_frame_stops_the_start(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.append([{"n": 1}])
+    position = tail(tmp_path).stat().st_size
+    journal.append([{"type": "topic", "name": "flights", "id": "x" * 16}])
+    journal.close()
+    good = tail(tmp_path).read_bytes()
+    for bit in range(position * 8, len(good) * 8):
+        bad = bytearray(good)
+        bad[bit // 8] ^= 1 << bit % 8
+        tail(tmp_path).write_bytes(bad)
+        with pytest.raises(DamagedFile, match=f"cut it at byte {position} ") as caught:
+            opened(tmp_path)
+        assert (caught.value.path, caught.value.position) == (tail(tmp_path), position)
+        assert tail(tmp_path).read_bytes() == bad
+
+
+def test_a_frame_that_a_failed_fsync_dropped_is_not_believed(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    journal = opened(tmp_path, disk)
+    journal.append([{"n": 1}])
+    disk.fsync_fails = True
+    with pytest.raises(DiskError):
+        journal.append([{"n": 2}])
+    disk.kill()
+    journal = opened(tmp_path, disk)
+    assert journal.records == [{"n": 1}]
+    journal.append([{"n": 3}])
+    disk.lose(1)
+    assert records(tmp_path, disk) == [{"n": 1}, {"n": 3}]
+
+
+def test_what_a_start_reads_is_on_disk_before_it_counts(tmp_path: Path) -> None:
+    for seed in range(20):
+        directory, disk = tmp_path / str(seed), FaultyDisk()
+        journal = opened(directory, disk)
+        journal.append([{"n": 1}])
+        journal.append([{"n": 2}])
+        # Killed between the write and the fsync.
+        node = next(node for path, node in disk._live.items() if path == tail(directory))
+        node.platter = node.platter[:30]
+        disk.kill()
+        found = records(directory, disk)
+        disk.lose(seed)
+        assert records(directory, disk) == found

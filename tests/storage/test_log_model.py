@@ -169,6 +169,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def reopen_clean(self) -> None:
         self.log.close()
+        self.point = self.log.recovery_point
         self.disk.lose(seed=0)
         self.log = self.open(clean=True)
         assert self.log.recovery.clean

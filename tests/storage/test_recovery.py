@@ -140,12 +140,17 @@ def test_a_bad_batch_below_the_recovery_point_is_not_searched_for_but_named_when
     assert len(log.read(15, 100, NEVER)) > 0
 
 
-def test_a_recovery_point_past_the_end_checks_nothing_away(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_recovery_point_gives_no_offset_away_again(tmp_path: Path) -> None:
     batches = written(tmp_path, 20)
     log = opened(tmp_path, point=1000)
-    assert log.recovery_point == 20
-    assert log.recovery.lines() == ["ends at offset 20, though more had been forced to disk"]
-    check_whole(log, batches)
+    assert (log.log_end_offset, log.recovery_point) == (1000, 1000)
+    assert log.recovery.lines() == ["ends at offset 20, though all up to 1000 had been forced to disk"]
+    assert log.read(0, 1 << 20, NEVER).read() == b"".join(batches[: log.segments[1].base_offset])
+    for offset in (20, 999):
+        with pytest.raises(CorruptBatch, match="missing"):
+            log.read(offset, 1, NEVER)
+    append(log, batch(1000))
+    assert read_header(log.read(1000, 1, NEVER).read()).base_offset == 1000
 
 
 # -- indexes and leftovers -----------------------------------------------------------------------------
@@ -375,3 +380,34 @@ def test_a_start_does_not_believe_what_a_failed_fsync_left_in_the_page_cache(tmp
     log.flush()
     disk.lose(0)
     check_whole(opened(tmp_path, point=3, disk=disk), batches)
+
+
+# -- Gaps --------------------------------------------------------------------------------------------------------------
+
+
+def with_gaps(directory: Path) -> list[bytes]:
+    """Make a log as Kafka's cleaner leaves it: its closed segments end before the next one begins."""
+    batches = written(directory, 20)
+    kept = list(batches)
+    paths = sorted(directory.glob("*.log"))
+    for path, following in pairwise(paths):
+        last = int(following.stem) - 1
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size - len(batches[last]))
+        kept.remove(batches[last])
+        for suffix in (".index", ".timeindex"):
+            path.with_suffix(suffix).unlink(missing_ok=True)
+    assert len(paths) >= 4
+    return kept
+
+
+def test_gaps_between_segments_stay_where_no_recovery_point_is_known(tmp_path: Path) -> None:
+    kept = with_gaps(tmp_path)
+    for _ in range(2):
+        log = opened(tmp_path, point=-1)
+        assert (log.recovery.cuts, log.recovery.damages, log.log_end_offset) == ([], [], 20)
+        assert len(log.recovery.gaps) >= 3
+        assert "holds nothing from offset" in log.recovery.lines()[0]
+        assert read_all(log) == b"".join(kept)
+    log.flush()
+    assert opened(tmp_path, point=20).recovery.gaps == []

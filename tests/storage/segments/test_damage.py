@@ -17,7 +17,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.damage import next_sound
 from odradek.storage.segments.names import segment_name
 from odradek.storage.segments.segment_file import MAX_DAMAGES
-from odradek.tests.storage.batches import append, batch, find_time
+from odradek.tests.storage.batches import append, batch, find_time, roll
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -46,6 +46,10 @@ def damage(path: Path, position: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(position)
         file.write(data)
+
+
+def flip(path: Path, position: int, bit: int) -> None:
+    damage(path, position, bytes([path.read_bytes()[position] ^ (1 << bit)]))
 
 
 def served(log: Log, batches: dict[int, bytes]) -> set[int]:
@@ -245,3 +249,71 @@ def test_a_sound_batch_is_found_across_the_windows_of_the_search(tmp_path: Path)
         path.write_bytes(random.Random(before).randbytes(before).replace(b"\x02", b"\0") + sound)
         file = DISK.open(path, writable=False)
         assert next_sound(DISK, file, 0, before + len(sound), 0) == before
+
+
+# -- Offsets and last offsets ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_smaller_last_offset_in_the_last_batch_gives_no_offset_away_again(
+    tmp_path: Path, clean: bool, wide: bool
+) -> None:
+    log = opened(tmp_path, point=0)
+    append(log, batch(0, 2))
+    append(log, batch(2, 5))
+    if not wide:
+        roll(log)
+        append(log, batch(7, 5))
+    log.close()
+    end = log.log_end_offset
+    path = logs(tmp_path)[-1]
+    position = path.stat().st_size - len(batch(2, 5))
+    damage(path, position + 23, (1).to_bytes(4))
+    log = opened(tmp_path, clean=clean, point=end)
+    assert (log.log_end_offset, log.recovery.cuts) == (end, [])
+    assert [(each.path, each.position) for each in log.recovery.damages] == [(path, position)]
+    append(log, batch(end, 1))
+    for offset in range(end - 5, end):
+        with pytest.raises(CorruptBatch):
+            log.read(offset, 1, NEVER)
+
+
+@pytest.mark.parametrize("bit", range(64))
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_flipped_bit_in_the_offset_of_the_last_batch_is_found(tmp_path: Path, bit: int, clean: bool) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+    batches = written(tmp_path, config=config)
+    path, position = where(tmp_path, COUNT - 1, len(batches[0]))
+    flip(path, position + 7 - bit // 8, bit % 8)
+    log = opened(tmp_path, clean=clean, config=config)
+    assert (log.log_end_offset, log.recovery.cuts) == (COUNT, [])
+    assert served(log, batches) == set(range(COUNT - 1))
+    append(log, batch(COUNT, producer_id=3, sequence=COUNT))
+    assert read_header(log.read(COUNT, 1, NEVER).read()).base_offset == COUNT
+
+
+@pytest.mark.parametrize("point", [0, 8, 9, 10, 23])
+def test_a_flipped_bit_in_any_other_offset_costs_its_batch_and_cuts_nothing(tmp_path: Path, point: int) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+    batches = written(tmp_path, config=config)
+    path, position = where(tmp_path, 9, len(batches[0]))
+    for bit in range(64):
+        flip(path, position + 7 - bit // 8, bit % 8)
+        log = opened(tmp_path, point=point, config=config)
+        assert (log.log_end_offset, log.recovery.cuts) == (COUNT, []), bit
+        assert served(log, batches) == set(range(COUNT)) - {9}, bit
+        flip(path, position + 7 - bit // 8, bit % 8)
+
+
+@pytest.mark.parametrize("offset", range(12))
+def test_a_flipped_bit_in_an_offset_of_a_closed_segment_serves_no_other_record(tmp_path: Path, offset: int) -> None:
+    batches = written(tmp_path)
+    path, position = where(tmp_path, offset, len(batches[0]))
+    assert path != logs(tmp_path)[-1]
+    for bit in range(64):
+        flip(path, position + 7 - bit // 8, bit % 8)
+        log = opened(tmp_path, clean=True)
+        assert log.recovery.clean
+        assert served(log, batches) == set(range(COUNT)) - {offset}, bit
+        flip(path, position + 7 - bit // 8, bit % 8)

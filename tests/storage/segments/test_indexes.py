@@ -8,10 +8,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.storage.errors import DamagedFile, DiskError
+from odradek.storage.errors import CorruptBatch, DamagedFile, DiskError
+from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.offset_index import OffsetIndex
 from odradek.storage.segments.sparse_index import PENDING_BYTES
 from odradek.storage.segments.time_index import TimeIndex
+from odradek.tests.storage.batches import append, batch
 from odradek.tests.support.disk import FaultyDisk
 
 BASE = 1_000_000_000_000
@@ -169,3 +171,25 @@ def test_a_full_disk_keeps_the_entries_in_memory(tmp_path: Path) -> None:
     disk.room_bytes = None
     index.write()
     assert [index.entry(slot) for slot in range(10)] == [(number, number) for number in range(1, 11)]
+
+
+@pytest.mark.parametrize("bit", [31, 33, 40, 63])
+def test_an_offset_too_large_for_an_index_is_damage_when_the_index_is_built_again(tmp_path: Path, bit: int) -> None:
+    config = LogConfig(index_interval_bytes=0)
+    log = Log.open(tmp_path, config, clean=False, now_ms=0)
+    for n in range(100):
+        append(log, batch(n, size=100))
+    log.close()
+    (path,) = tmp_path.glob("*.log")
+    content = bytearray(path.read_bytes())
+    position = len(batch(0, size=100)) * 60
+    content[position + 7 - bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    for index in tmp_path.glob("*index"):
+        index.unlink()
+    for clean in (True, False):
+        log = Log.open(tmp_path, config, clean=clean, now_ms=0, recovery_point=100)
+        assert log.log_end_offset == 100
+        with pytest.raises(CorruptBatch):
+            log.read(60, 1, 100)
+        assert log.read(61, 1, 100).read() == batch(61, size=100)

@@ -105,3 +105,16 @@ def test_indexes_of_a_swap_whose_log_never_came_are_removed(tmp_path: Path) -> N
     assert state(again) == expected
     assert not list((tmp_path / "t-0").glob("*.swap"))
     again.close()
+
+
+def test_a_cleaned_segment_that_cannot_be_read_does_not_replace_what_it_was_made_from(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = filled(tmp_path / "t-0", disk)
+    expected = state(log)
+    log.close()
+    for suffix in (".log", ".index", ".timeindex"):
+        (tmp_path / "t-0" / ("0" * 20 + suffix + ".swap")).write_bytes(b"damaged" * 20)
+    again = Log.open(tmp_path / "t-0", CONFIG, clean=False, now_ms=0, disk=disk)
+    assert state(again) == expected
+    assert not list((tmp_path / "t-0").glob("*.swap"))
+    again.close()
