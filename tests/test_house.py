@@ -212,6 +212,19 @@ def test_no_config_is_accepted_and_ignored() -> None:
     assert sorted(declared - read - inherited - RESOLVED_IN_THE_TABLE) == []
 
 
+def test_a_default_of_the_log_stands_once() -> None:
+    """A row whose topic config is a field of LogConfig takes its default from there."""
+    logs = {each.name.replace("_", ".") for each in fields(LogConfig)}
+    twice: list[str] = []
+    for node in ast.walk(tree_of(ROOT / "broker" / "configs" / "log_table.py")):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "define":
+            given = {each.arg: each.value for each in node.keywords}
+            topic, default = given.get("topic"), given.get("topic_default", node.args[1])
+            if isinstance(topic, ast.Constant) and topic.value in logs and "_LOG." not in ast.unparse(default):
+                twice += [] if isinstance(default, ast.Constant) and default.value is None else [str(topic.value)]
+    assert twice == []
+
+
 # -- The plan
 
 

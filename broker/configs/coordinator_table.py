@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...storage.config import LogConfig
 from .definition import BOOLEAN, INT, INT_MAX, LONG, define
 
 
@@ -52,7 +53,7 @@ class CoordinatorTable:
             "Without this check, a late batch can block the partition's readers until someone aborts it by hand.")
 
     # -- Producers
-    producer_id_expiration_ms: int = define(INT, 86_400_000, low=1, dynamic=True,
+    producer_id_expiration_ms: int = define(INT, LogConfig().producer_id_expiration_ms, low=1, dynamic=True,
         doc="How long the sequence numbers of a silent producer are kept.")
     producer_id_expiration_check_interval_ms: int = define(INT, 600_000, low=1,
         doc="How often the broker looks for producers that have expired.")

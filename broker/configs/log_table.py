@@ -10,8 +10,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...storage.config import LogConfig
 from ...storage.retention import STANDARD, PolicyError, policy_named
 from .definition import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, STRING, define
+
+# The defaults of what a log itself acts on stand there, once.
+_LOG = LogConfig()
+_HOUR_MS = 3_600_000
 
 CLEANUP_POLICIES = ("compact", "delete")
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -55,27 +60,29 @@ class LogTable:
         doc="The directory of the metadata journal (topics, ids, configs). Unset: the first of log.dirs.")
 
     # -- Segments and indexes
-    log_segment_bytes: int = define(INT, 1 << 30, topic="segment.bytes", low=1 << 20, dynamic=True,
+    log_segment_bytes: int = define(INT, _LOG.segment_bytes, topic="segment.bytes", low=1 << 20, dynamic=True,
         doc="A segment is closed and the next one begun at this size.")
     log_roll_ms: int | None = define(LONG, None, topic="segment.ms", low=1, dynamic=True,
         doc="A segment is closed when its first record is this old. Unset: log.roll.hours.")
-    log_roll_hours: int = define(INT, 168, topic="segment.ms", low=1,
+    log_roll_hours: int = define(INT, _LOG.segment_ms // _HOUR_MS, topic="segment.ms", low=1,
         doc="A segment is closed when its first record is this old.")
     log_roll_jitter_ms: int | None = define(LONG, None, topic="segment.jitter.ms", low=0, dynamic=True,
         doc="Each segment is closed up to this much earlier, so that not all close at once. Unset: "
             "log.roll.jitter.hours.")
-    log_roll_jitter_hours: int = define(INT, 0, topic="segment.jitter.ms", low=0,
+    log_roll_jitter_hours: int = define(INT, _LOG.segment_jitter_ms // _HOUR_MS, topic="segment.jitter.ms", low=0,
         doc="Each segment is closed up to this much earlier, so that not all close at once.")
-    log_index_interval_bytes: int = define(INT, 4096, topic="index.interval.bytes", low=0, dynamic=True,
+    log_index_interval_bytes: int = define(INT, _LOG.index_interval_bytes, topic="index.interval.bytes", low=0,
+        dynamic=True,
         doc="The bytes of records between two index entries.")
-    log_index_size_max_bytes: int = define(INT, 10 << 20, topic="segment.index.bytes", low=4, dynamic=True,
+    log_index_size_max_bytes: int = define(INT, _LOG.segment_index_bytes, topic="segment.index.bytes", low=4,
+        dynamic=True,
         doc="A segment is closed when its index has reached this size.")
 
     # -- Flushes
-    log_flush_interval_messages: int = define(LONG, LONG_MAX, topic="flush.messages", low=1, dynamic=True,
+    log_flush_interval_messages: int = define(LONG, _LOG.flush_messages, topic="flush.messages", low=1, dynamic=True,
         doc="Records of a partition are forced to disk (fsync) after this many of them.")
-    log_flush_interval_ms: int | None = define(LONG, None, topic="flush.ms", topic_low=0, topic_default=LONG_MAX,
-        dynamic=True,
+    log_flush_interval_ms: int | None = define(LONG, None, topic="flush.ms", topic_low=0,
+        topic_default=_LOG.flush_ms, dynamic=True,
         doc="Records of a partition are forced to disk (fsync) when the oldest has waited this long.")
     log_flush_offset_checkpoint_interval_ms: int = define(INT, 60_000, low=0,
         doc="How often the broker writes down the recovery points: up to which offset each partition is on disk.")
@@ -114,9 +121,9 @@ class LogTable:
         doc="Segments whose newest record is older are deleted; negative: never. Unset: log.retention.minutes.")
     log_retention_minutes: int | None = define(INT, None, topic="retention.ms", check=_check_retention,
         doc="Segments whose newest record is older are deleted; negative: never. Unset: log.retention.hours.")
-    log_retention_hours: int = define(INT, 168, topic="retention.ms", check=_check_retention,
+    log_retention_hours: int = define(INT, _LOG.retention_ms // _HOUR_MS, topic="retention.ms", check=_check_retention,
         doc="Segments whose newest record is older are deleted; negative: never.")
-    log_retention_bytes: int = define(LONG, -1, topic="retention.bytes", dynamic=True,
+    log_retention_bytes: int = define(LONG, _LOG.retention_bytes, topic="retention.bytes", dynamic=True,
         doc="The oldest segments of a partition are deleted while at least this much remains; negative: never.")
     log_retention_check_interval_ms: int = define(LONG, 300_000, low=1,
         doc="How often the broker looks for segments to delete.")
@@ -124,7 +131,8 @@ class LogTable:
         doc="The rule: standard (by time, then by bytes), time, bytes, or package.module:function of your own.")
     log_scrub_interval_ms: int = define(LONG, 0, low=0,
         doc="Closed segments are read again this often, in idle time, to find damage on the disk; 0: never.")
-    log_segment_delete_delay_ms: int = define(LONG, 60_000, topic="file.delete.delay.ms", low=0, dynamic=True,
+    log_segment_delete_delay_ms: int = define(LONG, _LOG.file_delete_delay_ms, topic="file.delete.delay.ms", low=0,
+        dynamic=True,
         doc="How long the files of deleted segments and topics stay on disk, for clients that still read them.")
 
     # -- Compaction
