@@ -163,9 +163,9 @@ async def with_odradek(address: str, group: str, topic: str, session_timeout_ms:
         async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None: ...
 
         async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-            ownership = consumer._ownership
-            assert ownership is not None
-            generation = ownership.generation
+            session = consumer._session
+            assert session is not None and session.membership is not None
+            generation = session.membership.generation
             assigned(generation.member_id, generation.generation_id, [place.partition for place in partitions])
 
     consumer = Consumer(
