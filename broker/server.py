@@ -38,9 +38,10 @@ from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .purgatory import Purgatory
 from .services import Services
-from .threads import in_thread
+from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
+from .topics.disk_reads import ColdReads
 from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics, restore_compaction
@@ -81,6 +82,7 @@ class Broker:
         # Started by `serve`: a process has one loop to watch.
         self.watchdog = Watchdog()
         self._disk = disk
+        self._threads = DiskThreads(self.timers, self.clock)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
 
@@ -142,9 +144,11 @@ class Broker:
             services = self._load(log_dirs)
         except BaseException:
             self.timers.close()
+            self._threads.close()
             log_dirs.close()
             raise
-        acceptor = Acceptor(self.config, Dispatcher(services, self.watchdog), self.clock, self.timers)
+        read_piece = ColdReads(services.threads, services.topics).read
+        acceptor = Acceptor(self.config, Dispatcher(services, self.watchdog), read_piece, self.clock, self.timers)
         self._running = _Running(services, acceptor)
         try:
             await acceptor.start()
@@ -158,7 +162,7 @@ class Broker:
             metadata = _open_metadata(self.config, log_dirs, self._disk)
             restore(self.config, metadata)
             restore_compaction(metadata)
-            purgatory, flusher = Purgatory(self.timers), Flusher(self.timers)
+            purgatory, flusher = Purgatory(self.timers), Flusher(self.timers, self._threads)
             topics = Topics(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
             leftovers = topics.open_all()
             services = self._services(log_dirs, metadata, topics, purgatory, flusher)
@@ -196,13 +200,14 @@ class Broker:
             config=config,
             clock=clock,
             disk=self._disk,
+            threads=self._threads,
             purgatory=purgatory,
             log_dirs=log_dirs,
             metadata=metadata,
             topics=topics,
             internal_topics=internal_topics,
             flusher=flusher,
-            conversions=Conversions(),
+            conversions=Conversions(self._threads),
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             groups=groups,
             transactions=transactions,
@@ -210,7 +215,7 @@ class Broker:
             markers=markers,
             features=Features(metadata, transactions.set_version),
             reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),
-            background=BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher),
+            background=BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads),
         )
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
@@ -242,6 +247,7 @@ class Broker:
             await self._stop_serving(services, running.acceptor)
             await _close_data(services)
         finally:
+            self._threads.close()
             services.log_dirs.close()
             self._running = self._stopping = None
 

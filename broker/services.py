@@ -16,6 +16,7 @@ from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .purgatory import Purgatory
+from .threads import DiskThreads
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
@@ -32,6 +33,7 @@ class Services:
     config: BrokerConfig
     clock: Clock
     disk: Disk
+    threads: DiskThreads
     purgatory: Purgatory
     # -- Topics
     log_dirs: LogDirs

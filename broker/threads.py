@@ -1,4 +1,11 @@
-"""Threads for blocking work: the event loop's executor for short work, a thread of its own for long work."""
+"""Threads for work that waits for the disk: a few for each kind of work and data directory. None delays another.
+
+An fsync that hangs holds up the fsyncs of its data directory alone: reads, look-ups, checkpoints and other directories
+have threads of their own. The queue of each has a bound: a partition has one fsync at a time, a connection one request
+and one piece of a response, the background tasks one step each.
+
+No thread keeps the process from exiting, as those of asyncio's executor would: after a stop the disk may hang for ever.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +13,192 @@ import asyncio
 import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from ..storage.errors import StorageError
+from .clock import Clock
+from .timers import Timers
 
+# Work of a thread that takes longer is logged, while it hangs and when it is done.
+SLOW_MS = 5_000
+
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
-class ThreadRunner:
-    """Runs short work on files in the event loop's executor. The broker waits for it when it stops.
+class Work(Enum):
+    """A kind of work, with the number of threads that it may have in each data directory."""
+
+    # Batches of several partitions become durable at the same time.
+    FSYNC = "fsync", 8
+    # Pieces of responses that are not in the page cache: at most 1 MiB of memory each.
+    READ = "read", 8
+    # Where an offset or a timestamp lies. One by time may read a whole segment.
+    LOOK_UP = "look-up", 4
+    CHECKPOINT = "checkpoint", 1
+    # Removal of files, and what else nobody waits for.
+    BACKGROUND = "background", 2
+    # Compression and conversion of large batches. One may take 256 MiB; more threads would share Python's lock.
+    CONVERSION = "conversion", 2
+
+    def __init__(self, label: str, threads: int) -> None:
+        self.label = label
+        self.threads = threads
+
+
+class ThreadPool:
+    """At most `size` threads, which start when there is work and stay until `close`."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._size = size
+        self._changed = threading.Condition()
+        # These are read and written under `_changed`.
+        self._queue: deque[Callable[[], None]] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._is_closed = False
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run `work`, which must not raise, in one of the threads, in the order of the calls."""
+        with self._changed:
+            self._queue.append(work)
+            if self._idle >= len(self._queue):
+                self._changed.notify()
+                return
+            if self._threads == self._size:
+                return
+            self._threads += 1
+            number = self._threads
+        threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
+
+    def close(self) -> None:
+        """End the threads when their work is done. What is queued is still run."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue:
+                    if self._is_closed:
+                        return
+                    self._idle += 1
+                    self._changed.wait()
+                    self._idle -= 1
+                work = self._queue.popleft()
+            work()
+
+
+class _Running(NamedTuple):
+    """Work that was handed over and is not done."""
+
+    kind: Work
+    directory: Path
+    since_ms: int
+
+
+class DiskThreads:
+    """The thread pools of one broker. Everything here is called on the event loop."""
+
+    def __init__(self, timers: Timers, clock: Clock) -> None:
+        self._timers = timers
+        self._clock = clock
+        # Bounded by the kinds of work and the data directories.
+        self._pools: dict[tuple[Work, Path], ThreadPool] = {}
+        self._running: dict[asyncio.Future[Any], _Running] = {}
+        self._reported: set[asyncio.Future[Any]] = set()
+        self._is_watching = False
+
+    def run(self, kind: Work, directory: Path, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Return a future of the result of `work`, run in a thread for this kind of work in this data directory.
+
+        Cancelling the future does not stop the thread.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        pool = self._pools.get((kind, directory))
+        if pool is None:
+            name = f"odradek-{kind.label}"
+            pool = self._pools[kind, directory] = ThreadPool(name, kind.threads)
+        self._running[future] = _Running(kind, directory, self._clock.monotonic_ms())
+        self._watch()
+        pool.submit(lambda: self._run(loop, future, work))
+        return future
+
+    def close(self) -> None:
+        """End the threads when their work is done."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+
+    # -- In a thread
+
+    def _run(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Result], work: Callable[[], Result]) -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - passed on to the future, not swallowed
+            done = partial(self._failed, future, error)
+        else:
+            done = partial(self._succeeded, future, result)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(done)
+
+    # -- On the event loop again
+
+    def _succeeded(self, future: asyncio.Future[Result], result: Result) -> None:
+        self._forget(future)
+        if not future.done():
+            future.set_result(result)
+
+    def _failed(self, future: asyncio.Future[Any], error: BaseException) -> None:
+        self._forget(future)
+        if not future.done():
+            future.set_exception(error)
+
+    def _forget(self, future: asyncio.Future[Any]) -> None:
+        running = self._running.pop(future)
+        if future in self._reported:
+            self._reported.discard(future)
+            took_s = (self._clock.monotonic_ms() - running.since_ms) / 1000
+            _log.warning("a %s in %s is done after %.1f s", running.kind.label, running.directory, took_s)
+
+    def _watch(self) -> None:
+        """Look again in SLOW_MS whether some work hangs. Without work no timer runs."""
+        if not self._is_watching:
+            self._is_watching = True
+            self._timers.after(SLOW_MS, self._report_slow)
+
+    def _report_slow(self) -> None:
+        self._is_watching = False
+        before_ms = self._clock.monotonic_ms() - SLOW_MS
+        slow: dict[tuple[Work, Path], list[_Running]] = {}
+        for future, running in self._running.items():
+            if running.since_ms <= before_ms and future not in self._reported:
+                self._reported.add(future)
+                slow.setdefault((running.kind, running.directory), []).append(running)
+        for (kind, directory), waiting in slow.items():
+            text = "%s: %s does not end: %d wait for the disk, the first for %.1f s"
+            waits_s = (before_ms + SLOW_MS - waiting[0].since_ms) / 1000
+            _log.warning(text, directory, kind.label, len(waiting), waits_s)
+        if self._running:
+            self._watch()
+
+
+class BackgroundWork:
+    """Runs work on files that nobody waits for. The broker waits for it when it stops.
 
     `on_storage_error` is called on the event loop with every StorageError that the work raises.
     """
 
-    def __init__(self, on_storage_error: Callable[[StorageError], None]) -> None:
+    def __init__(self, threads: DiskThreads, on_storage_error: Callable[[StorageError], None]) -> None:
+        self._threads = threads
         self._on_storage_error = on_storage_error
         self._running: set[asyncio.Future[None]] = set()
 
@@ -28,9 +207,9 @@ class ThreadRunner:
         """The work that is under way."""
         return list(self._running)
 
-    def run(self, work: Callable[[], None], failed: str) -> None:
-        """Run `work` in a thread. If it fails, log one line that begins with `failed`."""
-        running = asyncio.get_running_loop().run_in_executor(None, work)
+    def run(self, work: Callable[[], None], directory: Path, failed: str, kind: Work = Work.BACKGROUND) -> None:
+        """Run `work` in a thread of a data directory. If it fails, log one line that begins with `failed`."""
+        running = self._threads.run(kind, directory, work)
         self._running.add(running)
         running.add_done_callback(lambda done: self._done(done, failed))
 

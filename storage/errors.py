@@ -24,11 +24,15 @@ class StorageError(KafkaError):
 class DiskError(StorageError):
     """An operation on a file failed in the operating system."""
 
-    def __init__(self, operation: str, path: Path, error: OSError) -> None:
+    def __init__(self, operation: str, path: Path, error: OSError, position: int | None = None) -> None:
+        """`position` is where a read met the error."""
         self.operation = operation
         self.path = path
+        self.position = position
         self.errno = error.errno
-        super().__init__(f"{operation} {path}: {error.strerror or error}")
+        self.why = error.strerror or str(error)
+        where = path if position is None else f"{path} at {position}"
+        super().__init__(f"{operation} {where}: {self.why}")
 
 
 class TornWrite(StorageError):
@@ -46,6 +50,18 @@ _LASTING_NAMES = ("EIO", "EROFS", "ENODEV", "ENXIO", "ESTALE", "EBADMSG", "EUCLE
 _LASTING = frozenset(getattr(errno, name) for name in _LASTING_NAMES if hasattr(errno, name))
 
 
+# A read of these bytes fails: a bad sector, or a checksum of the file system. The rest of the device may be sound.
+_UNREADABLE_NAMES = ("EIO", "EBADMSG", "EUCLEAN", "ENODATA")
+_UNREADABLE = frozenset(getattr(errno, name) for name in _UNREADABLE_NAMES if hasattr(errno, name))
+
+
+def is_unreadable(error: StorageError) -> bool:
+    """Return whether some bytes of a file cannot be read. That tells nothing of other bytes, or of writes."""
+    if isinstance(error, DiskError):
+        return error.operation == "read" and error.errno in _UNREADABLE
+    return isinstance(error, UnreadableBatch)
+
+
 def is_lasting(error: StorageError) -> bool:
     """Return whether the operation would fail again, or may not be tried again: a failed fsync, a torn write."""
     if isinstance(error, DiskError):
@@ -55,7 +71,9 @@ def is_lasting(error: StorageError) -> bool:
 
 def of_device(error: StorageError) -> bool:
     """Return whether the whole device has failed, not one operation on one file."""
-    return isinstance(error, DiskError) and error.operation != "fsync" and error.errno in _LASTING
+    if not isinstance(error, DiskError) or error.operation == "fsync" or is_unreadable(error):
+        return False
+    return error.errno in _LASTING
 
 
 class ShortRead(StorageError):
@@ -95,6 +113,18 @@ class CorruptBatch(StorageError):
         super().__init__(f"{path} at {position}: {why}")
 
 
+UNREADABLE = "the disk cannot read it"
+
+
+class UnreadableBatch(CorruptBatch):
+    """The disk cannot read a batch: nobody knows whether it is sound, and another try may succeed."""
+
+    @classmethod
+    def of(cls, path: Path, position: int, error: DiskError) -> UnreadableBatch:
+        """Return the error of the batch at `position`, which a read could not get because of `error`."""
+        return cls(path, position, f"{UNREADABLE} ({error.why})")
+
+
 class DamagedFile(StorageError):
     """A checkpoint, snapshot, index or journal does not parse; `position` is a byte, or a line in text files."""
 
@@ -103,6 +133,13 @@ class DamagedFile(StorageError):
         self.position = position
         self.why = why
         super().__init__(f"{path} at {position}: {why}")
+
+
+def damaged_file(error: DiskError) -> StorageError:
+    """Return the DamagedFile for a small file that the disk cannot read; another error is returned as it is."""
+    if not is_unreadable(error):
+        return error
+    return DamagedFile(error.path, error.position or 0, f"{UNREADABLE} ({error.why})")
 
 
 class OffsetOutOfRange(StorageError):

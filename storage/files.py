@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import file_systems
-from .errors import DiskError, LockedError, ShortRead
+from .errors import DiskError, LockedError, ShortRead, damaged_file
 
 Buffer = bytes | bytearray | memoryview
 
@@ -72,6 +72,7 @@ class Disk:
 
     def read(self, file: File, size: int, position: int) -> bytes:
         """Return up to `size` bytes: fewer only where the file ends."""
+        data = b""
         try:
             data = os.pread(file.fd, size, position)
             while 0 < len(data) < size:
@@ -81,17 +82,19 @@ class Disk:
                 data += more
             return data
         except OSError as error:
-            raise DiskError("read", file.path, error) from error
+            raise DiskError("read", file.path, error, position + len(data)) from error
 
     def read_into(self, file: File, target: memoryview, position: int) -> int:
         """Fill `target` from `position`; return how many bytes there were."""
         filled = 0
-        with _translated("read", file.path):
+        try:
             while filled < len(target):
                 count = os.preadv(file.fd, [target[filled:]], position + filled)
                 if not count:
                     break
                 filled += count
+        except OSError as error:
+            raise DiskError("read", file.path, error, position + filled) from error
         return filled
 
     def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
@@ -200,8 +203,12 @@ class Disk:
             path.unlink(missing_ok=True)
 
     def read_file(self, path: Path) -> bytes:
+        """Return a whole small file. Raises DamagedFile where the disk cannot read it, DiskError."""
         file = self.open(path, writable=False)
-        return self.read(file, self.size(file), 0)
+        try:
+            return self.read(file, self.size(file), 0)
+        except DiskError as error:
+            raise damaged_file(error) from error
 
     def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True, sync_directory: bool = True) -> None:
         """Put `data` in place of `path`: temporary file, fsync, rename, fsync of the directory.

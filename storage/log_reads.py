@@ -113,7 +113,7 @@ class ReadableLog:
         segments, up_to = self._segments.all, self.log_end_offset
         on_damage = on_damage if on_damage is not None else _raise_damage
         for segment in segments[slot_of(segments, from_offset) :]:
-            for _, header, batch in segment.sound_batches(segment.offsets.lookup(from_offset)[1], on_damage):
+            for _, header, batch in segment.sound_batches(segment.walk_start(from_offset), on_damage):
                 if header.base_offset >= up_to:
                     return
                 if header.last_offset >= from_offset:

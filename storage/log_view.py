@@ -8,10 +8,11 @@ largest timestamps.
 
 from __future__ import annotations
 
-from .errors import OffsetOutOfRange
+from .errors import DiskError, OffsetOutOfRange, StorageError
 from .files import Disk, FileRange
 from .segments import location, time_lookup
 from .segments.aborted_lookup import AbortedLookup
+from .segments.damage import Damage
 from .segments.location import Location
 from .segments.names import LOG_SUFFIX
 from .segments.segment import Segment
@@ -64,6 +65,30 @@ class LogView:
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
         return time_lookup.find_latest(self.segments, self.start_offset, self.end_offset)
+
+    def mark_unreadable(self, error: DiskError) -> Damage | None:
+        """Mark the batch that the disk could not read as damaged. None where its segment has left the log."""
+        for segment in self.segments:
+            if segment.path(LOG_SUFFIX) == error.path and error.position is not None:
+                return segment.mark_unreadable(error.position, error.why)
+        return None
+
+    def mend_indexes(self) -> list[StorageError]:
+        """Build the indexes again that look-ups found damaged; return what was damaged, and what went wrong.
+
+        The newest segment is appended to meanwhile: look-ups do without its index until it is closed.
+        """
+        met: list[StorageError] = []
+        for segment in self._twins:
+            if segment.damaged_index is None:
+                continue
+            met.append(segment.damaged_index)
+            try:
+                if segment is not self._active:
+                    segment.mend_indexes()
+            except StorageError as error:
+                met.append(error)
+        return met
 
     def starts_before(self, timestamp_ms: int, count: int) -> list[int]:
         """Return the first offsets of the segments that were last written by then, newest first, at most `count`.

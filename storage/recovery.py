@@ -19,7 +19,7 @@ from pathlib import Path
 from ..protocol.records.batch import BatchHeader
 from .checkpoints import LEADER_EPOCH
 from .config import LogConfig
-from .errors import CorruptBatch, DamagedFile
+from .errors import CorruptBatch, DamagedFile, UnreadableBatch
 from .files import Disk
 from .flushed_batches import FlushedBatches
 from .leader_epochs import LeaderEpochs
@@ -72,6 +72,7 @@ class Recovery:
         self._producers_from = 0
         # Whether every transaction index is made of whole entries.
         self._aborted_whole = True
+        self._was_clean = False
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
         """Return segments (at least one, the last ready for appends), producers and epochs. Raises DiskError."""
@@ -79,6 +80,7 @@ class Recovery:
         swap.recover(self._directory, self._disk)
         self._segments = self._find_segments()
         self._epochs = self._load_epochs()
+        self._was_clean = clean
         self._report.clean = clean and self._aborted_whole and self._open_clean(recovery_point)
         if not self._report.clean:
             self._check(recovery_point)
@@ -270,6 +272,7 @@ class Recovery:
         segment.aborted.clear()
         self._report.rebuilt.append(segment.path(LOG_SUFFIX))
         tail = FlushedBatches(segment, recovery_point, self._take, self._note_damage).find_tail()
+        self._require_readable(segment, tail.position)
         if tail.is_behind_damage:
             self._cut(segment, tail.position, "damage before it reaches past the recovery point")
             return False
@@ -278,8 +281,21 @@ class Recovery:
         self._report.checked_segments += 1
         return self._check_tail(segment, tail.position, following)
 
+    def _require_readable(self, segment: Segment, tail_position: int) -> None:
+        """Raise UnreadableBatch where bytes that the disk cannot read may lie behind the recovery point.
+
+        After a clean stop nothing lies there. After a crash these bytes may be acknowledged batches: to cut them off,
+        or to assign their offsets again, would be a guess.
+        """
+        before = next((each for each in reversed(segment.damages) if each.position < tail_position), None)
+        if not self._was_clean and before is not None and before.is_unreadable and before.end >= tail_position:
+            raise before.error()
+
     def _check_tail(self, segment: Segment, start: int, following: int | None) -> bool:
-        """Check every batch from `start` on, and cut the segment at the first bad one. Return whether none was bad."""
+        """Check every batch from `start` on, and cut the segment at the first bad one. Return whether none was bad.
+
+        Raises UnreadableBatch: the disk may be able to read the batch another time.
+        """
         end, path = start, segment.path(LOG_SUFFIX)
         try:
             for position, header, batch in segment.batches(start):
@@ -289,6 +305,8 @@ class Recovery:
                     walk.check(path, position, header, batch, segment.next_offset, segment.base_offset)
                     self._take(segment, position, header)
                 end = position + len(batch)
+        except UnreadableBatch:
+            raise
         except CorruptBatch as error:
             self._cut(segment, error.position, error.why)
             return False

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...storage.compaction.compaction import Cleaned
@@ -23,6 +25,7 @@ from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDirs
+from ..threads import DiskThreads, Work
 from ..timers import Timers
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
@@ -57,6 +60,7 @@ class Cleaner:
         clock: Clock,
         disk: Disk,
         flusher: Flusher,
+        threads: DiskThreads,
         file_removal: FileRemoval,
     ) -> None:
         self._config = config
@@ -66,6 +70,7 @@ class Cleaner:
         self._clock = clock
         self._disk = disk
         self._flusher = flusher
+        self._threads = threads
         self._file_removal = file_removal
         self._uncleanable: set[Partition] = set()
         self._round: asyncio.Task[None] | None = None
@@ -157,7 +162,9 @@ class Cleaner:
             # The process stops in the middle of this job: the next job gets a new process.
             await self._end_process()
         directory = partition.log.directory
-        await _in_thread(lambda: swap.tidy(directory, self._disk), f"files are left in {directory}")
+        await self._in_thread(
+            directory.parent, partial(swap.tidy, directory, self._disk), f"files are left in {directory}"
+        )
 
     async def _compact(self, dirty: _Dirty) -> None:
         topic, partition, found = dirty
@@ -181,16 +188,16 @@ class Cleaner:
             return True
         if not _holds(partition, old):
             return False
-        await asyncio.to_thread(swap.prepare, log.directory, group.base_offset, disk)
+        await self._wait_for(log.directory.parent, partial(swap.prepare, log.directory, group.base_offset, disk))
         if not _holds(partition, old):
-            await asyncio.to_thread(swap.abandon, log.directory, group.base_offset, disk)
+            await self._wait_for(log.directory.parent, partial(swap.abandon, log.directory, group.base_offset, disk))
             return False
         now_ms = self._clock.now_ms()
         try:
             log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, now_ms)
         finally:
             self._file_removal.remove_segments(partition)
-        await asyncio.to_thread(disk.fsync_dir, log.directory)
+        await self._wait_for(log.directory.parent, partial(disk.fsync_dir, log.directory))
         return True
 
     async def _note_clean(self, partition: Partition, end_offset: int, stats: dict[str, int]) -> None:
@@ -200,11 +207,22 @@ class Cleaner:
             stats["bytes_read"], stats["bytes_written"], stats["records_kept"], stats["records_read"],
         )  # fmt: skip
         self._dirs.note_cleaned((partition.topic, partition.index), partition.log, end_offset)
-        await _in_thread(self._topics.take_checkpoint().write, "how far partitions are clean could not be noted")
+        home = partition.log.directory.parent
+        write = self._topics.take_checkpoint().writers[home]
+        await self._in_thread(home, write, "how far partitions are clean could not be noted")
 
     async def _end_process(self) -> None:
         self._process.kill()
         await self._process.wait_ended()
+
+    def _wait_for(self, directory: Path, work: Callable[[], None]) -> asyncio.Future[None]:
+        return self._threads.run(Work.BACKGROUND, directory, work)
+
+    async def _in_thread(self, directory: Path, work: Callable[[], None], failed: str) -> None:
+        try:
+            await self._wait_for(directory, work)
+        except (DiskError, OSError) as error:
+            _log.error("%s: %s", failed, error)
 
     def _give_up(self, partition: Partition, why: str) -> None:
         self._uncleanable.add(partition)
@@ -227,10 +245,3 @@ def _holds(partition: Partition, segments: tuple[Any, ...]) -> bool:
         return False
     present = partition.log.segments
     return segments[0] in present and present[(at := present.index(segments[0])) : at + len(segments)] == segments
-
-
-async def _in_thread(work: Callable[[], None], failed: str) -> None:
-    try:
-        await asyncio.to_thread(work)
-    except (DiskError, OSError) as error:
-        _log.error("%s: %s", failed, error)

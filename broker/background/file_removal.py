@@ -5,7 +5,7 @@ A client that reads such a segment at that moment reads on. If the broker stops 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ...storage.log import Log
 from ...storage.segments.segment import Segment
-from ..threads import ThreadRunner
+from ..threads import BackgroundWork
 from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.topic import Topic
@@ -23,9 +23,9 @@ from ..topics.topic import Topic
 class FileRemoval:
     """Schedules the removal of files."""
 
-    def __init__(self, timers: Timers, threads: ThreadRunner, disk: Disk) -> None:
+    def __init__(self, timers: Timers, work: BackgroundWork, disk: Disk) -> None:
         self._timers = timers
-        self._threads = threads
+        self._work = work
         self._disk = disk
 
     def remove_segments(self, partition: Partition) -> None:
@@ -34,24 +34,34 @@ class FileRemoval:
         retired = log.take_retired()
         if retired:
             failed = f"files of deleted segments of {partition.topic}-{partition.index} stay in place"
-            self._remove_later(log.config.file_delete_delay_ms, partial(_unlink, retired), failed)
+            self._remove_later(log.config.file_delete_delay_ms, partial(_unlink, retired), log.directory.parent, failed)
 
     def remove_topic(self, topic: Topic, logs: list[Log]) -> None:
         """Remove the directories of a deleted topic's logs. They have their new names (`-delete`) already."""
         failed = f"files of deleted topic {topic.name} stay in place"
         for parent in {log.directory.parent for log in logs}:
-            self._threads.run(partial(self._disk.fsync_dir, parent), failed)
-        remove = partial(remove_directories, [log.directory for log in logs], self._disk)
-        self._remove_later(topic.config.file_delete_delay_ms, remove, failed)
+            self._work.run(partial(self._disk.fsync_dir, parent), parent, failed)
+        for parent, directories in _by_parent(log.directory for log in logs).items():
+            remove = partial(remove_directories, directories, self._disk)
+            self._remove_later(topic.config.file_delete_delay_ms, remove, parent, failed)
 
     def remove_leftovers(self, directories: list[Path]) -> None:
         """Remove the directories that deletions before the last stop had not removed yet."""
-        if directories:
-            remove = partial(remove_directories, directories, self._disk)
-            self._threads.run(remove, "files of deleted topics stay in place")
+        for parent, left in _by_parent(directories).items():
+            self._work.run(
+                partial(remove_directories, left, self._disk), parent, "files of deleted topics stay in place"
+            )
 
-    def _remove_later(self, delay_ms: int, remove: Callable[[], None], failed: str) -> None:
-        self._timers.after(delay_ms, lambda: self._threads.run(remove, failed))
+    def _remove_later(self, delay_ms: int, remove: Callable[[], None], directory: Path, failed: str) -> None:
+        self._timers.after(delay_ms, lambda: self._work.run(remove, directory, failed))
+
+
+def _by_parent(directories: Iterable[Path]) -> dict[Path, list[Path]]:
+    """Return the directories of partitions by the data directory that they lie in."""
+    found: dict[Path, list[Path]] = {}
+    for each in directories:
+        found.setdefault(each.parent, []).append(each)
+    return found
 
 
 def remove_directories(directories: list[Path], disk: Disk) -> None:

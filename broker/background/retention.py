@@ -19,7 +19,7 @@ from ...storage.errors import StorageError
 from ...storage.retention import LogFacts, Policy, facts_of, new_start, policy_named
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
-from ..threads import ThreadRunner
+from ..threads import BackgroundWork, Work
 from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.topics import Topics
@@ -41,7 +41,7 @@ class Retention:
         topics: Topics,
         timers: Timers,
         clock: Clock,
-        threads: ThreadRunner,
+        work: BackgroundWork,
         record_deletion: RecordDeletion,
         file_removal: FileRemoval,
     ) -> None:
@@ -49,7 +49,7 @@ class Retention:
         self._topics = topics
         self._timers = timers
         self._clock = clock
-        self._threads = threads
+        self._work = work
         self._record_deletion = record_deletion
         self._file_removal = file_removal
         self._policy: Policy = policy_named(config.log_retention_policy)
@@ -106,7 +106,8 @@ class Retention:
             finally:
                 loop.call_soon_threadsafe(loaded)
 
-        self._threads.run(load, f"the times of {partition.topic}-{partition.index} could not be read")
+        failed = f"the times of {partition.topic}-{partition.index} could not be read"
+        self._work.run(load, log.directory.parent, failed, Work.LOOK_UP)
 
     def _check_next(self) -> None:
         partition = self._due.popleft()

@@ -10,7 +10,7 @@ from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..log_dirs.checkpoint_writer import CheckpointWriter
 from ..log_dirs.log_dirs import LogDirs
-from ..threads import ThreadRunner
+from ..threads import BackgroundWork, DiskThreads
 from ..timers import Timers
 from ..topics.flusher import Flusher
 from ..topics.topics import Topics
@@ -34,13 +34,14 @@ class BackgroundTasks:
         clock: Clock,
         disk: Disk,
         flusher: Flusher,
+        threads: DiskThreads,
     ) -> None:
-        self.threads = ThreadRunner(topics.disk_failures.file_failed)
-        self.checkpoints = CheckpointWriter(config, timers, self.threads, topics.take_checkpoint)
-        self.file_removal = FileRemoval(timers, self.threads, disk)
+        self.work = BackgroundWork(threads, topics.disk_failures.file_failed)
+        self.checkpoints = CheckpointWriter(config, timers, threads, self.work, topics.take_checkpoint)
+        self.file_removal = FileRemoval(timers, self.work, disk)
         self.record_deletion = RecordDeletion(self.file_removal)
-        self.retention = Retention(config, topics, timers, clock, self.threads, self.record_deletion, self.file_removal)
-        self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, self.file_removal)
+        self.retention = Retention(config, topics, timers, clock, self.work, self.record_deletion, self.file_removal)
+        self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, threads, self.file_removal)
         self.scrubber = Scrubber(config, topics, timers, disk)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
 
@@ -55,4 +56,4 @@ class BackgroundTasks:
     def stop(self) -> list[asyncio.Future[None]]:
         """Stop the tasks; return what is still under way, for the caller to wait for."""
         stopping: tuple[Awaitable[None], ...] = (self.cleaner.stop(), self.scrubber.stop())
-        return [*self.threads.running, *map(asyncio.ensure_future, stopping)]
+        return [*self.work.running, *map(asyncio.ensure_future, stopping)]

@@ -135,7 +135,8 @@ class CoordinatorLog:
     def entries(self, partition: int) -> Iterator[Written | Ended]:
         """Return every record that has a key and every end of a transaction, oldest first.
 
-        Nothing if the topic does not exist. KAFKA_STORAGE_ERROR if the partition is offline.
+        Nothing if the topic does not exist. KAFKA_STORAGE_ERROR if the partition is offline, CORRUPT_MESSAGE where the
+        disk cannot read a batch: another try may read it, and nobody may decide without what it holds.
         """
         found = self._find(partition)
         if found is None:

@@ -203,7 +203,7 @@ class _Fetch:
             return _DiskRead(location, view.aborted_transactions(offset, records, up_to))
 
         try:
-            return await read_from_disk(partition, read)
+            return await read_from_disk(partition, read, self._services.threads)
         except KafkaError as error:
             return error
 

@@ -61,7 +61,8 @@ def handle(
         return _response(services, context, request, {})
 
     async def search() -> ListOffsetsResponse:
-        found = await asyncio.gather(*(read_from_disk(*each) for each in searches.values()), return_exceptions=True)
+        looks = (read_from_disk(*each, services.threads) for each in searches.values())
+        found = await asyncio.gather(*looks, return_exceptions=True)
         return _response(services, context, request, dict(zip(searches, found, strict=True)))
 
     return asyncio.ensure_future(search())

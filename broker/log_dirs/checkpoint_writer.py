@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from ..configs.broker_config import BrokerConfig
-from ..threads import ThreadRunner
+from ..threads import BackgroundWork, DiskThreads, Work
 from ..timers import Timers
 from .log_dirs import Checkpoint
 
 # A checkpoint takes some fsyncs. More often than this, the disk would do nothing else.
 MIN_INTERVAL_MS = 100
+_FAILED = "a checkpoint could not be written"
 
 
 class CheckpointWriter:
     """Writes checkpoints in threads. `take` notes the offsets of every partition as they are now."""
 
     def __init__(
-        self, config: BrokerConfig, timers: Timers, threads: ThreadRunner, take: Callable[[], Checkpoint]
+        self,
+        config: BrokerConfig,
+        timers: Timers,
+        threads: DiskThreads,
+        work: BackgroundWork,
+        take: Callable[[], Checkpoint],
     ) -> None:
         self._config = config
         self._timers = timers
         self._threads = threads
+        self._work = work
         self._take = take
+        # Data directories with a checkpoint in the background under way.
+        self._writing: set[Path] = set()
         # The checkpoint that `write` callers wait for, and the one that those share who came too late for it.
         self._current: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
@@ -39,7 +50,17 @@ class CheckpointWriter:
 
     def write_in_background(self) -> None:
         """Write a checkpoint that nobody waits for."""
-        self._threads.run(self._take().write, "a checkpoint could not be written")
+        for directory, write in self._take().writers.items():
+            # A disk that hangs gets no queue of checkpoints.
+            if directory not in self._writing:
+                self._writing.add(directory)
+                self._work.run(partial(self._write, directory, write), directory, _FAILED, Work.CHECKPOINT)
+
+    def _write(self, directory: Path, write: Callable[[], None]) -> None:
+        try:
+            write()
+        finally:
+            self._writing.discard(directory)
 
     async def write(self) -> None:
         """Return when the present log start offsets are on disk. StorageError if they cannot be written.
@@ -54,9 +75,16 @@ class CheckpointWriter:
         while self._current is not None:
             await asyncio.wait([self._current])
         self._next = None
-        loop = asyncio.get_running_loop()
-        self._current = loop.run_in_executor(None, self._take().write)
+        self._current = asyncio.ensure_future(self._write_all(self._take()))
         try:
             await self._current
         finally:
             self._current = None
+
+    async def _write_all(self, checkpoint: Checkpoint) -> None:
+        """Write the checkpoint of each directory in a thread of its own. Raises the first StorageError of all."""
+        writers = checkpoint.writers.items()
+        running = [self._threads.run(Work.CHECKPOINT, directory, write) for directory, write in writers]
+        for result in await asyncio.gather(*running, return_exceptions=True):
+            if result is not None:
+                raise result

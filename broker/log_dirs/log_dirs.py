@@ -42,6 +42,8 @@ class LogDir:
         self.checkpoints = OffsetCheckpoints(path, disk, empty=data is None)
         # The number of its partitions, online or not.
         self.count = 0
+        # Partitions that are offline though the directory is online, because the start could not read their logs.
+        self.unread: list[TopicPartition] = []
 
     @property
     def is_online(self) -> bool:
@@ -62,13 +64,14 @@ class LogDir:
 class Checkpoint:
     """The offsets of all partitions at one moment, not yet on disk."""
 
-    def __init__(self, writers: list[Callable[[], None]]) -> None:
-        self._writers = writers
+    def __init__(self, writers: dict[Path, Callable[[], None]]) -> None:
+        # One for each data directory. They may run in any thread, at the same time.
+        self.writers = writers
 
     def write(self) -> None:
         """Write them, in any thread. Raises the first StorageError after all directories have been tried."""
         failure: StorageError | None = None
-        for write in self._writers:
+        for write in self.writers.values():
             try:
                 write()
             except StorageError as error:
@@ -248,13 +251,13 @@ class LogDirs:
             home = self.of(log)
             if home in shares:
                 shares[home][partition] = log
-        return Checkpoint([home.checkpoints.take(share) for home, share in shares.items()])
+        return Checkpoint({home.path: home.checkpoints.take(share, home.unread) for home, share in shares.items()})
 
     def mark_clean(self, spoilt: Iterable[Log]) -> None:
         """Write the clean-stop markers of all directories but those of the `spoilt` logs."""
         torn = {self.of(log) for log in spoilt}
         for each in self.online:
-            if each not in torn and each.data is not None:
+            if each not in torn and not each.unread and each.data is not None:
                 each.data.mark_clean()
         if self.metadata.path.absolute() not in self._by_path:
             self.metadata.mark_clean()

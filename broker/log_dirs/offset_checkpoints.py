@@ -8,7 +8,7 @@ would leave the batches of the new one unchecked, and a cleaner would leave olde
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from threading import Lock
 
@@ -64,10 +64,11 @@ class OffsetCheckpoints:
             is_named = any(topic in names for names in self._named.values())
         return is_named or any(topic == name for name, _ in self.cleaner_offsets)
 
-    def take(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+    def take(self, logs: Mapping[TopicPartition, Log], unread: Collection[TopicPartition] = ()) -> Callable[[], None]:
         """Note the offsets of `logs` as they are now, and return the call that writes them, in any thread.
 
-        Of two states the one that was taken later stays, whichever is written first.
+        The partitions in `unread` keep the offsets that the start found. Of two states the one that was taken later
+        stays, whichever is written first.
         """
         self._taken += 1
         number = self._taken
@@ -75,11 +76,13 @@ class OffsetCheckpoints:
         starts: Offsets = {}
         for key, log in logs.items():
             points[key], starts[key] = log.recovery_point, log.log_start_offset
+        for key in unread:
+            points[key], starts[key] = self.recovery_points.get(key, 0), self.log_starts.get(key, 0)
         # A recovery may have cut a log below its offset: what is appended there later is not clean.
         cleaned = self.cleaner_offsets = {
             key: offset
             for key, offset in self.cleaner_offsets.items()
-            if key in logs and offset <= logs[key].log_end_offset
+            if key in unread or (key in logs and offset <= logs[key].log_end_offset)
         }
         cleaned = dict(cleaned)
         with self._naming:

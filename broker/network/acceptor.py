@@ -17,6 +17,7 @@ from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
 from .processor import Processor
 from .request_memory import RequestMemory
+from .send_queue import ReadPiece
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +25,16 @@ _log = logging.getLogger(__name__)
 class Acceptor:
     """The listening sockets of one broker, and the processors that own its connections."""
 
-    def __init__(self, config: BrokerConfig, dispatch: Dispatch, clock: Clock, timers: Timers) -> None:
+    def __init__(
+        self, config: BrokerConfig, dispatch: Dispatch, read_piece: ReadPiece, clock: Clock, timers: Timers
+    ) -> None:
         self._config = config
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
         limits = ConnectionLimits(config)
         memory = RequestMemory(config.queued_max_request_bytes, clock, timers)
         self.processors = [
-            Processor(dispatch, bounds, clock, timers, limits, memory) for _ in range(config.num_network_threads)
+            Processor(dispatch, read_piece, bounds, clock, timers, limits, memory)
+            for _ in range(config.num_network_threads)
         ]
         self._next_processor = cycle(self.processors)
         self._servers: list[asyncio.Server] = []

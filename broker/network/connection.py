@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, cast
 from ..clock import Clock
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
 from .request_memory import RequestMemory
-from .send_queue import GATHER_BYTES, EncodedResponse, SendQueue
+from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64
@@ -64,6 +64,7 @@ class Owner(Protocol):
     scratch: memoryview
     buffers: BufferPool
     memory: RequestMemory
+    read_piece: ReadPiece
     # Requests that wait, kept so that none is collected while it runs.
     waiting: set[asyncio.Future[EncodedResponse]]
 
@@ -92,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._received = ReceiveBuffer(owner.buffers, owner.memory, self)
-        self._responses = SendQueue(on_progress=self.resume, on_failure=self._response_unreadable)
+        self._responses = SendQueue(owner.read_piece, on_progress=self.resume, on_failure=self._response_unreadable)
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
         self._waiting: asyncio.Future[EncodedResponse] | None = None
         self._queued = False

@@ -19,7 +19,7 @@ from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
 from .receive_buffer import SCRATCH_BYTES, BufferPool
 from .request_memory import RequestMemory
-from .send_queue import EncodedResponse
+from .send_queue import EncodedResponse, ReadPiece
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
 _IDLE_CHECK_MS = 10
@@ -33,6 +33,7 @@ class Processor:
     def __init__(
         self,
         dispatch: Dispatch,
+        read_piece: ReadPiece,
         bounds: Bounds,
         clock: Clock,
         timers: Timers,
@@ -40,6 +41,7 @@ class Processor:
         memory: RequestMemory,
     ) -> None:
         self.dispatch = dispatch
+        self.read_piece = read_piece
         self.bounds = bounds
         self.clock = clock
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

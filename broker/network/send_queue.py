@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from ...storage.files import FileRange
 
@@ -22,6 +22,8 @@ GATHER_BYTES = 256 * 1024
 
 # One part of an encoded response.
 Piece = bytes | bytearray | memoryview | FileRange
+# Reads a range of a file in a thread. Raises StorageError.
+ReadPiece = Callable[[FileRange], Coroutine[None, None, bytes]]
 # An encoded response; None for a Produce request with acks=0, which gets no response.
 EncodedResponse = list[Piece] | None
 
@@ -29,12 +31,28 @@ EncodedResponse = list[Piece] | None
 class SendQueue:
     """Pieces that wait for the transport, and whether it takes more.
 
-    `on_progress` is called when a piece from disk was written, `on_failure` when it could not be read.
+    `read` reads a piece that is not in the page cache, in a thread. `on_progress` is called when such a piece was
+    written, `on_failure` when it could not be read.
     """
 
-    __slots__ = ("_on_failure", "_on_progress", "_pieces", "_transport", "gathered_bytes", "paused", "reading_file")
+    __slots__ = (
+        "_on_failure",
+        "_on_progress",
+        "_pieces",
+        "_read",
+        "_transport",
+        "gathered_bytes",
+        "paused",
+        "reading_file",
+    )
 
-    def __init__(self, on_progress: Callable[[], None], on_failure: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        read: ReadPiece,
+        on_progress: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._read = read
         self._on_progress = on_progress
         self._on_failure = on_failure
         # None before the connection is made and after it is lost.
@@ -101,14 +119,13 @@ class SendQueue:
     def _read_from_disk(self, piece: FileRange) -> None:
         """Have a thread read what is not in the page cache; the event loop goes on."""
         self.reading_file = True
-        future = asyncio.get_running_loop().run_in_executor(None, piece.read)
-        future.add_done_callback(self._write_from_disk)
+        asyncio.ensure_future(self._read(piece)).add_done_callback(self._write_from_disk)
 
     def _write_from_disk(self, future: asyncio.Future[bytes]) -> None:
         self.reading_file = False
+        error = None if future.cancelled() else future.exception()
         if self._transport is None or future.cancelled():
             return
-        error = future.exception()
         if error is not None:
             self._on_failure(error)
             return

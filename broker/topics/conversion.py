@@ -14,12 +14,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.conversion import Converted, down_converted
 from ...protocol.records.errors import RecordError
-from .disk_reads import read
+from ...storage.errors import CorruptBatch, DiskError, is_unreadable
+from ..threads import DiskThreads, Work
+from .disk_reads import note_unreadable, read
 from .partition import READ_UNCOMMITTED
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 AT_ONCE = 2
 # Read from a file at a time for an old client.
 READ_BYTES = 1024 * 1024
+# Conversions keep a processor busy, not a disk.
+_NO_DIRECTORY = Path()
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -43,13 +48,14 @@ _log = logging.getLogger(__name__)
 class Conversions:
     """Runs long work in threads, `AT_ONCE` at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: DiskThreads) -> None:
+        self._threads = threads
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, which must not touch what the event loop changes."""
         async with self._gate:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
+            return await self._threads.run(Work.CONVERSION, _NO_DIRECTORY, work)
 
     async def convert_fetched(
         self, results: Sequence[tuple[FetchedPartition, Partition, PartitionData]], version: int, max_bytes: int
@@ -74,13 +80,18 @@ class Conversions:
                 if found.data or found.next_offset <= offset:
                     return
                 offset = found.next_offset
-                source = await read(partition, offset, READ_BYTES, READ_UNCOMMITTED)
+                source = await read(partition, offset, READ_BYTES, READ_UNCOMMITTED, self._threads)
         except RecordError as error:
             data.error_code = int(error.code)
             _log.error("%s-%d: no message set from offset %d on: %s", fetched.topic, fetched.partition, offset, error)
         except KafkaError as error:
             data.error_code = int(error.code)
-            _log.error("%s-%d: %s", fetched.topic, fetched.partition, error)
+            if isinstance(error, DiskError) and is_unreadable(error):
+                data.error_code = int(ErrorCode.CORRUPT_MESSAGE)
+                await note_unreadable(partition, error, self._threads)
+            elif not isinstance(error, CorruptBatch):
+                # `read` has reported damage, once.
+                _log.error("%s-%d: %s", fetched.topic, fetched.partition, error)
 
 
 def _convert_range(source: FileRange, magic: int, offset: int, max_bytes: int) -> Converted:

@@ -6,43 +6,52 @@ Everything else is read here, and every look-up by time: it may walk through a s
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...storage.errors import CorruptBatch, StorageError
+from ...protocol.errors import KafkaError
+from ...storage.errors import CorruptBatch, DiskError, StorageError, is_unreadable
 from ...storage.files import FileRange, NotCached
 from ...storage.log_view import LogView
+from ..threads import DiskThreads, Work
 from .partition import Partition
+from .topics import Topics
 
 # Retention may delete a segment in the middle of a read, which then begins again, at most so often.
 MAX_ATTEMPTS = 5
 
 Found = TypeVar("Found")
+_log = logging.getLogger(__name__)
 
 
-async def read(partition: Partition, offset: int, max_bytes: int, isolation_level: int) -> FileRange | None:
+async def read(
+    partition: Partition, offset: int, max_bytes: int, isolation_level: int, threads: DiskThreads
+) -> FileRange | None:
     """Return what Partition.read returns, the first batch whole. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
     try:
         return partition.read(offset, max_bytes, isolation_level, minimum_one=True, cached=True)
     except NotCached:
         up_to = partition.end_for(isolation_level)
-        located = await read_from_disk(partition, lambda view: view.locate(offset, up_to))
+        located = await read_from_disk(partition, lambda view: view.locate(offset, up_to), threads)
     if located is None:
         return None
     return partition.read(offset, max_bytes, isolation_level, minimum_one=True, located=located)
 
 
-async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Found]) -> Found:
+async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Found], threads: DiskThreads) -> Found:
     """Return the result of `look_up`, run in a thread. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
-    loop = asyncio.get_running_loop()
     for attempt in range(MAX_ATTEMPTS):
         partition.check_online()
         log = partition.log
         view = log.view()
+
+        def run(view: LogView = view) -> tuple[Found, list[StorageError]]:
+            return look_up(view), view.mend_indexes()
+
         # Cancelling the caller does not stop the thread, so that a cancelled read must not learn from the view.
         try:
-            found = await loop.run_in_executor(None, look_up, view)
+            found, met = await threads.run(Work.LOOK_UP, log.directory.parent, run)
         except CorruptBatch as error:
             log.learn(view)
             partition.report_damage(error)
@@ -50,9 +59,50 @@ async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Foun
         except StorageError as error:
             log.learn(view)
             if log.segments is view.originals or attempt + 1 == MAX_ATTEMPTS:
-                partition.note_failure(error)
+                partition.report_failure(error)
                 raise
         else:
             log.learn(view)
+            for error in met:
+                partition.report_failure(error)
             return found
     raise AssertionError("the last attempt raises")
+
+
+class ColdReads:
+    """Reads of what a response takes from files and the page cache does not hold, each in a thread."""
+
+    def __init__(self, threads: DiskThreads, topics: Topics) -> None:
+        self._threads = threads
+        self._topics = topics
+
+    async def read(self, piece: FileRange) -> bytes:
+        """Return the bytes of `piece`.
+
+        Raises StorageError. Where the disk cannot read a batch, its partition knows by then: the next fetch of the
+        batch gets an error, and does not begin a response that cannot be completed.
+        """
+        try:
+            # A file of a segment lies in the directory of a partition, which lies in a data directory.
+            return await self._threads.run(Work.READ, piece.file.path.parent.parent, piece.read)
+        except DiskError as error:
+            if is_unreadable(error):
+                await self._note(error)
+            raise
+
+    async def _note(self, error: DiskError) -> None:
+        for partition in self._topics.partitions():
+            if partition.is_online and partition.log.directory == error.path.parent:
+                await note_unreadable(partition, error, self._threads)
+
+
+async def note_unreadable(partition: Partition, error: DiskError, threads: DiskThreads) -> None:
+    """Mark the batch that the disk could not read as damaged, and report that once."""
+    try:
+        damage = await read_from_disk(partition, lambda view: view.mark_unreadable(error), threads)
+    except KafkaError as another:
+        # The partition went offline, or its disk fails elsewhere too. The next fetch meets that.
+        _log.error("%s-%d: %s, and then: %s", partition.topic, partition.index, error.message, another.message)
+        return
+    if damage is not None:
+        partition.report_damage(damage.error())

@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from ...storage.errors import LogClosed, StorageError, is_lasting
+from ..threads import DiskThreads, Work
 from ..timers import TimerHandle, Timers
 from .partition import Partition
 
@@ -37,8 +39,9 @@ class _Due(NamedTuple):
 class Flusher:
     """The fsyncs of one broker."""
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, timers: Timers, threads: DiskThreads) -> None:
         self._timers = timers
+        self._threads = threads
         # Invariant: a partition here has exactly one fsync running.
         self._running: dict[Partition, asyncio.Future[None]] = {}
         # Partitions whose flush is due while one runs: that one may not cover their last batches.
@@ -95,9 +98,8 @@ class Flusher:
 
     def _start(self, partition: Partition) -> asyncio.Future[None]:
         log = partition.log
-        loop = asyncio.get_running_loop()
         flushed_bytes = log.flushed_bytes
-        future = loop.run_in_executor(None, log.flush, log.log_end_offset)
+        future = self._threads.run(Work.FSYNC, log.directory.parent, partial(log.flush, log.log_end_offset))
         self._running[partition] = future
 
         def done(_: asyncio.Future[None]) -> None:

@@ -21,6 +21,7 @@ from ...protocol.records.record import Record
 from ...storage.errors import CorruptBatch, StorageError
 from ...storage.files import FileRange
 from ...storage.log import Log
+from ...storage.segments.damage import Damage
 from ...storage.segments.location import Location
 from ...storage.segments.transaction_index import AbortedTransaction
 from ..clock import Clock
@@ -140,6 +141,11 @@ class Partition:
     def report_damage(self, error: CorruptBatch) -> None:
         """Log damage in the files, once for each place."""
         self._damage.report(error)
+
+    def report_failure(self, error: StorageError) -> None:
+        """Log what could not be read, once for each place, and take offline what is broken."""
+        self._damage.report_failure(error)
+        self.note_failure(error)
 
     @property
     def last_stable_offset(self) -> int:
@@ -370,11 +376,16 @@ class Partition:
                     yield record.key, record.value
 
     def replay_batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
-        """Yield every batch with its records, oldest first, transaction markers included."""
-        for header, data in self.log.iter_batches(
-            self.log.log_start_offset, lambda each: self.report_damage(each.error())
-        ):
+        """Yield every batch with its records, oldest first, transaction markers included. Raises UnreadableBatch."""
+        for header, data in self.log.iter_batches(self.log.log_start_offset, self._pass_over):
             yield header, self._decode(header, data)
+
+    def _pass_over(self, damage: Damage) -> None:
+        """Report damage in a replay. Raises UnreadableBatch where another try may read what is there."""
+        error = damage.error()
+        self.report_damage(error)
+        if damage.is_unreadable:
+            raise error
 
     def _decode(self, header: BatchHeader, data: bytes) -> list[Record]:
         """Return the records of a batch; none, and a line in the log, for a damaged one."""

@@ -9,13 +9,13 @@ import logging
 from pathlib import Path
 from typing import TypeVar
 
-from ...storage.errors import StorageError, of_device
+from ...storage.errors import StorageError, is_unreadable, of_device
 from ...storage.files import Disk
 from ...storage.log import Log
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
-from ..log_dirs.log_dirs import LogDirs
+from ..log_dirs.log_dirs import LogDir, LogDirs
 from ..purgatory import Purgatory
 from .disk_failures import DiskFailures
 from .flusher import Flusher
@@ -66,11 +66,22 @@ class PartitionFactory:
             try:
                 return self._open(record, index, config, directory, home.is_clean, point, start)
             except StorageError as error:
+                if is_unreadable(error):
+                    return self._offline(record, index, home, directory, error)
                 if not of_device(error):
                     raise
                 self._failures.directory_failed(home, error)
         failure = StorageError(f"the data directory of {record.name}-{index} is offline")
         return self._new(OfflinePartition, record, index, failure)
+
+    def _offline(
+        self, record: TopicRecord, index: int, home: LogDir, directory: Path, error: StorageError
+    ) -> Partition:
+        """Return a partition whose log cannot be read. The others of its data directory are not concerned."""
+        home.unread.append((record.name, index))
+        text = "%s-%d is offline until the next start: %s (odradek log verify %s shows what is left)"
+        _log.error(text, record.name, index, error.message, directory)
+        return self._new(OfflinePartition, record, index, error)
 
     def configure(self, partition: Partition, config: TopicConfig) -> None:
         """Give a partition the configs of its topic, from the next append on."""

@@ -12,14 +12,16 @@ from pathlib import Path
 
 from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch
+from ..errors import UNREADABLE, CorruptBatch, DiskError, UnreadableBatch
 from ..files import Disk, File
-from .walk import MAX_INT32
+from .walk import MAX_INT32, readable_bytes
 
 # Where the magic byte stands in a batch, and its value.
 _MAGIC_AT = 16
 _MAGIC = b"\x02"
 _WINDOW_BYTES = 1024 * 1024
+# What a disk cannot read is lost by the page, which is the unit of the page cache.
+_SECTOR_BYTES = 4096
 WRONG_CRC = "its CRC is wrong"
 # Why a batch whose CRC is right counts as damaged: no CRC covers the offset.
 MISPLACED = "its offset does not fit between those around it"
@@ -40,7 +42,13 @@ class Damage:
 
     def error(self) -> CorruptBatch:
         """Return the error that a read which reaches the damage raises."""
-        return CorruptBatch(self.path, self.position, self.why)
+        kind = UnreadableBatch if self.is_unreadable else CorruptBatch
+        return kind(self.path, self.position, self.why)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the disk could not read it, so that nobody knows whether the bytes are sound."""
+        return self.why.startswith(UNREADABLE)
 
 
 def next_sound(disk: Disk, file: File, start: int, end: int, base_offset: int) -> int:
@@ -49,9 +57,20 @@ def next_sound(disk: Disk, file: File, start: int, end: int, base_offset: int) -
     `base_offset` is the segment's: none of its batches lies below. This reads up to the next sound batch, in the worst
     case the whole segment.
     """
-    position = start
+    position, skip = start, _SECTOR_BYTES
     while position + HEADER_SIZE <= end:
-        window = disk.read(file, min(_WINDOW_BYTES, end - position), position)
+        try:
+            window = disk.read(file, min(_WINDOW_BYTES, end - position), position)
+        except DiskError as error:
+            readable = readable_bytes(error, position)
+            if readable < HEADER_SIZE:
+                # A disk tries for seconds before it gives a sector up: a large hole is passed in growing steps.
+                position = (position + readable + skip) // _SECTOR_BYTES * _SECTOR_BYTES
+                skip = min(skip * 2, _WINDOW_BYTES)
+                continue
+            window = disk.read(file, readable, position)
+        else:
+            skip = _SECTOR_BYTES
         at = window.find(_MAGIC, _MAGIC_AT)
         while at >= 0 and at - _MAGIC_AT + HEADER_SIZE <= len(window):
             candidate = position + at - _MAGIC_AT
@@ -72,6 +91,9 @@ def _is_sound(disk: Disk, file: File, window: bytes, at: int, position: int, end
             return False
         check_crc(disk.read(file, header.size_bytes, position), 0, header)
     except RecordError:
+        return False
+    except DiskError as error:
+        readable_bytes(error, position)
         return False
     return True
 

@@ -52,6 +52,17 @@ class OffsetIndex(SparseIndex):
                 high = middle
         return self.entry(low, cached=cached)[0] if low < len(self) else None
 
+    def position_before(self, position: int) -> int:
+        """Return the position of the last entry at or before `position`, or 0."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) >> 1
+            if self.entry(middle)[1] <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1)[1] if low else 0
+
     def last_entry(self) -> tuple[int, int]:
         """Return (offset, position) of the last entry, or the segment's start."""
         last = self._last_entry()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...protocol.records.batch import BatchHeader
-from ..errors import CorruptBatch, StorageError, TornWrite
+from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StorageError, TornWrite
 from ..files import DISK, Buffer, Disk, NotCached
 from . import walk
 from .damage import MISPLACED, Damage
@@ -48,6 +48,8 @@ class Segment(SegmentFile):
         "_sealed",
         "aborted",
         "created_ms",
+        "damaged_index",
+        "has_new_indexes",
         "next_offset",
     )
 
@@ -70,6 +72,9 @@ class Segment(SegmentFile):
         # The timestamp of the first batch; None: not read yet.
         self._first_timestamp: int | None = None
         self.aborted = TransactionIndex(self.path(TRANSACTION_INDEX_SUFFIX), 0, disk)
+        # Damage of an index that a look-up has met. The look-up then does without the index.
+        self.damaged_index: DamagedFile | None = None
+        self.has_new_indexes = False
 
     @classmethod
     def create(cls, directory: Path, base_offset: int, now_ms: int, disk: Disk = DISK, extension: str = "") -> Segment:
@@ -114,6 +119,9 @@ class Segment(SegmentFile):
         last_offset = header.base_offset + header.last_offset_delta
         self.next_offset = last_offset + 1
         self._last = position, header
+        if not position:
+            # Otherwise the next append would read it back, and wait for the disk.
+            self._first_timestamp = header.max_timestamp
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_offset = last_offset
@@ -214,8 +222,20 @@ class Segment(SegmentFile):
         A closed segment reads it from its time index.
         """
         if self._max_timestamp == UNKNOWN:
-            self._max_timestamp, self._max_offset = self.times.last_entry()
+            try:
+                self._max_timestamp, self._max_offset = self.times.last_entry()
+            except DamagedFile as error:
+                self.damaged_index = error
+                return self._largest_timestamp()
         return self._max_timestamp, self._max_offset
+
+    def _largest_timestamp(self) -> tuple[int, int]:
+        """Return what `max_timestamp` does, from the headers."""
+        largest = NO_TIMESTAMP, self.base_offset
+        for _, header in self.sound_headers():
+            if header.max_timestamp > largest[0]:
+                largest = header.max_timestamp, header.last_offset
+        return largest
 
     def find(self, offset: int, *, cached: bool = False) -> tuple[int, BatchHeader] | None:
         """Return position and header of the first batch that reaches `offset`, None if there is none.
@@ -228,7 +248,7 @@ class Segment(SegmentFile):
             return last if offset < self.next_offset else self._find_nothing()
         if cached:
             return self._find_cached(offset)
-        entry = self.offsets.lookup(offset)
+        entry = self.index_entry(offset)
         if self.damages:
             return self._find_around_damage(offset, entry[1] if self._is_batch_of(entry) else 0)
         found = walk.headers(self._disk, self.file, entry[1], self.size, walk.LOOKUP_WINDOW_BYTES)
@@ -297,6 +317,26 @@ class Segment(SegmentFile):
         if self.is_damaged_at_end:
             raise self.damages[-1].error()
 
+    def walk_start(self, offset: int) -> int:
+        """Return the position where a walk to `offset` begins: the segment's start where the index is damaged."""
+        return self.index_entry(offset)[1]
+
+    def index_entry(self, offset: int) -> tuple[int, int]:
+        """Return what the offset index tells of `offset`: the segment's start where the index is damaged."""
+        try:
+            return self.offsets.lookup(offset)
+        except DamagedFile as error:
+            self.damaged_index = error
+            return self.base_offset, 0
+
+    def first_offset_for(self, timestamp_ms: int) -> int:
+        """Return an offset below which no record has this timestamp or a later one."""
+        try:
+            return self.times.lookup(timestamp_ms)[1]
+        except DamagedFile as error:
+            self.damaged_index = error
+            return self.base_offset
+
     def upper_bound(self, position: int, following: int, *, cached: bool = False) -> int:
         """Return an offset, close by, that no batch before `position` reaches; `following` if the index has none.
 
@@ -304,14 +344,32 @@ class Segment(SegmentFile):
         """
         if cached and self._indexes is None:
             raise NotCached
-        offset = self.offsets.first_offset_at(position, cached=cached)
+        try:
+            offset = self.offsets.first_offset_at(position, cached=cached)
+        except DamagedFile as error:
+            self.damaged_index = error
+            return following
         return following if offset is None else offset
 
     def sound_headers_from(self, offset: int, on_damage: OnDamage | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """Walk the headers as `sound_headers` does, from the batch that holds `offset`."""
-        for position, header in self.sound_headers(self.offsets.lookup(offset)[1], on_damage):
+        for position, header in self.sound_headers(self.walk_start(offset), on_damage):
             if header.last_offset >= offset:
                 yield position, header
+
+    def mark_unreadable(self, position: int, why: str) -> Damage | None:
+        """Note that the disk cannot read the byte at `position`: the batch around it counts as damaged."""
+        try:
+            walk_start = self.offsets.position_before(position)
+        except DamagedFile as error:
+            self.damaged_index, walk_start = error, 0
+        for start, header in self.sound_headers(walk_start):
+            end = start + header.size_bytes
+            if start <= position < end:
+                return self.mark(start, f"{UNREADABLE} ({why})", end)
+            if start > position:
+                break
+        return self.next_damage(position)
 
     def mark(self, position: int, why: str, end: int | None = None) -> Damage:
         """Note that no batch can be read from `position` up to `end`, by default the next sound batch."""
@@ -339,6 +397,13 @@ class Segment(SegmentFile):
                 except StorageError:
                     indexes = self._rebuild_indexes()
         return indexes
+
+    def mend_indexes(self) -> None:
+        """Build the indexes again where a look-up found them damaged. For a closed segment only."""
+        if self.damaged_index is not None and not self.is_retired:
+            with NAMES_LOCK:
+                self._rebuild_indexes()
+            self.has_new_indexes = True
 
     def _rebuild_indexes(self) -> SegmentIndexes:
         indexes = self.reset()
@@ -416,7 +481,7 @@ class Segment(SegmentFile):
             self._max_timestamp, self._max_offset = twin._max_timestamp, twin._max_offset
         has_opened = self._file is None and twin._file is not None
         self._file = self._file or twin._file
-        if self._indexes is None:
+        if self._indexes is None or twin.has_new_indexes:
             self._indexes = twin._indexes
         elif twin._indexes is not None:
             self._indexes.learn(twin._indexes)

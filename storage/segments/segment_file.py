@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ...protocol.records.batch import BatchHeader, check_crc
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch, StaleView
+from ..errors import CorruptBatch, DiskError, StaleView, UnreadableBatch
 from ..files import DISK, Disk, File
 from . import walk
 from .damage import MISPLACED, WRONG_CRC, Damage, next_sound
@@ -106,8 +106,15 @@ class SegmentFile:
     # -- Reading -----------------------------------------------------------------------------------
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
-        """Return the bytes of the batch at `position`; fewer where the file ends before the batch does."""
-        return self._disk.read(self.file, header.size_bytes, position)
+        """Return the bytes of the batch at `position`; fewer where the file ends before the batch does.
+
+        Raises UnreadableBatch, DiskError.
+        """
+        try:
+            return self._disk.read(self.file, header.size_bytes, position)
+        except DiskError as error:
+            walk.readable_bytes(error, position)
+            raise UnreadableBatch.of(self.path(LOG_SUFFIX), position, error) from error
 
     def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Walk the headers from `start`, the position of a batch. Raises CorruptBatch."""
@@ -156,7 +163,8 @@ class SegmentFile:
                     position = step[0] + header.size_bytes
                     due = header.next_offset
             except CorruptBatch as error:
-                if last is not None and self.has_wrong_crc(last[0], last[1]):
+                is_unreadable = isinstance(error, UnreadableBatch)
+                if last is not None and not is_unreadable and self.has_wrong_crc(last[0], last[1]):
                     # The length of that batch may be wrong, so the next batch may begin elsewhere and be sound.
                     position = self.mark(last[0], WRONG_CRC).position
                 else:
@@ -177,10 +185,10 @@ class SegmentFile:
     # -- Damage ------------------------------------------------------------------------------------
 
     def has_wrong_crc(self, position: int, header: BatchHeader) -> bool:
-        """Return whether the CRC of the batch at `position` is wrong."""
+        """Return whether the CRC of the batch at `position` is wrong, or the disk cannot read the batch."""
         try:
             check_crc(self.read_batch(position, header), 0, header)
-        except RecordError:
+        except (RecordError, UnreadableBatch):
             return True
         return False
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Self
 
-from ..errors import DamagedFile
+from ..errors import DamagedFile, DiskError, damaged_file
 from ..files import DISK, Disk, File, NotCached
 
 # The bound of the entries that wait in memory for each index; 512 offset entries are at least 2 MiB of log.
@@ -111,7 +111,10 @@ class SparseIndex:
     def _read(self, file: File, slot: int, count: int, *, cached: bool) -> bytes | bytearray:
         """Return the bytes of `count` entries. `cached`: raise NotCached rather than wait."""
         read = self._disk.read_cached if cached else self._disk.read
-        data = read(file, count * self.ENTRY.size, slot * self.ENTRY.size)
+        try:
+            data = read(file, count * self.ENTRY.size, slot * self.ENTRY.size)
+        except DiskError as error:
+            raise damaged_file(error) from error
         if len(data) != count * self.ENTRY.size:
             raise DamagedFile(self.path, slot * self.ENTRY.size, f"shorter than its {self._written} entries")
         return data

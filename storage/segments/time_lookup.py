@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ...protocol.records.batch import BatchHeader, iter_records
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch
+from ..errors import CorruptBatch, UnreadableBatch
 from .location import slot_of
 from .names import LOG_SUFFIX
 from .segment import Segment
@@ -58,8 +58,8 @@ def latest_starts(segments: Sequence[Segment], start_offset: int, count: int) ->
 
 
 def _find_time_in(segment: Segment, timestamp_ms: int, start_offset: int, up_to: int) -> Found | None:
-    from_offset = max(segment.times.lookup(timestamp_ms)[1], start_offset)
-    for position, header in segment.sound_headers(segment.offsets.lookup(from_offset)[1]):
+    from_offset = max(segment.first_offset_for(timestamp_ms), start_offset)
+    for position, header in segment.sound_headers(segment.walk_start(from_offset)):
         if header.base_offset >= up_to:
             return None
         if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
@@ -74,13 +74,15 @@ def _first_record(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int
 ) -> Found | None:
     """Return the first record of a batch that is neither earlier than the timestamp nor below the offset."""
-    data = segment.read_batch(position, header)
     try:
+        data = segment.read_batch(position, header)
         for record in iter_records(data, 0, header):
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
                 return record.timestamp_ms, record.offset, header.partition_leader_epoch
     except RecordError as error:
         raise CorruptBatch(segment.file.path, position, str(error)) from error
+    except UnreadableBatch as error:
+        raise segment.mark(position, error.why, position + header.size_bytes).error() from error
     return None
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ...protocol.records.batch import BatchHeader, decode_batch
 from ...protocol.records.control import ControlType, Marker, control_type, read_marker
 from ...protocol.records.errors import RecordError
-from ..errors import DamagedFile, StorageError
+from ..errors import DamagedFile, DiskError, StorageError, damaged_file, is_unreadable
 from ..files import DISK, Disk, File
 
 _ENTRY = Struct(">hqqqq")
@@ -42,8 +42,8 @@ class AbortedTransaction(NamedTuple):
 def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Marker | None:
     """Return the marker in the control batch at `position` of a log file.
 
-    None for a control batch of another kind, for one that compaction has emptied, and for a damaged one, which readers
-    cannot pass.
+    None for a control batch of another kind, for one that compaction has emptied, and for one that is damaged or that
+    the disk cannot read: readers cannot pass it.
     """
     try:
         for record in decode_batch(disk.read(file, header.size_bytes, position)):
@@ -51,6 +51,10 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
         return None
     except RecordError:
         return None
+    except DiskError as error:
+        if is_unreadable(error):
+            return None
+        raise
 
 
 class TransactionIndex:
@@ -180,7 +184,10 @@ class TransactionIndex:
     def _read(self, slot: int, count: int, cached: bool = False) -> list[AbortedTransaction]:
         size, position = count * ENTRY_BYTES, slot * ENTRY_BYTES
         file = self._disk.open(self.path, writable=False)
-        data = (self._disk.read_cached if cached else self._disk.read)(file, size, position)
+        try:
+            data = (self._disk.read_cached if cached else self._disk.read)(file, size, position)
+        except DiskError as error:
+            raise damaged_file(error) from error
         if len(data) != size:
             raise DamagedFile(self.path, position + len(data), f"shorter than its {self._count} entries")
         entries: list[AbortedTransaction] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch
+from ..errors import CorruptBatch, DiskError, UnreadableBatch, is_unreadable
 from ..files import Disk, File
 
 # How far an offset may lie behind the start of its segment.
@@ -49,7 +49,7 @@ def headers(
     while position < end:
         at = position - held_from
         if at + HEADER_SIZE > len(held):
-            held_from, held, at = position, disk.read(file, min(wanted, end - position), position), 0
+            held_from, held, at = position, _read(disk, file, min(wanted, end - position), position), 0
         header = _header(held, at, file, position, end)
         yield position, header
         size = header.size_bytes
@@ -68,7 +68,7 @@ def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int,
     while position < end:
         at = position - held_from
         if at + HEADER_SIZE > held:
-            held, held_from, at = _refill(disk, file, buffer, at, held, position, end), position, 0
+            held, held_from, at = _refill(disk, file, buffer, at, held, position, end, HEADER_SIZE), position, 0
         header = _header(buffer[:held], at, file, position, end)
         size = header.size_bytes
         if at + size > held:
@@ -76,7 +76,7 @@ def batches(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int,
                 larger = memoryview(bytearray(size))
                 larger[: held - at] = buffer[at:held]
                 held, at, buffer = held - at, 0, larger
-            held, held_from, at = _refill(disk, file, buffer, at, held, position, end), position, 0
+            held, held_from, at = _refill(disk, file, buffer, at, held, position, end, size), position, 0
             if held < size:
                 raise CorruptBatch(file.path, position, f"torn: {size} bytes announced, {held} there")
         yield position, header, buffer[at : at + size]
@@ -106,15 +106,43 @@ def check_offsets(path: Path, position: int, header: BatchHeader, due_offset: in
         raise CorruptBatch(path, position, why)
 
 
-def _refill(disk: Disk, file: File, buffer: memoryview, at: int, held: int, position: int, end: int) -> int:
-    """Fill `buffer` with the bytes from `position` on, and return how many there are.
+def readable_bytes(error: DiskError, position: int) -> int:
+    """Return how many bytes from `position` on a failed read could have returned. Raises `error` if it is another."""
+    if not is_unreadable(error):
+        raise error
+    return 0 if error.position is None else max(error.position - position, 0)
 
-    The bytes that it holds already, from `at` up to `held`, are moved and not read again.
+
+def _read(disk: Disk, file: File, size: int, position: int) -> bytes:
+    """Return the bytes up to the first that the disk cannot read. Raises UnreadableBatch where no header is left."""
+    try:
+        return disk.read(file, size, position)
+    except DiskError as error:
+        readable = readable_bytes(error, position)
+        if readable < HEADER_SIZE:
+            raise UnreadableBatch.of(file.path, position, error) from error
+    return _read(disk, file, min(readable, size - 1), position)
+
+
+def _refill(
+    disk: Disk, file: File, buffer: memoryview, at: int, held: int, position: int, end: int, needed: int
+) -> int:
+    """Fill `buffer` with the bytes from the batch at `position` on, and return how many there are.
+
+    The bytes that it holds already, from `at` up to `held`, are moved and not read again. Where the disk cannot read
+    all of them, `needed` bytes are enough; raises UnreadableBatch without these.
     """
     kept = max(held - at, 0)
     buffer[:kept] = buffer[at : at + kept]
     wanted = min(len(buffer), end - position)
-    return kept + disk.read_into(file, buffer[kept:wanted], position + kept)
+    while True:
+        try:
+            return kept + disk.read_into(file, buffer[kept:wanted], position + kept)
+        except DiskError as error:
+            readable = kept + readable_bytes(error, position + kept)
+            if readable < min(needed, wanted):
+                raise UnreadableBatch.of(file.path, position, error) from error
+            wanted = min(readable, wanted - 1)
 
 
 def _header(held: bytes | bytearray | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:

@@ -12,6 +12,7 @@ from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.log_dirs.data_dir import DataDir
 from odradek.broker.log_dirs.log_dirs import LogDir, LogDirs
 from odradek.broker.purgatory import Purgatory
+from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.broker.topics.flusher import Flusher
 from odradek.broker.topics.metadata_journal import Metadata
@@ -45,7 +46,15 @@ class Node:
         lock.release()
         data = DataDir(directory, lock, MetaProperties("c", 1, "d"), clean, disk)
         dirs = LogDirs([LogDir(directory, data, None, disk)], data, disk)
-        self.topics = Topics(BrokerConfig(), dirs, self.metadata, clock, Purgatory(timers), Flusher(timers), disk)
+        self.topics = Topics(
+            BrokerConfig(),
+            dirs,
+            self.metadata,
+            clock,
+            Purgatory(timers),
+            Flusher(timers, DiskThreads(timers, clock)),
+            disk,
+        )
         remove_directories(self.topics.open_all(), disk)
 
     def topic(self, name: str) -> Topic:

@@ -229,7 +229,9 @@ class FaultyDisk(Disk):
 
     def _check_readable(self, file: File, size: int, position: int) -> None:
         if self._spoiled and self._is_spoiled(file, size, position):
-            raise DiskError("read", file.path, OSError(errno.EIO, os.strerror(errno.EIO)))
+            spans = self._spoiled[os.fstat(file.fd).st_ino]
+            first = min(max(start, position) for start, end in spans if start < position + size and position < end)
+            raise DiskError("read", file.path, OSError(errno.EIO, os.strerror(errno.EIO)), first)
 
     # -- The disk ----------------------------------------------------------------------------------
 

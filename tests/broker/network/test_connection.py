@@ -27,6 +27,10 @@ NO_LIMITS = ConnectionLimits(BrokerConfig())
 PLAINTEXT = Listener("PLAINTEXT")
 
 
+async def read_piece(piece: FileRange) -> bytes:
+    return await asyncio.to_thread(piece.read)
+
+
 class Server:
     """A listening processor whose dispatch is `answer`."""
 
@@ -37,7 +41,7 @@ class Server:
         ]
         self.timers = Timers(Clock())
         memory = RequestMemory(-1, Clock(), self.timers)
-        self.processor = Processor(self._dispatch, BOUNDS, Clock(), self.timers, NO_LIMITS, memory)
+        self.processor = Processor(self._dispatch, read_piece, BOUNDS, Clock(), self.timers, NO_LIMITS, memory)
         self.address = ("", 0)
 
     def _dispatch(
@@ -316,7 +320,7 @@ async def test_an_idle_connection_is_closed() -> None:
     timers = Timers(clock)
     memory = RequestMemory(-1, clock, timers)
     bounds = Bounds(1000, max_idle_ms=20)
-    processor = Processor(lambda connection, frame: None, bounds, clock, timers, NO_LIMITS, memory)
+    processor = Processor(lambda connection, frame: None, read_piece, bounds, clock, timers, NO_LIMITS, memory)
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(lambda: Connection(processor, PLAINTEXT), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2])

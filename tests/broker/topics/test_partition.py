@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.purgatory import Purgatory
+from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.broker.topics.flusher import Flusher
 from odradek.broker.topics.partition import READ_COMMITTED, Partition
@@ -43,7 +44,7 @@ class Room:
         self.purgatory = Woken(timers)
         self.log = Log.open(directory, LogConfig(**config), clean=True, now_ms=0)
         self.failures: list[StorageError] = []
-        flusher = Flusher(timers)
+        flusher = Flusher(timers, DiskThreads(timers, self.clock))
         self.partition = Partition("t", 0, EPOCH, self.clock, self.purgatory, flusher.schedule, self.note_failure)
         self.partition.lead(self.log)
 
