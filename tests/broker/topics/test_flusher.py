@@ -309,7 +309,7 @@ async def test_a_topic_that_is_deleted_before_its_fsync_is_no_failure(
     await raw.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=[DeleteTopicState("t")]))
     clock.advance(1000)
     broker.timers.fire_due()
-    await until(lambda: not broker.services.flusher._running and not broker.services.background.threads.running)
+    await until(lambda: not broker.services.flusher._running and not broker.services.background.work.running)
     assert errors(caplog) == []
 
 
@@ -373,7 +373,7 @@ async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_com
         disk.full = False
         clock.advance(1000)
         broker.timers.fire_due()
-        await until(lambda: not broker.services.background.threads.running)
+        await until(lambda: not broker.services.background.work.running)
         assert "t 0 2" in (config.data_dir / "recovery-point-offset-checkpoint").read_text()
     assert len(errors(caplog)) == 1
 
