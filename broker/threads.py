@@ -113,6 +113,8 @@ class DiskThreads:
         # Bounded by the kinds of work and the data directories.
         self._pools: dict[tuple[Work, Path], ThreadPool] = {}
         self._running: dict[asyncio.Future[Any], _Running] = {}
+        # What the last look found running, and what was logged.
+        self._seen: set[asyncio.Future[Any]] = set()
         self._reported: set[asyncio.Future[Any]] = set()
         self._is_watching = False
 
@@ -176,16 +178,18 @@ class DiskThreads:
             self._timers.after(SLOW_MS, self._report_slow)
 
     def _report_slow(self) -> None:
+        """Log work that this look and the one before have found running: a jump of the clock alone is no hang."""
         self._is_watching = False
-        before_ms = self._clock.monotonic_ms() - SLOW_MS
+        now_ms = self._clock.monotonic_ms()
         slow: dict[tuple[Work, Path], list[_Running]] = {}
-        for future, running in self._running.items():
-            if running.since_ms <= before_ms and future not in self._reported:
-                self._reported.add(future)
-                slow.setdefault((running.kind, running.directory), []).append(running)
+        for future in self._seen & self._running.keys() - self._reported:
+            self._reported.add(future)
+            running = self._running[future]
+            slow.setdefault((running.kind, running.directory), []).append(running)
+        self._seen = set(self._running)
         for (kind, directory), waiting in slow.items():
             text = "%s: %s does not end: %d wait for the disk, the first for %.1f s"
-            waits_s = (before_ms + SLOW_MS - waiting[0].since_ms) / 1000
+            waits_s = (now_ms - min(each.since_ms for each in waiting)) / 1000
             _log.warning(text, directory, kind.label, len(waiting), waits_s)
         if self._running:
             self._watch()

@@ -102,7 +102,7 @@ async def test_work_that_hangs_is_logged_once_and_again_when_it_is_done(
         clock.advance(SLOW_MS + 1)
         threads._report_slow()  # what the timer calls
     assert [each.getMessage() for each in caplog.records] == [
-        "/data: fsync does not end: 1 wait for the disk, the first for 5.0 s"
+        "/data: fsync does not end: 1 wait for the disk, the first for 10.0 s"
     ]
     gate.set()
     await running
