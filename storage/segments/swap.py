@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..errors import CorruptBatch
+from ..errors import CorruptBatch, UnreadableBatch
 from ..files import DISK, Disk
 from . import walk
 from .names import (
@@ -113,6 +113,9 @@ def _end_offset(path: Path, size: int, base_offset: int, disk: Disk) -> int | No
         for position, header, batch in walk.batches(disk, disk.open(path, writable=False), 0, size):
             walk.check(path, position, header, batch, end, base_offset)
             end = header.next_offset
+    except UnreadableBatch:
+        # Another try may read it. To remove it, or what it replaces, would be a guess.
+        raise
     except CorruptBatch:
         return None
     return end if end > base_offset else None

@@ -14,11 +14,16 @@ from odradek.broker.network.processor import Processor
 from odradek.broker.network.receive_buffer import SCRATCH_BYTES
 from odradek.broker.network.request_memory import STALLED_MS, RequestMemory
 from odradek.broker.timers import Timers
+from odradek.storage.files import FileRange
 from odradek.tests.support.clock import FakeClock
 
 MIB = 1024 * 1024
 LIMIT = 4 * MIB
 WAIT_S = 10
+
+
+async def read_piece(piece: FileRange) -> bytes:
+    return await asyncio.to_thread(piece.read)
 
 
 class Server:
@@ -31,7 +36,13 @@ class Server:
         limits = ConnectionLimits(BrokerConfig())
         bounds = Bounds(100 * MIB, max_idle_ms=-1)
         self.processor = Processor(
-            lambda _, frame: [pack(">ii", 4, len(frame))], bounds, self.clock, self.timers, limits, self.memory
+            lambda _, frame: [pack(">ii", 4, len(frame))],
+            read_piece,
+            bounds,
+            self.clock,
+            self.timers,
+            limits,
+            self.memory,
         )
         self.address = ("", 0)
         self._writers: list[asyncio.StreamWriter] = []
