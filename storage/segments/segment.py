@@ -266,12 +266,17 @@ class Segment(SegmentFile):
         Raises CorruptBatch where the offsets of neighbours, or of the index, contradict each other.
         """
         entry_offset, start = entry
+        # An entry names the last offset of the append that begins at its position: one batch, or several where Kafka's
+        # cleaner or a follower wrote them together. So a batch must end there. -1: one did, or nothing is known.
+        end_offset = entry_offset if start else -1
         due = -1 if start else self.base_offset
         for position, header in headers:
             base_offset = header.base_offset
             last_offset = base_offset + header.last_offset_delta
-            if base_offset < due or (due < 0 and last_offset != entry_offset):
+            if base_offset < due or 0 <= end_offset < last_offset:
                 raise CorruptBatch(self.path(LOG_SUFFIX), position, MISPLACED)
+            if last_offset == end_offset:
+                end_offset = -1
             if last_offset < offset:
                 due = last_offset + 1
                 continue

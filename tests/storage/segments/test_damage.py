@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import tempfile
 from pathlib import Path
 
@@ -184,6 +185,28 @@ def test_an_offset_that_cannot_be_costs_its_batch_and_no_other(tmp_path: Path, b
     damage(logs(tmp_path)[0], 5 * len(batches[0]), base_offset.to_bytes(8))
     log = opened(tmp_path, point=20, config=config)
     assert (log.log_end_offset, log.recovery.cuts) == (COUNT, [])
+    assert served(log, batches) == set(range(COUNT)) - {5}
+
+
+def test_an_index_entry_may_stand_for_several_batches(tmp_path: Path) -> None:
+    """Kafka's cleaner and followers append several batches at once: the entry names the last offset of the last one."""
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+    batches = written(tmp_path, config=config)
+    size = len(batches[0])
+    entries = [struct.pack(">ii", first + 2, first * size) for first in range(3, COUNT, 3)]
+    logs(tmp_path)[0].with_suffix(".index").write_bytes(b"".join(entries))
+    log = opened(tmp_path, clean=True, config=config)
+    log.segments[0].find(0)  # the first look-up opens the files
+    found = [log.segments[0].find(offset, cached=True) for offset in range(COUNT)]
+    assert [place and place[0] for place in found] == [offset * size for offset in range(COUNT)]
+
+
+def test_a_batch_that_runs_past_its_index_entry_is_damaged(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+    batches = written(tmp_path, config=config)
+    # The base offset is outside the CRC: offset 5 claims to be 7, and offset 6 is where its neighbours say.
+    damage(logs(tmp_path)[0], 5 * len(batches[0]), (7).to_bytes(8))
+    log = opened(tmp_path, clean=True, config=config)
     assert served(log, batches) == set(range(COUNT)) - {5}
 
 
