@@ -5,6 +5,8 @@ bits). A compact length is a varint of the length plus one, so that zero can say
 is Kafka's own: base64 with the URL alphabet and no padding.
 """
 
+from __future__ import annotations
+
 import base64
 import re
 

@@ -3,6 +3,8 @@
 The fixtures `config`, `broker` and `raw` are a broker in the test's own loop and a connection to it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping

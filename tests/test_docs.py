@@ -1,5 +1,7 @@
 """What the documents say is so: commands parse, links lead somewhere, pictures and maps show what is in the code."""
 
+from __future__ import annotations
+
 import ast
 import importlib
 import re

@@ -258,6 +258,17 @@ def test_the_broker_has_few_files_outside_its_folders() -> None:
     assert len(flat) <= MAX_FLAT_FILES, flat
 
 
+@pytest.mark.parametrize("path", WRITTEN, ids=name_of)
+def test_annotations_are_not_evaluated_when_a_module_loads(path: Path) -> None:
+    """A module that holds more than its docstring begins with `from __future__ import annotations`."""
+    code = [node for node in tree_of(path).body if not _is_docstring(node)]
+    assert not code or "__future__" in imported(path)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def test_every_folder_and_file_says_what_it_is() -> None:
     silent = [str(module) for module in house.modules() if not house.first_line(module)]
     assert silent == []

@@ -1,5 +1,7 @@
 """`odradek config` and `transactions`, `topics alter` and `delete-records`; other people's admin clients."""
 
+from __future__ import annotations
+
 import json
 import re
 import subprocess

@@ -1,5 +1,7 @@
 """`odradek groups` against a broker process: lag, resets, deletion, and why a group rebalanced."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """`odradek log dump` on files as the storage writes them, whole and damaged."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -4,6 +4,8 @@ Partition 0 of topic `kept`: offsets 0-9 plain, 10-14 zstd, 15 plain and committ
 two segments; its log starts at 3. Partition 1: offsets 0-5.
 """
 
+from __future__ import annotations
+
 import shutil
 from contextlib import suppress
 from pathlib import Path

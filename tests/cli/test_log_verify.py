@@ -1,5 +1,7 @@
 """`odradek log verify` on a broker's data directory, sound, damaged, and in use."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

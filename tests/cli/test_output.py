@@ -1,5 +1,7 @@
 """Rows as a terminal, a pipe and a program get them."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

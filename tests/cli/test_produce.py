@@ -1,5 +1,7 @@
 """`odradek produce` against a broker: each line once, in order, and status 0 only when all were acknowledged."""
 
+from __future__ import annotations
+
 import signal
 import subprocess
 import sys

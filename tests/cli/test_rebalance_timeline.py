@@ -1,5 +1,7 @@
 """The timeline of a group's rebalances, as a terminal shows it."""
 
+from __future__ import annotations
+
 import re
 import sys
 

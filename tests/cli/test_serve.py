@@ -1,5 +1,7 @@
 """`odradek serve` as scripts rely on it: the ready line, the streams, the status; one line where it cannot start."""
 
+from __future__ import annotations
+
 import json
 import os
 import resource

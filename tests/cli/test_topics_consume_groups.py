@@ -1,5 +1,7 @@
 """The commands that ask a broker, as scripts use them: what they print, and their status."""
 
+from __future__ import annotations
+
 import json
 import signal
 import subprocess

@@ -1,5 +1,7 @@
 """`stop(timeout_ms=...)` ends in time, wherever the broker stalls."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Client and broker of this package, meeting on the wire: the whole walk of a record, groups, administration."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import subprocess

@@ -1,5 +1,7 @@
 """The broker under test, as a process: one for the tests of a module, or one for a test that kills it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The lines that a run of some parts leaves in docs/conformance.md."""
 
+from __future__ import annotations
+
 from odradek.tests.conformance import suites, table
 
 PAGE = "# Conformance\n\n| Produce | 0 | 13 | 2 | test | Java | passed |\n"

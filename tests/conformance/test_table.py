@@ -1,5 +1,7 @@
 """docs/conformance.md holds every pair that is offered, as passed."""
 
+from __future__ import annotations
+
 from odradek.broker.network.routes import ROUTES
 from odradek.tests.conformance import table
 

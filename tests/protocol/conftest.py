@@ -1,5 +1,7 @@
 """For the protocol's tests: every declared message at every version, strategies that fill one, and what Kafka says."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from functools import cache

@@ -1,5 +1,7 @@
 """Bytes that are no message: always a DecodeError, never another exception, and no memory for a mere announcement."""
 
+from __future__ import annotations
+
 import random
 import tracemalloc
 from collections.abc import Callable

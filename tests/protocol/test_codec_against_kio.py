@@ -1,5 +1,7 @@
 """Another implementation reads what we write and writes what we read: the package kio."""
 
+from __future__ import annotations
+
 import io
 import re
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Our declarations are Apache's: field by field, version by version."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from typing import Any

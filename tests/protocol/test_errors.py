@@ -1,5 +1,7 @@
 """The table of error codes is Kafka's, and an exception carries its code to the code that answers."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from odradek.protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, ProtocolError, TruncatedMessage

@@ -1,5 +1,7 @@
 """Frames: sizes, headers of every version, and who gets tagged fields in them."""
 
+from __future__ import annotations
+
 import struct
 
 import pytest

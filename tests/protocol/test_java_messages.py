@@ -1,5 +1,7 @@
 """The bytes of Java's own classes: decoded they say the same, encoded again they are the same."""
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import Iterator

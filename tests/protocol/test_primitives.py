@@ -1,5 +1,7 @@
 """Varints and UUIDs: the leaves."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Soak tests take minutes: they run where they are asked for by name (`pytest tests/soak`), not with all tests."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Consume-transform-produce by real clients, with kills on both sides, 20 seeds."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """The log on a faulty disk, thousands of times. A failure names its seed, which does it again."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """kill -9 of a broker under load, thirty rounds. A failure names its seed."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

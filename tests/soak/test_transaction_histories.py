@@ -1,5 +1,7 @@
 """Random transactions with kills on both sides, ten seeds: what they write is a sound history."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from itertools import islice
 from pathlib import Path
 from sys import getsizeof

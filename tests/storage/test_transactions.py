@@ -1,5 +1,7 @@
 """Logs with transactions: what read_committed sees, what aborts leave behind, and that no stop changes any of it."""
 
+from __future__ import annotations
+
 import shutil
 import tempfile
 from pathlib import Path

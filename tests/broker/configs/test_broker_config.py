@@ -1,5 +1,7 @@
 """The tables of configs: equal to Kafka's, checked, described, and no two lists of the same thing."""
 
+from __future__ import annotations
+
 import csv
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """The .properties reader gives what java.util.Properties.load gave for the same texts (run once, carried here)."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

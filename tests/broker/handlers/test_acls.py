@@ -1,5 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls get what a Kafka without an authorizer sends, byte for byte."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from struct import pack
 

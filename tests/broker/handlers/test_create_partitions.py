@@ -1,5 +1,7 @@
 """CreatePartitions: more partitions, at once, for good; and every reason against it."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

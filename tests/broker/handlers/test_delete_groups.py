@@ -1,5 +1,7 @@
 """DeleteGroups at every version; what it means is in the transcripts."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.errors import ErrorCode

@@ -1,5 +1,7 @@
 """DeleteRecords: where a partition begins, who is refused, and that it lasts."""
 
+from __future__ import annotations
+
 import asyncio
 import shutil
 from dataclasses import replace

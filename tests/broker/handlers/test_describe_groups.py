@@ -1,5 +1,7 @@
 """DescribeGroups: a group in each state, as every version can say it."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker import Broker
 from odradek.protocol.errors import ErrorCode

@@ -1,5 +1,7 @@
 """DescribeTopicPartitions: pages that together are the whole, wherever they are cut."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,7 @@
 """Fetch: what comes, when it comes, and sessions."""
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import replace
 from pathlib import Path

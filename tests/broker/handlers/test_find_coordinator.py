@@ -1,5 +1,7 @@
 """FindCoordinator: this node for every group, a final no for what has no coordinator here."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker import Broker
 from odradek.broker.topics.topic_names import OFFSETS_TOPIC

@@ -1,5 +1,7 @@
 """IncrementalAlterConfigs and AlterConfigs: taken over whole or not at all, acted on at once, kept across restarts."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

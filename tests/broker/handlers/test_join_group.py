@@ -1,5 +1,7 @@
 """JoinGroup at every version; what it means is in the transcripts."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey

@@ -1,5 +1,7 @@
 """LeaveGroup at every version; what it means is in the transcripts."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.groups.wire_requests import describe, lead, leave

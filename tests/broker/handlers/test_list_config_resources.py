@@ -1,5 +1,7 @@
 """ListConfigResources: what can have configs."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest

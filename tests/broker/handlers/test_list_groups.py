@@ -1,5 +1,7 @@
 """ListGroups: who is there, by state and by type."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.tests.broker.coordination.groups.wire_requests import commit, lead, list_groups
 from odradek.tests.support.raw import Raw

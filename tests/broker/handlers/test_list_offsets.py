@@ -1,5 +1,7 @@
 """ListOffsets: times, sentinels, rejections."""
 
+from __future__ import annotations
+
 import os
 
 import pytest

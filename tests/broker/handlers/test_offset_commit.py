@@ -1,5 +1,7 @@
 """OffsetCommit: what is taken, what is refused partition by partition, what every version can say."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey

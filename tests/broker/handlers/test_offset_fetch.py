@@ -1,5 +1,7 @@
 """OffsetFetch in its three shapes: one group without and with an error of its own, several groups."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

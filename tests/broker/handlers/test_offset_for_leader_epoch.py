@@ -1,5 +1,7 @@
 """OffsetForLeaderEpoch: where an epoch ended, also after a crash."""
 
+from __future__ import annotations
+
 import shutil
 from dataclasses import replace
 from pathlib import Path

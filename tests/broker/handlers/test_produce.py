@@ -1,5 +1,7 @@
 """Produce: what is accepted, what is refused and how, acks, idempotence."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

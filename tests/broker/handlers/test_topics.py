@@ -1,5 +1,7 @@
 """CreateTopics, DeleteTopics, Metadata, DescribeConfigs, DescribeCluster, InitProducerId: what exists."""
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """UpdateFeatures: what transaction.version may be, and what it changes."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

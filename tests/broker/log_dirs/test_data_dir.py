@@ -1,5 +1,7 @@
 """Whose the data directory is: locked, marked, and refused in one line where it is somebody else's."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

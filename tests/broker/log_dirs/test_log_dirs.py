@@ -1,5 +1,7 @@
 """Several data directories: where partitions go, what is told of them, and what the failure of one takes along."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import os

@@ -1,5 +1,7 @@
 """An unmounted disk is not taken for a new data directory, and an operator can say that it is lost."""
 
+from __future__ import annotations
+
 import shutil
 from dataclasses import replace
 from pathlib import Path

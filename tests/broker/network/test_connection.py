@@ -1,5 +1,7 @@
 """Connections and processors over real sockets, with a dispatch that the test writes: framing, order, bounds."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging
@@ -44,9 +46,7 @@ class Server:
         self.processor = Processor(self._dispatch, read_piece, BOUNDS, Clock(), self.timers, NO_LIMITS, memory)
         self.address = ("", 0)
 
-    def _dispatch(
-        self, connection: Connection, frame: memoryview
-    ) -> "EncodedResponse | asyncio.Future[EncodedResponse]":
+    def _dispatch(self, connection: Connection, frame: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
         data = bytes(frame)
         self.seen.append(data)
         return self.answer(data)

@@ -1,5 +1,7 @@
 """The dispatch table: everything in it answers, at every version; everything else is refused as Kafka refuses it."""
 
+from __future__ import annotations
+
 import logging
 from importlib import import_module
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Clients before 0.11 on the wire: message sets in and out, beside clients of today on the same partitions."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 from typing import Any

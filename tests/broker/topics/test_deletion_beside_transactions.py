@@ -4,6 +4,8 @@ DeleteRecords goes as far as it is asked to, the last stable offset with it (Kaf
 the log's start, until the transaction ends). Retention waits for the transaction.
 """
 
+from __future__ import annotations
+
 import asyncio
 import shutil
 from collections.abc import AsyncIterator

@@ -1,5 +1,7 @@
 """Look-ups that must ask the disk: they wait for it, and nobody else does."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

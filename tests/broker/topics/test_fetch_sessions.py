@@ -1,5 +1,7 @@
 """Fetch sessions without a wire: epochs, the cache's slots, who goes for whom, and the bound on partitions."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker.topics import fetch_sessions
 from odradek.broker.topics.fetch_sessions import MIN_EVICTION_MS, FetchedPartition, FetchSession, FetchSessions, Key

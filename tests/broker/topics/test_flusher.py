@@ -1,5 +1,7 @@
 """What is forced to disk, when, and who is told if it cannot be."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import logging

@@ -1,5 +1,7 @@
 """The broker's own state: what it says after a restart, whatever cut it short."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

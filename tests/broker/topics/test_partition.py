@@ -1,5 +1,7 @@
 """A partition without a wire: what it takes, what its readers may see, and whom it wakes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

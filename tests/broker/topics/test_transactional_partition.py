@@ -1,5 +1,7 @@
 """Transactions in a partition, over the wire: who may write, what readers see, what markers do."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

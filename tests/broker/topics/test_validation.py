@@ -1,5 +1,7 @@
 """What a topic's configs ask of batches: which are opened, what is refused in them, what is rewritten."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.configs.topic_config import TopicConfig

@@ -1,5 +1,7 @@
 """Groups to share partitions out in: drawn by Hypothesis, or kept with what Kafka's own assignors made of them."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +60,7 @@ class Group:
             for member in self.members
         )
 
-    def with_owned(self, assignment: Assignment, generation_id: int) -> "Group":
+    def with_owned(self, assignment: Assignment, generation_id: int) -> Group:
         """This group after it was given that."""
         members = tuple(
             replace(

@@ -1,5 +1,7 @@
 """Our assignors against the results of Kafka's own classes on the same input (golden/assignments.json)."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

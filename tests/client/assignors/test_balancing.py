@@ -1,5 +1,7 @@
 """The numbers under the sticky strategies, where names and partitions are out of the way."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations_with_replacement, product

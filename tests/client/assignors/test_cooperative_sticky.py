@@ -1,5 +1,7 @@
 """The cooperative-sticky strategy: sticky's plan, and nobody is given what somebody else still holds."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

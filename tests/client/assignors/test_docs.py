@@ -1,5 +1,7 @@
 """docs/assignors.md: its code runs, and its own assignor does what the text says of one."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Assignors in real groups: what the leader sees of the members, and what stays when members come and go."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack

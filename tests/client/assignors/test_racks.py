@@ -1,5 +1,7 @@
 """Racks: range looks at them as Kafka's does, to the partition; round-robin does not, as Kafka's."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.client.assignors import Assignor, Member, RangeAssignor, RoundRobinAssignor
 from odradek.client.assignors.racks import racks_matter

@@ -1,5 +1,7 @@
 """The sticky strategy: nothing evener exists, nothing nearer that is as even, nothing that moves less."""
 
+from __future__ import annotations
+
 import random
 from dataclasses import replace
 

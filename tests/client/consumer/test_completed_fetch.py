@@ -1,5 +1,7 @@
 """What a consumer sees of the batches that a fetch brought."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

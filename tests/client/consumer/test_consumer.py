@@ -1,5 +1,7 @@
 """Reading against a broker that fails on the way, with and without a group."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable
 from typing import Any

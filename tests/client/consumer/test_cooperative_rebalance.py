@@ -1,5 +1,7 @@
 """Members that keep what they keep (KIP-429), against our own broker."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

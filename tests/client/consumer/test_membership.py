@@ -1,5 +1,7 @@
 """Life in a group, through every rejection that a coordinator has."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Users that stall, lose their partitions, stop from elsewhere or fail in a listener."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """bootstrap_servers as people write them."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.client.errors import InvalidOption
 from odradek.client.network.addresses import bootstrap_addresses

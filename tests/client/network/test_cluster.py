@@ -1,5 +1,7 @@
 """Finding brokers, topics and coordinators, and finding them again."""
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import replace
 

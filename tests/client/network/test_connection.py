@@ -1,5 +1,7 @@
 """One connection against a broker that misbehaves."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest

@@ -1,5 +1,7 @@
 """Frames out of bytes and answers to requests, without a socket."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

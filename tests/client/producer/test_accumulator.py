@@ -1,5 +1,7 @@
 """Batches, bounds and sequences, with time passed in and no event loop."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from itertools import pairwise
 

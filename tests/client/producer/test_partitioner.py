@@ -1,5 +1,7 @@
 """The default partitioner against vectors that Java's own `Utils.murmur2` computed."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The producer against a broker that fails in every way on the way."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 from typing import Any

@@ -1,5 +1,7 @@
 """Which columns a schema may ask for, and that Arrow's schema of them is what Spark expects."""
 
+from __future__ import annotations
+
 import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")

@@ -3,6 +3,8 @@
 Sources end where an unreadable page begins, so a read behind their end kills the test run instead of passing by luck.
 """
 
+from __future__ import annotations
+
 import ctypes
 import mmap
 from collections.abc import Iterator

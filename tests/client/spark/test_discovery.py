@@ -1,5 +1,7 @@
 """What the build adds so that Spark finds the source with no `register` call."""
 
+from __future__ import annotations
+
 import base64
 import csv
 import hashlib

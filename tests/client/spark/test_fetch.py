@@ -1,5 +1,7 @@
 """A task against a broker made of script: every record of its range once whatever happens, and never for ever."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Where compiled kernels are kept."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Ranges and their division: nothing is lost, nothing is read twice."""
 
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client.spark.offsets import OffsetRange, divide

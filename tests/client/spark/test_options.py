@@ -1,5 +1,7 @@
 """What users write as options: taken by the connector's names, refused by name where it cannot be honoured."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.client.errors import InvalidOption
 from odradek.client.record import EARLIEST, LATEST, TopicPartition

@@ -1,5 +1,7 @@
 """Spark itself against `odradek serve`: what was produced is what the DataFrame holds, row for row."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time

@@ -1,5 +1,7 @@
 """What consumers tell each other: versions grow at the end, and a newer one is still understood."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.messages.consumer_protocol import (

@@ -1,5 +1,7 @@
 """Keys and values of __consumer_offsets, as Kafka writes them."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.protocol.errors import DecodeError, TruncatedMessage, UnknownVersion
 from odradek.protocol.messages.group_records import (

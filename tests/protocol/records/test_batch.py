@@ -1,5 +1,7 @@
 """The v2 batch as a broker handles it: looked at, checked, patched in place, cut off, damaged."""
 
+from __future__ import annotations
+
 import struct
 
 import pytest

@@ -1,5 +1,7 @@
 """The codecs: both ways, bounded, and never anything but a typed error for broken data."""
 
+from __future__ import annotations
+
 import contextlib
 import gzip
 import random

@@ -1,5 +1,7 @@
 """Control records: markers both ways, unknown types passed over, anything else refused."""
 
+from __future__ import annotations
+
 import pytest
 from odradek.protocol.records import batch
 from odradek.protocol.records.control import ControlType, Marker, control_type, encode_marker, read_marker

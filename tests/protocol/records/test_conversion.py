@@ -1,5 +1,7 @@
 """Message sets made batches, batches made message sets, batches in another codec: nothing lost that can be said."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """CRC-32C against RFC 3720's vectors and against crcmod, whichever implementation serves."""
 
+from __future__ import annotations
+
 import builtins
 import importlib.util
 from pathlib import Path

@@ -3,6 +3,8 @@
 tests/golden/records/java.jsonl comes from tools/GoldenRecords.java, which tells how to make it again.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import subprocess

@@ -1,5 +1,7 @@
 """Message sets of magic 0 and 1: wrappers, offsets, torn tails, damage."""
 
+from __future__ import annotations
+
 import contextlib
 
 import pytest

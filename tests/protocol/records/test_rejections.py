@@ -1,5 +1,7 @@
 """What a broker refuses, against the answers of a real Kafka 4.3.1 (made by tools/record_rejections.py)."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """What is written is read again, by us and by other people's decoders: every magic, every codec, any records."""
 
+from __future__ import annotations
+
 import functools
 import warnings
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """The offset and time index, alone: against a sorted list, and in Kafka's bytes."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from pathlib import Path
 from struct import iter_unpack

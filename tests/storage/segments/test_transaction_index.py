@@ -1,5 +1,7 @@
 """The index of aborted transactions: its bytes, and what is asked of it."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

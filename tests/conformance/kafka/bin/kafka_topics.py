@@ -1,5 +1,7 @@
 """What librdkafka's tests use of `kafka-topics.sh`: --create (with --config), --alter --partitions N, --delete."""
 
+from __future__ import annotations
+
 import argparse
 from concurrent.futures import Future
 
