@@ -49,6 +49,10 @@ class FakeGroup:
             ApiKey.OFFSET_FETCH: self._fetch,
         }
 
+    def forget(self, topic: str) -> None:
+        """Drop the committed offsets of a deleted topic, as a broker does."""
+        self.committed = {place: offset for place, offset in self.committed.items() if place[0] != topic}
+
     def _check(self, call: Call, generation: int, member_id: str) -> ErrorCode:
         if call.node.node_id != self.node_id:
             return ErrorCode.NOT_COORDINATOR
@@ -98,6 +102,8 @@ class FakeGroup:
         for topic in request.topics:
             name = self._wire.topic_name(topic.name, topic.topic_id)
             answers = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+            if not name:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
             for each in topic.partitions:
                 if not code:
                     self.committed[name, each.partition_index] = each.committed_offset
