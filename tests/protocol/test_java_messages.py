@@ -49,6 +49,8 @@ CLASSES: dict[str, type[Message]] = {
 
 
 def java_name(name: str) -> str:
+    if name == "is_kraft_controller":
+        return "isKRaftController"
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

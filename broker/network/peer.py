@@ -1,0 +1,192 @@
+"""A connection to another broker, which sends requests and awaits the responses.
+
+It connects when it is first used, and again after it was lost. One request is under way at a time. Callers that must
+not wait for each other (a fetch that waits for data, a message to the controller) have a Peer each. The response is
+read into memory of its own size, so that records in it may be kept without a copy.
+
+A response that is late or makes no sense closes the connection, because nothing behind it can be trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar, cast
+
+from ...protocol import frame
+from ...protocol.codec import Buffer
+from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from ...protocol.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+# A fetch response of `replica.fetch.response.max.bytes` plus one batch over the limit is the largest that is expected.
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+# Callers that wait for their turn: the controller has at most a few for each broker, a fetcher has one.
+MAX_WAITING = 100
+_LAST_CORRELATION_ID = 0x7FFFFFFF
+
+
+class PeerLost(KafkaError):
+    """The other broker is gone, or does not answer in time. Whether it has handled the request is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+class Peer:
+    """Another broker, as a place to send requests to. End it with `close`."""
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._next_id = 0
+        self._wire: _Wire | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.host}:{self.port}>"
+
+    async def request(self, message: Message, version: int, response_type: type[R], timeout_s: float) -> R:
+        """Send `message` in `version`, and return the response.
+
+        The time counts from here: waiting for an earlier request and connecting are part of it. Raises PeerLost.
+        """
+        if self._closed:
+            raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")
+        if self._waiting >= MAX_WAITING:
+            raise PeerLost(f"{self._waiting} requests wait for {self.host}:{self.port} already")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(timeout_s), self._turn:
+                return await self._exchange(message, version, response_type)
+        except TimeoutError as error:
+            api = type(message).__name__.removesuffix("Request")
+            raise PeerLost(f"{self.host}:{self.port} did not answer {api} within {timeout_s:g} s") from error
+        except OSError as error:
+            raise PeerLost(f"cannot connect to {self.host}:{self.port}: {error.strerror or error}") from error
+        finally:
+            self._waiting -= 1
+
+    async def _exchange(self, message: Message, version: int, response_type: type[R]) -> R:
+        wire = await self._connect()
+        key = type(message).KEY
+        assert key is not None
+        self._next_id = correlation_id = 0 if self._next_id == _LAST_CORRELATION_ID else self._next_id + 1
+        pieces = frame.encode_request(key, version, correlation_id, self._client_id, message)
+        try:
+            body = await wire.exchange(cast("list[Buffer]", pieces))
+            answered, response = frame.decode_response(body, response_type, version)
+        except DecodeError as error:
+            wire.abort()
+            why = f"a {response_type.__name__} of {self.host}:{self.port} cannot be read: {error}"
+            raise PeerLost(why) from error
+        except BaseException:
+            # Also a caller that is cancelled or out of time: the response may still come.
+            wire.abort()
+            raise
+        if answered != correlation_id:
+            wire.abort()
+            raise PeerLost(f"{self.host}:{self.port} answered request {answered} in the place of {correlation_id}")
+        return response
+
+    async def _connect(self) -> _Wire:
+        if self._closed:
+            raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")
+        if self._wire is None or self._wire.lost is not None:
+            wire = _Wire(f"{self.host}:{self.port}")
+            await asyncio.get_running_loop().create_connection(lambda: wire, self.host, self.port)
+            if self._closed:
+                wire.abort()
+                raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")
+            self._wire = wire
+        return self._wire
+
+    def close(self) -> None:
+        """Close for good: the request under way and those that wait raise PeerLost. May be called again."""
+        self._closed = True
+        if self._wire is not None:
+            self._wire.abort()
+
+
+class _Wire(asyncio.BufferedProtocol):
+    """One TCP connection. A frame is read into memory of its own, which is never written to again."""
+
+    def __init__(self, address: str) -> None:
+        self.lost: PeerLost | None = None
+        self._address = address
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[bytearray] | None = None
+        self._start_frame()
+
+    async def exchange(self, pieces: list[Buffer]) -> bytearray:
+        """Send a request, and return the frame that comes back, without its size."""
+        if self.lost is not None or self._transport is None:
+            raise self.lost or PeerLost(f"{self._address} is not connected")
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._transport.writelines(pieces)
+        return await self._waiter
+
+    def abort(self) -> None:
+        """Close at once. A request under way raises PeerLost."""
+        self._fail(PeerLost(f"the connection to {self._address} was closed by this broker"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _start_frame(self) -> None:
+        self._frame = bytearray(4)
+        self._view = memoryview(self._frame)
+        self._has_size = False
+        # Invariant: what lies before it in `_frame` has arrived.
+        self._filled = 0
+
+    # -- Callbacks of the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if self.lost is not None:
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if self._filled < len(self._frame):
+            return
+        if self._has_size:
+            body = self._frame
+            self._start_frame()
+            self._deliver(body)
+            return
+        size = int.from_bytes(self._frame, "big", signed=True)
+        if not 4 <= size <= MAX_RESPONSE_BYTES:
+            self._fail(PeerLost(f"{self._address} announces a response of {size} bytes: it is no Kafka broker"))
+            self.abort()
+            return
+        self._frame, self._has_size, self._filled = bytearray(size), True, 0
+        self._view = memoryview(self._frame)
+
+    def _deliver(self, body: bytearray) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is None or waiter.done():
+            self._fail(PeerLost(f"{self._address} sent a response that nobody asked for"))
+            self.abort()
+            return
+        waiter.set_result(body)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = f": {exc}" if exc is not None else ""
+        self._fail(PeerLost(f"{self._address} closed the connection{why}"))
+
+    def _fail(self, why: PeerLost) -> None:
+        if self.lost is None:
+            self.lost = why
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(self.lost)
