@@ -18,8 +18,9 @@ from pathlib import Path
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import DISK, Disk
 from .background.tasks import BackgroundTasks
+from .broker_thread import BrokerThread
 from .clock import Clock
-from .configs.broker_config import BrokerConfig
+from .configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from .configs.definition import ConfigError
 from .configs.durability import describe_durability
 from .configs.dynamic_configs import DynamicConfigs
@@ -71,7 +72,12 @@ class _Running:
 class Broker:
     """One Kafka broker.
 
-    `async with Broker(config) as broker:` or `await start()` / `await stop()`. Several can run in one event loop.
+    `async with Broker(config) as broker:` or `await start()` / `await stop()`. Several can run in one event loop. A
+    client that blocks this loop gets no answer, because the broker answers on it.
+
+    `with Broker(config) as broker:` runs the broker in a thread of its own, for blocking clients. There a group does
+    not wait for more members, unless the config was given that delay (`group.initial.rebalance.delay.ms`). Other
+    threads may use `address`, `addresses`, `node_id` and `cluster_id`.
     """
 
     def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None, disk: Disk = DISK) -> None:
@@ -85,6 +91,24 @@ class Broker:
         self._threads = DiskThreads(self.timers, self.clock)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
+        self._thread: BrokerThread | None = None
+
+    def __enter__(self) -> Broker:
+        if self._running is not None or self._thread is not None:
+            raise StartError("this broker is running already")
+        self.config = _without_rebalance_delay(self.config)
+        self._thread = BrokerThread(self.start, self.stop)
+        try:
+            self._thread.start()
+        except BaseException:
+            self._thread = None
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -262,6 +286,14 @@ class Broker:
         # 3. Responses are written, by a deadline.
         await acceptor.close(STOP_DEADLINE_S)
         self.timers.close()
+
+
+def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
+    """Return the config of a broker in a thread: Kafka's delay of 3 s would only make each test with a group longer."""
+    row = BROKER_CONFIGS["group.initial.rebalance.delay.ms"]
+    if row.name in config.given or config.group_initial_rebalance_delay_ms != row.default:
+        return config
+    return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
