@@ -12,7 +12,7 @@ import click
 
 from ..broker.clock import Clock
 from ..broker.log_dirs.data_dir import StartError
-from ..broker.topics.topic_import import Importer, plan
+from ..broker.topics.topic_import import Importer, check_apart, plan
 from ..protocol.errors import KafkaError
 from ..storage.partition_import import Imported
 from .errors import CliError
@@ -48,6 +48,7 @@ def command(directories: tuple[Path, ...], data_dir: Path, as_json: bool) -> Non
         plans = plan(directories)
         if not plans:
             raise CliError("no partition's folder was found there")
+        check_apart(plans, data_dir)
         progress = Progress(sum(each.size_bytes for each in plans))
         with Importer(data_dir) as importer, Rows(_COLUMNS, as_json) as out:
 

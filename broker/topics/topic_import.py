@@ -68,6 +68,15 @@ def plan(directories: Iterable[Path]) -> list[Plan]:
     return [plans[name] for name in sorted(plans)]
 
 
+def check_apart(plans: Iterable[Plan], data_dir: Path) -> None:
+    """Raise ImportRejected where a folder lies in the data directory that it would be imported into."""
+    for each in plans:
+        for folder in each.folders.values():
+            if folder.resolve().parent == data_dir.resolve():
+                why = f"{folder} lies in {data_dir}, the directory to import into"
+                raise ImportRejected(f"{why}: nothing was changed; name another data directory with --data-dir")
+
+
 def _folders(directory: Path) -> list[Path]:
     """Return the partitions of a data directory without internal topics; any other directory is a partition itself."""
     if not directory.is_dir():

@@ -80,8 +80,20 @@ def sent(first: int, count: int, number: int) -> list[tuple[int, bytes, bytes]]:
 def test_kafkas_own_directory_is_no_place_to_import_to(source: Path) -> None:
     write_meta_properties(source, MetaProperties("cluster", 1, "directory"))
     before = sorted(source.rglob("*"))
-    assert "no metadata of ours" in rejection(source, source)
+    assert "lies in" in rejection(source, source)
+    assert "no metadata of ours" in rejection(source, GOLDEN)
     assert sorted(source.rglob("*")) == before
+
+
+async def test_a_directory_is_not_imported_into_itself(data: Path, tmp_path: Path) -> None:
+    assert run(data, GOLDEN).exit_code == 0
+    before = {each: each.stat().st_mtime_ns for each in data.rglob("*.log")}
+    (tmp_path / "link").symlink_to(data)
+    for source in (data, data / "kept-0", data / "." / "kept-1", tmp_path / "link", tmp_path / "link" / "kept-0"):
+        said = rejection(data, source)
+        assert "the directory to import into" in said and "another data directory" in said
+        assert "delete" not in said
+    assert {each: each.stat().st_mtime_ns for each in data.rglob("*.log")} == before
 
 
 async def test_a_kafkas_topics_are_served_with_their_offsets(data: Path) -> None:
