@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,3 +55,20 @@ class RecoveryReport:
                 f"ends at offset {self.missing[0]}, though all up to {self.missing[1]} had been forced to disk"
             )
         return lines
+
+
+def recovery_line(reports: Sequence[RecoveryReport], took_ms: int) -> str:
+    """Return one line on a start after a stop that was not clean: what was checked, what was found, how long it took.
+
+    `reports` are those of all logs. Details of each finding are in `RecoveryReport.lines`.
+    """
+    checked = [each for each in reports if not each.clean]
+    size = sum(each.checked_bytes for each in checked)
+    found = {
+        "tails cut": sum(len(each.cuts) for each in checked),
+        "damaged places kept": sum(len(each.damages) for each in checked),
+        "indexes built again": sum(len(each.rebuilt) for each in checked),
+    }
+    findings = ", ".join(f"{what}: {count}" for what, count in found.items() if count) or "nothing was lost"
+    done = f"recovered {len(checked)} of {len(reports)} partitions in {took_ms / 1000:.2f} s"
+    return f"the last stop was not clean: {done}, {size / 1e6:.1f} MB checked, {findings}"

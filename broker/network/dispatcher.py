@@ -43,6 +43,8 @@ class Dispatcher:
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
         self._ready: dict[tuple[int, int], tuple[Decoder[Message], Handler, Route]] = {}
         self._large = LargeRequests()
+        # Looked up once: this is asked for each request.
+        self._logs_requests = _log.isEnabledFor(logging.DEBUG)
 
     def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
         """Handle one frame. Raises CloseConnection where the protocol has no response."""
@@ -53,6 +55,8 @@ class Dispatcher:
         except DecodeError as error:
             raise CloseConnection(f"a request header that cannot be read: {error}") from error
         decode, handle, route = self._ready.get((header.api_key, header.api_version)) or self._prepare(header)
+        if self._logs_requests:
+            _log.debug("%s: %s, client id %r, %d bytes", connection.name, _name(header), header.client_id, len(data))
         if len(data) > MAX_VALUES_BYTES and header.api_key != ApiKey.PRODUCE:
             why = f"a {_name(header)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
             raise CloseConnection(why)

@@ -67,6 +67,7 @@ class Processor:
             _log.warning("%s: refused: %s", connection.name, exceeded)
             return False
         self.connections.add(connection)
+        _log.debug("%s: connected to listener %s", connection.name, connection.listener.name)
         self._arm_idle_check()
         return True
 
@@ -75,6 +76,7 @@ class Processor:
         if connection not in self.connections:
             return
         self.connections.remove(connection)
+        _log.debug("%s: disconnected", connection.name)
         self._limits.release(connection.client_host)
         if not self.connections and self._on_empty is not None:
             self._on_empty()

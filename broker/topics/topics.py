@@ -18,6 +18,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.log import Log
+from ...storage.recovery_report import recovery_line
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.definition import ConfigError
@@ -52,6 +53,7 @@ class Topics:
         disk: Disk = DISK,
     ) -> None:
         self._config = config
+        self._clock = clock
         self._dirs = dirs
         self._metadata = metadata
         self._purgatory = purgatory
@@ -311,6 +313,7 @@ class Topics:
 
         Returns the directories that earlier deletions have left, for the caller to remove.
         """
+        began_ms = self._clock.monotonic_ms()
         records = self._metadata.topics.values()
         owned = {f"{each.name}-{index}": each.id for each in records for index in range(each.partitions)}
         leftovers = self._dirs.tidy(owned)
@@ -323,6 +326,8 @@ class Topics:
             # Recovery may have cut logs below their recovery points, and made directories.
             self._dirs.sync_all()
             self.take_checkpoint().write()
+            logs = [each.log for each in self._with_logs()]
+            _log.info("%s", recovery_line([each.recovery for each in logs], self._clock.monotonic_ms() - began_ms))
         return leftovers
 
     def take_checkpoint(self) -> Checkpoint:

@@ -10,6 +10,7 @@ All time-outs and pauses come from `ClusterOptions`, so tests can shrink them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ from .backoff import Backoff
 from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
 from .options import ClusterOptions
+
+_log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -287,4 +290,5 @@ class Cluster:
                 pause = self.backoff.pause_ms(failures) / 1000
                 if not error.retriable or loop.time() + pause > deadline:
                     raise
+                _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
             await asyncio.sleep(pause)

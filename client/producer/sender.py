@@ -11,6 +11,7 @@ A batch is acknowledged; or sent again, while the error is retriable and `delive
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
+
+_log = logging.getLogger(__name__)
 
 _LAST_NAMED_VERSION = 12  # Produce 13 goes by topic id
 # While batches are due that cannot be sent, a pass looks for expired ones this often.
@@ -270,7 +273,9 @@ class Sender:
         if accumulator.is_expired(batch, now_ms):
             accumulator.fail(batch, accumulator.timeout_error(batch))
         elif error.retriable or self._lacks_predecessor(queue, batch, error):
-            accumulator.retry(batch, now_ms, self._cluster.backoff.pause_ms(batch.attempts))
+            pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
+            _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)
+            accumulator.retry(batch, now_ms, pause_ms)
             if queue.outcome_unknown:
                 accumulator.fail_uncertain(queue)
         else:
