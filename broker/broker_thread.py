@@ -15,6 +15,10 @@ from collections.abc import Awaitable, Callable
 STOPPED_WITHIN_S = 15.0
 
 
+class StopError(Exception):
+    """The broker's thread did not end in time, so the broker may still run."""
+
+
 class BrokerThread:
     """A thread with an event loop that runs `start`, waits for `stop`, and runs `end`.
 
@@ -45,7 +49,10 @@ class BrokerThread:
             self.stop()
 
     def stop(self) -> None:
-        """Stop the broker and wait for the thread's end. Idempotent. What its stop raises is raised here."""
+        """Stop the broker and wait for the thread's end. Idempotent. What its stop raises is raised here.
+
+        StopError if the thread does not end in time.
+        """
         atexit.unregister(self.stop)
         if self._thread.ident is None:
             return
@@ -54,7 +61,7 @@ class BrokerThread:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOPPED_WITHIN_S)
         if self._thread.is_alive():
-            raise RuntimeError(f"the broker's thread did not end within {STOPPED_WITHIN_S:g} s")
+            raise StopError(f"the broker's thread did not end within {STOPPED_WITHIN_S:g} s")
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

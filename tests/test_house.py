@@ -40,7 +40,7 @@ MEDIAN_FUNCTION_LINES = 8
 P90_FUNCTION_LINES = 20
 P90_FILE_LINES = 300
 
-MAX_FLAT_FILES = 8
+MAX_FLAT_FILES = 9
 # The floors inside the broker, from the top. A room imports from its own folder, and from floors below its own.
 BROKER_FLOORS = (
     ("server.py", "__init__.py", "__main__.py"),
@@ -52,7 +52,7 @@ BROKER_FLOORS = (
     ("topics",),
     ("log_dirs",),
     ("configs",),
-    ("purgatory.py", "threads.py"),
+    ("purgatory.py", "threads.py", "broker_thread.py"),
     ("timers.py",),
     ("clock.py",),
 )

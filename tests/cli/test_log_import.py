@@ -85,7 +85,7 @@ def test_kafkas_own_directory_is_no_place_to_import_to(source: Path) -> None:
     assert sorted(source.rglob("*")) == before
 
 
-async def test_a_directory_is_not_imported_into_itself(data: Path, tmp_path: Path) -> None:
+def test_a_directory_is_not_imported_into_itself(data: Path, tmp_path: Path) -> None:
     assert run(data, GOLDEN).exit_code == 0
     before = {each: each.stat().st_mtime_ns for each in data.rglob("*.log")}
     (tmp_path / "link").symlink_to(data)
