@@ -8,6 +8,7 @@ that `except KafkaError as error: if error.retriable` handles both.
 from __future__ import annotations
 
 from ..protocol.errors import ErrorCode, KafkaError
+from .record import TopicPartition
 
 __all__ = [
     "BadResponse",
@@ -23,6 +24,7 @@ __all__ = [
     "InvalidOption",
     "KafkaError",
     "ListenerFailed",
+    "LogTruncated",
     "NoBrokerReachable",
     "NoOffsetForPartition",
     "NotAssigned",
@@ -30,6 +32,7 @@ __all__ = [
     "OutcomeUnknown",
     "RecordTooLarge",
     "RequestTimedOut",
+    "TopicRecreated",
     "UnknownTopic",
     "UnsupportedVersion",
 ]
@@ -159,6 +162,40 @@ class OffsetOutOfRange(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+
+
+class LogTruncated(KafkaError):
+    """A new leader lacks records that were read, and `auto_offset_reset` is "none" (KIP-320).
+
+    `position` is the offset that was to be read next, `diverged_at` the first offset that the leader does not have as
+    it was read (None: it does not know).
+    """
+
+    def __init__(self, message: str, partition: TopicPartition, position: int, diverged_at: int | None) -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        self.partition = partition
+        self.position = position
+        self.diverged_at = diverged_at
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class TopicRecreated(KafkaError):
+    """A topic was deleted and made again while it was read, and `auto_offset_reset` is "none".
+
+    `position` is the offset in the deleted topic that was to be read next.
+    """
+
+    def __init__(self, message: str, partition: TopicPartition, position: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_ID, message)
+        self.partition = partition
+        self.position = position
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 class CommitFailed(KafkaError):

@@ -25,6 +25,8 @@ class FetchCollector:
                 continue
             if state.error is not None and not state.fetched:
                 error, state.error = state.error, None
+                # What is wrong may be over, or comes again: either shows with the next fetch.
+                self._signals.wake_fetcher()
                 raise error
             records = self._records_of(state, limit)
             if records:
@@ -40,6 +42,7 @@ class FetchCollector:
             except KafkaError:
                 state.fetched.clear()
                 state.fetch_offset = fetch.position
+                self._signals.wake_fetcher()
                 raise
             if records:
                 state.leader_epoch = fetch.leader_epoch

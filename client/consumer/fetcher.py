@@ -32,6 +32,7 @@ from ..record import TopicPartition
 from .completed_fetch import CompletedFetch
 from .options import FetchOptions
 from .partition_retries import PartitionRetries
+from .position_checks import PositionChecks
 from .position_finder import PositionFinder
 from .positions import PartitionState, Positions
 from .signals import Signals
@@ -53,6 +54,7 @@ class Fetcher:
         cluster: Cluster,
         positions: Positions,
         finder: PositionFinder,
+        checks: PositionChecks,
         options: FetchOptions,
         retries: PartitionRetries,
         signals: Signals,
@@ -61,6 +63,7 @@ class Fetcher:
         self._cluster = cluster
         self._positions = positions
         self._finder = finder
+        self._checks = checks
         self._options = options
         self._retries = retries
         self._signals = signals
@@ -68,7 +71,7 @@ class Fetcher:
         self._clock = clock
         # Leaders that have a Fetch in flight or are being connected to.
         self._busy: set[int] = set()
-        cluster.on_update(lambda _view: signals.wake_fetcher())
+        cluster.on_update(self._metadata_changed)
 
     async def run(self) -> None:
         """Fetch until cancelled."""
@@ -76,18 +79,28 @@ class Fetcher:
             self._signals.fetch.clear()
             await wait_for(self._signals.fetch, self._fetch_missing())
 
+    def _metadata_changed(self, _view: ClusterView) -> None:
+        # At once: a commit that comes next must not be of a topic that is gone.
+        for state in self._positions:
+            self._checks.check_topic(state)
+        self._signals.wake_fetcher()
+
     # -- Requests
 
     def _fetch_missing(self) -> float | None:
         """Send the requests that are needed. Return the milliseconds until the next pause ends, None without one."""
         now_ms = self._clock()
         leaders: dict[int, list[PartitionState]] = {}
+        unchecked: list[PartitionState] = []
         pauses = [state.muted_until_ms - now_ms for state in self._positions if state.muted_until_ms > now_ms]
         for state in self._positions:
+            self._checks.check_topic(state)
             if state.muted_until_ms > now_ms:
                 continue
             if state.reset is not None:
                 self._finder.request_resets()
+            elif state.error is None and self._checks.is_due(state):
+                unchecked.append(state)
             elif state.is_fetchable:
                 leader = self._cluster.leader(state.partition)
                 if leader == NO_LEADER:
@@ -95,6 +108,8 @@ class Fetcher:
                     pauses.append(self._cluster.options.retry_backoff_ms)
                 else:
                     leaders.setdefault(leader, []).append(state)
+        if unchecked:
+            self._checks.request(unchecked)
         if sum(state.buffered_bytes for state in self._positions) < self._options.max_bytes:
             for leader, states in leaders.items():
                 full = any(state.buffered_bytes >= self._options.max_partition_bytes for state in states)
@@ -161,13 +176,15 @@ class Fetcher:
             for data in topic.partitions:
                 state, version = requested.get(TopicPartition(name, data.partition_index), (None, 0))
                 if state is not None and state.version == version:
-                    self._take_partition(state, data)
+                    info = view.partition(state.partition)
+                    self._take_partition(state, data, -1 if info is None else info.leader_epoch)
 
-    def _take_partition(self, state: PartitionState, data: PartitionData) -> None:
+    def _take_partition(self, state: PartitionState, data: PartitionData, leader_epoch: int) -> None:
         if data.error_code:
             self._take_error(state, data.error_code)
             return
         state.failures = 0
+        state.checked_epoch = max(state.checked_epoch, leader_epoch)
         state.high_watermark = data.high_watermark
         state.log_start_offset = data.log_start_offset
         if data.records is not None and len(data.records):

@@ -2,7 +2,7 @@
 
     no position --committed offset, seek--> position
     no position --no committed offset--> reset --ListOffsets--> position
-    position --out of range--> reset
+    position --out of range, or its topic was made again--> reset
 
 Three offsets move through a partition. `fetch_offset` is ahead: the records between `position` and it are in memory.
 `position` is the offset of the next record for the user. `processed` is the next offset after the records that the user
@@ -24,6 +24,7 @@ class PartitionState:
 
     __slots__ = (
         "auto_commit_above",
+        "checked_epoch",
         "committed",
         "error",
         "failures",
@@ -42,6 +43,7 @@ class PartitionState:
         "reset_from",
         "reset_why",
         "returned",
+        "topic_id",
         "version",
     )
 
@@ -78,6 +80,10 @@ class PartitionState:
         self.log_start_offset = -1
         # Of the last batch whose records were returned; goes into commits (KIP-320).
         self.leader_epoch = -1
+        # The leader epoch in which the position is known to be in the leader's log.
+        self.checked_epoch = -1
+        # The id of the topic that the position belongs to; None until it is compared with the metadata.
+        self.topic_id: bytes | None = None
 
     def __str__(self) -> str:
         return f"{self.partition.topic}-{self.partition.partition}"
@@ -95,7 +101,7 @@ class PartitionState:
     def move_to(self, offset: int, leader_epoch: int = -1) -> None:
         """Continue from `offset`, and drop what was fetched ahead."""
         self.position = self.processed = self.fetch_offset = offset
-        self.leader_epoch = leader_epoch
+        self.leader_epoch, self.checked_epoch, self.topic_id = leader_epoch, -1, None
         self.auto_commit_above = -1
         self._restart(None)
 
@@ -106,6 +112,7 @@ class PartitionState:
         """
         self.reset_from, self.reset_why = self.position, why
         self.position = self.processed = self.fetch_offset = None
+        self.leader_epoch, self.checked_epoch, self.topic_id = -1, -1, None
         self.auto_commit_above = -1
         self._restart(timestamp)
 

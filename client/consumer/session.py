@@ -23,6 +23,7 @@ from .offset_commits import OffsetCommits
 from .options import FetchOptions, GroupOptions
 from .partition_retries import PartitionRetries
 from .polls import Polls
+from .position_checks import PositionChecks
 from .position_finder import PositionFinder
 from .positions import Positions
 from .signals import Signals
@@ -46,10 +47,11 @@ class Session:
         self.auto_commit_interval_ms = None if group_options is None else group_options.auto_commit_interval_ms
         retries = PartitionRetries(cluster, self.signals, monotonic_ms)
         finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
+        checks = PositionChecks(cluster, fetch_options, retries, self.signals)
         self.commits = OffsetCommits(self._committed, positions, self.auto_commit_interval_ms)
         self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
         self.collector = FetchCollector(positions, self.signals)
-        self._fetcher = Fetcher(cluster, positions, finder, fetch_options, retries, self.signals, monotonic_ms)
+        self._fetcher = Fetcher(cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms)
         # None while the consumer is in no group.
         self.membership: Membership | None = None
         self._member_task: asyncio.Task[Any] | None = None

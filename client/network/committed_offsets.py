@@ -25,7 +25,7 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..errors import CommitFailed
+from ..errors import CommitFailed, UnknownTopic
 from ..record import OffsetAndMetadata, TopicPartition
 from .coordinator import Coordinator
 
@@ -62,9 +62,14 @@ class CommittedOffsets:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
         """Commit offsets. Raises CommitFailed if the group has gone on without this member, KafkaError."""
         if offsets:
-            await self._cluster.retry(lambda: self._commit_once(offsets, generation))
+            view = self._cluster.view
+            ids = {partition.topic: view.topic_id(partition.topic) for partition in offsets}
+            await self._cluster.retry(lambda: self._commit_once(offsets, generation, ids))
 
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
+    async def _commit_once(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation, ids: Mapping[str, bytes]
+    ) -> None:
+        self._check_topics(ids)
         connection = await self._coordinator.connection()
         topics = self._commit_topics(offsets)
         named = any(topic.topic_id == ZERO_UUID for topic in topics)
@@ -80,6 +85,12 @@ class CommittedOffsets:
         for topic in response.topics:
             for partition in topic.partitions:
                 self._check_committed(partition.error_code)
+
+    def _check_topics(self, ids: Mapping[str, bytes]) -> None:
+        """Raise UnknownTopic if a topic was deleted and made again: the offsets are not of its records."""
+        for name, topic_id in ids.items():
+            if topic_id not in (ZERO_UUID, self._cluster.view.topic_id(name)) and name in self._cluster.view.topics:
+                raise UnknownTopic(f"topic {name!r} was deleted and made again: offsets of the old one are not kept")
 
     def _commit_topics(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[OffsetCommitRequestTopic]:
         topics: dict[str, OffsetCommitRequestTopic] = {}

@@ -36,6 +36,8 @@ class FakeGroup:
         self.member_id = ""
         self._numbers = iter(range(1, 1000))
         self.committed: dict[tuple[str, int], int] = {}
+        # The leader epoch and the text of each commit.
+        self.details: dict[tuple[str, int], tuple[int, str]] = {}
         self.left: list[str] = []
 
     def defaults(self, wire: Any) -> dict[ApiKey, Step]:
@@ -106,7 +108,9 @@ class FakeGroup:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
             for each in topic.partitions:
                 if not code:
-                    self.committed[name, each.partition_index] = each.committed_offset
+                    place = name, each.partition_index
+                    self.committed[place] = each.committed_offset
+                    self.details[place] = each.committed_leader_epoch, each.committed_metadata or ""
                 answers.partitions.append(OffsetCommitResponsePartition(each.partition_index, code))
             response.topics.append(answers)
         return response
@@ -119,10 +123,7 @@ class FakeGroup:
             OffsetFetchResponseTopics(
                 topic.name,
                 topic.topic_id,
-                [
-                    OffsetFetchResponsePartitions(number, self._offset(topic.name, topic.topic_id, number), -1, "")
-                    for number in topic.partition_indexes
-                ],
+                [self._committed(topic.name, topic.topic_id, number) for number in topic.partition_indexes],
             )
             for topic in group.topics or ()
         ]
@@ -135,5 +136,9 @@ class FakeGroup:
         ]
         return OffsetFetchResponseTopic(topic.name, partitions)
 
-    def _offset(self, name: str, topic_id: bytes, number: int) -> int:
-        return self.committed.get((self._wire.topic_name(name, topic_id), number), -1)
+    def _committed(self, name: str, topic_id: bytes, number: int) -> OffsetFetchResponsePartitions:
+        place = self._wire.topic_name(name, topic_id), number
+        epoch, text = self.details.get(place, (-1, ""))
+        if not place[0]:
+            return OffsetFetchResponsePartitions(number, -1, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)
+        return OffsetFetchResponsePartitions(number, self.committed.get(place, -1), epoch, text)

@@ -371,7 +371,7 @@ async def test_partitions_by_hand_keep_their_offsets_in_a_group() -> None:
             consumer.assign([T0])
             await read(consumer, 4, max_records=4)
             await consumer.commit()
-            assert await consumer.committed() == {T0: OffsetAndMetadata(4)}
+            assert await consumer.committed() == {T0: OffsetAndMetadata(4, leader_epoch=0)}
             await consumer.commit({T1: 7, T0: OffsetAndMetadata(5, "a note")})
             assert (await consumer.committed(T1))[T1] == OffsetAndMetadata(7)
         async with consumer_for(cluster, group_id="g") as consumer:

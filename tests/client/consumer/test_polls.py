@@ -282,4 +282,4 @@ async def test_a_note_of_a_commit_ends_with_the_assignment() -> None:
             await take(consumer, 4)
             await consumer.getmany()
             await eventually(lambda: cluster.group.committed == {("t", 0): 4})
-            assert (await consumer.committed(T0))[T0] == OffsetAndMetadata(4)
+            assert (await consumer.committed(T0))[T0] == OffsetAndMetadata(4, leader_epoch=0)

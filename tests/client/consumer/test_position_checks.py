@@ -1,0 +1,205 @@
+"""Positions when the log behind them is another one: topics made again (by id), and truncated logs (KIP-320)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from odradek.client import Consumer, ConsumerRecord, TopicPartition
+from odradek.client.errors import LogTruncated, TopicRecreated
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.wire import Step, answer, drop
+
+T0 = TopicPartition("t", 0)
+
+
+def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
+    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest"}
+    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
+
+
+def write(log: FakeLog, values: Iterable[int]) -> None:
+    for value in values:
+        log.write(encode_batch([Record(-1, 7, None, b"%d" % value)]))
+
+
+async def read(consumer: Consumer, count: int, **options: Any) -> list[int]:
+    records: list[ConsumerRecord] = []
+    async with asyncio.timeout(10):
+        while len(records) < count:
+            for some in (await consumer.getmany(timeout_ms=1000, **options)).values():
+                records += some
+    return [int(record.value or b"") for record in records]
+
+
+# -- Topics that are deleted and made again
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_a_paused_partition_of_a_topic_made_again_is_read_from_where_the_reset_says(
+    group_id: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="odradek")
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", group_id=group_id) as consumer:
+        write(cluster.log("t"), range(10))
+        assert await read(consumer, 10) == list(range(10))
+        consumer.pause(T0)
+        await consumer.getmany()
+        cluster.make_again("t")
+        write(cluster.log("t"), range(100, 125))
+        consumer.resume(T0)
+        assert await read(consumer, 25) == list(range(100, 125)), "not from offset 10 of another topic"
+    assert "t-0: reset from offset 10 to offset 0: t-0: the topic was deleted and made again" in caplog.text
+
+
+async def test_what_was_fetched_of_the_old_topic_is_not_returned() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", metadata_max_age_ms=5) as consumer:
+        write(cluster.log("t"), range(10))
+        assert await read(consumer, 1, max_records=1) == [0]
+        cluster.make_again("t")
+        write(cluster.log("t"), range(100, 105))
+        asked = len(cluster.calls(ApiKey.LIST_OFFSETS))
+        async with asyncio.timeout(10):
+            while len(cluster.calls(ApiKey.LIST_OFFSETS)) == asked:
+                await asyncio.sleep(0.001)
+        assert await read(consumer, 5) == list(range(100, 105))
+
+
+async def test_without_a_reset_each_poll_says_that_the_topic_was_made_again_until_a_seek() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, auto_offset_reset="none") as consumer:
+        write(cluster.log("t"), range(10))
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        assert await read(consumer, 10) == list(range(10))
+        cluster.make_again("t")
+        write(cluster.log("t"), range(100, 125))
+        for _ in range(2):
+            with pytest.raises(TopicRecreated, match="made again after offset 10") as raised:
+                await read(consumer, 1)
+            assert raised.value.position == 10 and not raised.value.retriable
+        consumer.seek(T0, 0)
+        assert await read(consumer, 25) == list(range(100, 125))
+
+
+async def test_a_commit_is_not_made_for_a_topic_that_took_the_name() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = consumer_for(cluster, "t", group_id="g", enable_auto_commit=False)
+        async with consumer:
+            write(cluster.log("t"), range(10))
+            assert len(await read(consumer, 10)) == 10
+            consumer.pause(T0)
+            cluster.make_again("t")
+            with pytest.raises(Exception, match="deleted and made again"):
+                await consumer.commit({T0: 10})
+        assert cluster.group.committed == {}
+
+
+# -- Truncation
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+async def test_reading_goes_on_where_the_new_leader_diverges(nodes: int, caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster({"t": 1}, nodes=nodes) as cluster, consumer_for(cluster, "t") as consumer:
+        write(cluster.log("t"), range(10))
+        assert await read(consumer, 10) == list(range(10))
+        cluster.log("t").truncate(6, leader=nodes)
+        write(cluster.log("t"), range(100, 110))
+        assert await read(consumer, 10) == list(range(100, 110)), "from offset 6, not from 10"
+    assert "t-0: reset from offset 10 to offset 6: t-0: the leader has lost records from offset 6 on" in caplog.text
+
+
+async def test_what_was_fetched_ahead_of_a_truncation_is_fetched_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", metadata_max_age_ms=5) as consumer:
+        write(cluster.log("t"), range(10))
+        assert await read(consumer, 2, max_records=1) == [0, 1]
+        cluster.log("t").truncate(4)
+        write(cluster.log("t"), [100, 101])
+        asked = len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH))
+        async with asyncio.timeout(10):
+            while len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH)) == asked:
+                await asyncio.sleep(0.001)
+        assert await read(consumer, 4) == [2, 3, 100, 101]
+
+
+async def test_without_a_reset_a_truncation_is_raised_with_its_offsets() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, auto_offset_reset="none") as consumer:
+        write(cluster.log("t"), range(10))
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        assert len(await read(consumer, 10)) == 10
+        cluster.log("t").truncate(6)
+        write(cluster.log("t"), range(100, 110))
+        for _ in range(2):
+            with pytest.raises(LogTruncated, match="lost records from offset 6 on that were read up to offset 10") as e:
+                await read(consumer, 1)
+            assert (e.value.partition, e.value.position, e.value.diverged_at) == (T0, 10, 6)
+        consumer.seek(T0, 6)
+        assert await read(consumer, 10) == list(range(100, 110))
+
+
+async def test_a_committed_offset_is_checked_before_it_is_read_on() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), range(10))
+        async with consumer_for(cluster, "t", group_id="g") as consumer:
+            assert len(await read(consumer, 10)) == 10
+        cluster.log("t").truncate(6)
+        write(cluster.log("t"), range(100, 110))
+        async with consumer_for(cluster, "t", group_id="g") as consumer:
+            assert await read(consumer, 10) == list(range(100, 110))
+
+
+async def test_an_election_without_a_loss_goes_unnoticed() -> None:
+    async with FakeCluster({"t": 1}, nodes=2) as cluster, consumer_for(cluster, "t") as consumer:
+        write(cluster.log("t"), range(10))
+        assert len(await read(consumer, 10)) == 10
+        cluster.log("t").truncate(10, leader=2)
+        write(cluster.log("t"), range(10, 20))
+        assert await read(consumer, 10) == list(range(10, 20))
+
+
+def _refuse(code: ErrorCode) -> Step:
+    answers = OffsetForLeaderTopicResult("t", [EpochEndOffset(code, 0)])
+    return answer(OffsetForLeaderEpochResponse(topics=[answers]))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        drop,
+        _refuse(ErrorCode.FENCED_LEADER_EPOCH),
+        _refuse(ErrorCode.UNKNOWN_LEADER_EPOCH),
+        _refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        _refuse(ErrorCode.OFFSET_NOT_AVAILABLE),
+    ],
+)
+async def test_a_check_that_fails_is_made_again(step: Step) -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer:
+        write(cluster.log("t"), range(10))
+        assert len(await read(consumer, 10)) == 10
+        cluster.on(ApiKey.OFFSET_FOR_LEADER_EPOCH, step, step)
+        cluster.log("t").truncate(6)
+        write(cluster.log("t"), range(100, 110))
+        assert await read(consumer, 10) == list(range(100, 110))
+
+
+async def test_a_broker_that_cannot_tell_is_read_on() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        del cluster.versions[ApiKey.OFFSET_FOR_LEADER_EPOCH]
+        async with consumer_for(cluster, "t") as consumer:
+            write(cluster.log("t"), range(10))
+            assert len(await read(consumer, 10)) == 10
+            cluster.log("t").truncate(10)
+            write(cluster.log("t"), range(10, 12))
+            assert await read(consumer, 2) == [10, 11]
