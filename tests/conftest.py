@@ -32,19 +32,19 @@ def _debug_loop() -> asyncio.AbstractEventLoop:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loops that the suite runs on."""
+    """Return the loops that the suite runs on."""
     return {"debug": _debug_loop, "uvloop": uvloop.new_event_loop}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are processors: many a test waits for clients and processes of its own."""
+    """Return one worker more than there are processors, because many tests wait for processes that they start."""
     return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> BrokerConfig:
-    """On a free port, in a directory of its own, with groups that do not wait for more members."""
+    """Return a config with a free port, a directory of its own, and groups that do not wait for more members."""
     return BrokerConfig(
         listeners=("PLAINTEXT://127.0.0.1:0",),
         log_dirs=(str(tmp_path / "data"),),

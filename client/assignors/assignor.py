@@ -1,10 +1,9 @@
-"""The common type of all assignors: who gets which partition, as a pure function.
+"""The common type of all assignors: a pure function that gives each partition to a member.
 
 An assignor sees the members of a group with the topics that each subscribes, and how many partitions each topic has.
 It gives every partition of a subscribed topic to exactly one member that subscribes it. The leader of a group runs it
-(JoinGroup tells who leads), SyncGroup carries the result. Nothing in here waits, reads a clock or draws a random
-number: the same input gives the same result on every machine, which is what lets Kafka's other clients share a group
-with ours.
+(JoinGroup names the leader), and SyncGroup carries the result. An assignor does not wait, read a clock or draw a random
+number. The same input gives the same result on every machine, so Kafka's other clients can share a group with ours.
 
 Custom strategies subclass `Assignor`, and are named by class in `Consumer(partition_assignment_strategy=[...])`.
 """
@@ -18,7 +17,7 @@ from typing import ClassVar
 
 from ..record import TopicPartition
 
-# The generation of a member that was in none yet, or that does not say.
+# The generation of a member that was in none yet, or that does not name it.
 NO_GENERATION = -1
 # Topic -> for each of its partitions, in order, the racks that hold a replica of it. Topics may be missing.
 Racks = Mapping[str, Sequence[frozenset[str]]]
@@ -28,10 +27,9 @@ Racks = Mapping[str, Sequence[frozenset[str]]]
 class Member:
     """One member of a group as the leader sees it.
 
-    `owned` is what the member says it holds at the time of the join (subscription version 1 and up), empty for eager
-    strategies, and `generation_id` the generation it was given that in (version 2 and up, KIP-792; -1: not said).
-    `user_data` is the strategy's own and opaque to everybody else; `rack_id` says where the member runs (version 3,
-    KIP-881).
+    `owned` holds the partitions that the member says it has when it joins (subscription version 1 and up). It is empty
+    for eager strategies. `generation_id` is the generation that assigned them (version 2 and up, KIP-792; -1: unknown).
+    Only the strategy reads `user_data`. `rack_id` says where the member runs (version 3, KIP-881).
     """
 
     member_id: str
@@ -44,9 +42,9 @@ class Member:
 
     @property
     def rank(self) -> tuple[int, str]:
-        """The order in which Kafka's assignors serve members.
+        """Return the key of the order in which Kafka's assignors serve members.
 
-        Static ones by instance id, then the others by member id.
+        Static members come first, by instance id, then the others by member id.
         """
         return (1, self.member_id) if self.group_instance_id is None else (0, self.group_instance_id)
 
@@ -60,24 +58,26 @@ class Assignor(ABC):
 
     @abstractmethod
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
-        """Member id to its partitions; every member appears, if only with an empty list.
+        """Return the partitions of each member by member id. Every member appears, also with an empty list.
 
-        `partitions` maps each topic that exists to its number of partitions; a subscribed topic that is not in it is
-        left out.
+        `partitions` maps each topic that exists to its number of partitions. Subscribed topics that are missing from
+        it are left out.
         """
 
     def assign_with_racks(
         self, members: Sequence[Member], partitions: Mapping[str, int], racks: Racks
     ) -> dict[str, list[TopicPartition]]:
-        """`assign` for those who know where replicas lie (KIP-881); strategies that do not look at racks stay as they
-        are. What a leader calls."""
+        """Return what `assign` returns, also with regard to the racks of replicas (KIP-881). The leader calls this.
+
+        A strategy that does not look at racks need not override it.
+        """
         return self.assign(members, partitions)
 
     def user_data(
         self, topics: Sequence[str], previous: Sequence[TopicPartition] = (), generation_id: int = NO_GENERATION
     ) -> bytes | None:
-        """What this member tells the leader besides its topics, in the strategy's own format.
+        """Return what this member tells the leader besides its topics, in the strategy's own format.
 
-        `previous` is what it was given last, in generation `generation_id`; NO_GENERATION: nothing yet.
+        `previous` is its last assignment, from generation `generation_id`; NO_GENERATION: it had none yet.
         """
         return None

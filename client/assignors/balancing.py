@@ -1,13 +1,15 @@
-"""Sharing out as evenly as can be, and then moving as little as can be. Numbers only, no names (see `filling`).
+"""The balance of the sticky strategies: loads as even as possible, then as few moves as possible.
 
-Where all members subscribe the same, even means loads that differ by one at most. Where they do not, a sharing-out is
-even if no partition, and no chain of partitions handed on, can be moved from a member to another with two fewer. That
-is the least sum of squared loads, and has the least maximum and the greatest minimum too.
+Members and partitions are numbers here (see `filling`). If all members subscribe the same topics, even means that loads
+differ by one at most. Otherwise an assignment is even if no partition, and no chain of partitions handed on, can move
+from a member to another that has at least two fewer. Such an assignment has the least sum of squared loads, the least
+maximum and the greatest minimum.
 
-Members fall into levels: what those of a level read, nobody of a lower one subscribes, so their loads are fixed at
-`low` or one more, whatever is done elsewhere. `balance` finds the levels by filling up to the average: whom the
-partitions left over can reach lie at or above it, the others below. Within a level each sharing-out under its bounds
-is equally even, and the one with the least cost is chosen: fewest read from another rack, then fewest moved.
+Members fall into levels. Members of a lower level subscribe nothing that a level reads, so the loads of a level are
+fixed at `low` or one more, and the other levels cannot change them. `balance` finds the levels by filling up to the
+average. The members that the remaining partitions can reach lie at or above the average, the others below it. All
+assignments within the bounds of a level are equally even. The cheapest is chosen: first the fewest partitions read from
+another rack, then the fewest moved.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .filling import Bundle, Filling
 
 
 def balance(members: Sequence[int], bundles: Sequence[Bundle]) -> list[dict[int, int]]:
-    """For each bundle, how many of it every member gets (those that get none are left out).
+    """Return how many of each bundle every member gets, without the members that get none.
 
     Each bundle must have a subscriber.
     """
@@ -37,12 +39,12 @@ class _Level:
     members: frozenset[int]
     bundles: list[int]
     low: int
-    # One even sharing-out, by bundle.
+    # One even assignment, by bundle.
     given: list[dict[int, int]]
 
 
 def _levels(members: frozenset[int], bundles: Sequence[Bundle]) -> Iterator[_Level]:
-    """The levels. Each round ends with one, or with fewer members to look at."""
+    """Yield the levels. Each round yields one or leaves smaller sets of members to look at."""
     to_do = [(members, list(range(len(bundles))))]
     while to_do:
         members, numbers = to_do.pop()
@@ -53,7 +55,7 @@ def _levels(members: frozenset[int], bundles: Sequence[Bundle]) -> Iterator[_Lev
         filling.fill(low)
         above = filling.stuck
         if not above[0]:
-            # Without anything left over the average was met by all.
+            # Nothing is left over, so the load of every member is the average.
             yield _Level(members, numbers, low, filling.given)
             continue
         below = members - above[0], [number for at, number in enumerate(numbers) if at not in above[1]]
@@ -65,7 +67,7 @@ def _levels(members: frozenset[int], bundles: Sequence[Bundle]) -> Iterator[_Lev
 
 
 def _cheapest(level: _Level, bundles: Sequence[Bundle]) -> list[dict[int, int]]:
-    """The cheapest sharing-out within a level."""
+    """Return the cheapest assignment within a level."""
     own = [bundles[number].among(level.members) for number in level.bundles]
     if all(bundle.indifferent for bundle in own):
         return level.given

@@ -1,7 +1,8 @@
-"""Who had which partition, by what the members say themselves.
+"""The previous owner of each partition, from what the members say.
 
-A member that was away comes back with what it had then, so two may name the same partition. The higher generation is
-right, as the younger assignment; of the same generation both cannot be, and neither is believed (KIP-792).
+A member that was away still names the partitions that it had then, so two members may name the same partition. The
+claim of the higher generation counts, because that assignment is newer. If both name the same generation, neither
+counts (KIP-792).
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from .assignor import NO_GENERATION
 
 
 class Claim(NamedTuple):
-    """What one member says it had, and since which generation."""
+    """The partitions that one member says it had, and the generation that assigned them."""
 
     partitions: Sequence[TopicPartition] = ()
     generation_id: int = NO_GENERATION
 
 
 def owners(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
-    """Each partition that was believably had by somebody, with the member id."""
+    """Return the member id of each partition's owner. Partitions without a valid claim are left out."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, claim in claims.items():
         for partition in dict.fromkeys(claim.partitions):

@@ -1,12 +1,12 @@
 """The cooperative-sticky strategy: the plan of `sticky`, carried out in two rebalances so that reading never stops.
 
-Members keep their partitions through a rebalance (KIP-429). One that is to move is first given to nobody: its owner
-sees that it is not among its partitions, gives it up, and rejoins, and in the generation after that the new owner gets
-it. So no two members ever read it at once, and all others go on undisturbed.
+Members keep their partitions through a rebalance (KIP-429). A partition that is to move is first assigned to no member.
+Its owner sees that it lost the partition, gives it up and rejoins. The next generation assigns it to the new owner. So
+two members never read it at the same time, and the other members are not interrupted.
 
-What a member has stands in its subscription, with the generation since which it has it (KIP-792; older members tell
-that in their user data). One claim that is not believed still counts: who holds a partition wrongly holds it, so it is
-given to nobody else until it was given up.
+The subscription of a member names its partitions and the generation that assigned them (KIP-792; older members name the
+generation in their user data). A partition that several members claim may still be read by each of them. Therefore only
+the owner whose claim counts may keep it, and no other member gets it until all of them have given it up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CooperativeStickyAssignor(Assignor):
     def user_data(
         self, topics: Sequence[str], previous: Sequence[TopicPartition] = (), generation_id: int = NO_GENERATION
     ) -> bytes | None:
-        """The generation, for leaders that know no newer place for it."""
+        """Return the generation, for leaders that do not read it from the subscription."""
         return encode_generation(generation_id)
 
 

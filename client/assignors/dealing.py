@@ -1,8 +1,8 @@
-"""From members and topics to the numbers of `balancing`, and back to partitions: what both sticky strategies do.
+"""The part that both sticky strategies share: members and topics become numbers for `balancing`, and partitions again.
 
-Partitions with the same subscribers, and replicas in the same racks where that matters, go into one bundle. When it is
-known how many of a bundle each member gets, it first keeps what it had; the rest is dealt like cards, topic by topic,
-so that a busy topic is spread.
+Partitions with the same subscribers form one bundle; where racks matter, their replicas must lie in the same racks too.
+`balancing` says how many of a bundle each member gets. A member first keeps what it had. The rest is dealt in turn,
+topic by topic, so that a busy topic is spread over the members.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from .subscribers import subscribers
 def deal(
     members: Sequence[Member], partitions: Mapping[str, int], racks: Racks, owners: Mapping[TopicPartition, str]
 ) -> dict[str, list[TopicPartition]]:
-    """Member id to its partitions in order: as even as can be, then as near, then as many left with their `owners`."""
+    """Return the partitions of each member by member id, in order.
+
+    Loads are as even as possible, then replicas as near as possible, then as few partitions as possible leave `owners`.
+    """
     ranked = sorted(members, key=lambda member: member.rank)
     numbers = {member.member_id: number for number, member in enumerate(ranked)}
     had = {partition: numbers[member_id] for partition, member_id in owners.items()}
@@ -37,7 +40,7 @@ def deal(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The partitions of a bundle, in order, and who may get them."""
+    """The partitions of a bundle, in order, and the members that may get them."""
 
     near: tuple[int, ...]
     far: tuple[int, ...] = ()
@@ -54,7 +57,7 @@ class _Group:
 
 
 def _groups(ranked: Sequence[Member], partitions: Mapping[str, int], racks: Racks) -> list[_Group]:
-    """All partitions of subscribed topics, by who can get them."""
+    """Return all partitions of subscribed topics, grouped by the members that may get them."""
     readers = subscribers(ranked, partitions)
     replicas = {topic: replica_racks(topic, partitions[topic], racks) for topic in sorted(readers)}
     at = [member.rack_id for member in ranked]
@@ -65,7 +68,7 @@ def _groups(ranked: Sequence[Member], partitions: Mapping[str, int], racks: Rack
             key = id(readers[topic]), where if by_rack else NOWHERE
             group = groups.get(key)
             if group is None:
-                # Who does not say where it runs reads everything alike.
+                # For a member without a rack, all replicas are equally near.
                 far = tuple([place for place in readers[topic] if at[place] and at[place] not in where])
                 near = tuple([place for place in readers[topic] if not at[place] or at[place] in where])
                 group = groups[key] = _Group(near, far) if by_rack else _Group(readers[topic])
@@ -76,7 +79,7 @@ def _groups(ranked: Sequence[Member], partitions: Mapping[str, int], racks: Rack
 def _deal_group(
     partitions: Sequence[TopicPartition], counts: Mapping[int, int], had: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[int, TopicPartition]]:
-    """Each partition with the member that gets it. The counts add up to the partitions."""
+    """Yield each partition with the member that gets it. The sum of `counts` is the number of partitions."""
     left = dict(counts)
     rest: list[TopicPartition] = []
     for partition in partitions:

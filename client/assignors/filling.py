@@ -1,18 +1,19 @@
-"""Giving out partitions along cheapest paths: the engine of the sticky strategies. Numbers only, no names.
+"""The algorithm of the sticky strategies: partitions are given to members along the cheapest paths.
 
-Members are numbers; a `Bundle` is so many partitions that differ in nothing but who had them before. One that goes to
-a member costs nothing, `far` more where the member must read from another rack, and one less where the member had it.
-So a filling that costs the least has the fewest partitions read from afar, and among those the most left in place.
+Members are numbers. A `Bundle` is a number of partitions that differ only in their previous owners. To give a partition
+to a member costs nothing, `far` more if the member must read it from another rack, and one less if the member had it.
+So the cheapest filling has the fewest partitions read from another rack, and then the fewest moved.
 
     bundle with partitions left --> member with room
     bundle with partitions left --> member --(gives one back)--> bundle --> member with room, and so on
 
-That is a flow of least cost, found by successive shortest paths: `_reprice` finds how far everything lies from the
+This is a flow of least cost, found by successive shortest paths: `_reprice` finds the distance of every node from the
 bundles (Dijkstra on reduced costs), `_push_all` gives out along all shortest paths at once (layers, then depth first).
 
-Promise: after `fill(cap)` nobody has more than `cap`, as much as possible is given out, and no other way to give out as
-much under that cap is cheaper. Raising the cap and filling again keeps that: the units above the old cap are then as
-few as can be. `stuck` says which members and bundles what is left could reach: those are full, whatever is tried.
+Promise: after `fill(cap)` no member has more than `cap`, as much as possible is given out, and no other filling of that
+size under that cap is cheaper. Filling again under a higher cap keeps this promise, and as few units as possible lie
+above the old cap. `stuck` holds the members and bundles that the remaining partitions can reach: these members have no
+room in any filling under that cap.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _UNREACHED = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Partitions with the same subscribers and replicas in the same racks: nobody can tell them apart.
+    """Partitions that count as equal: they have the same subscribers, and replicas in the same racks.
 
     `near` and `far` are the subscribers, by whether they read from their own rack; `previous` counts how many of these
     partitions a member had before.
@@ -42,22 +43,22 @@ class Bundle:
 
     @property
     def indifferent(self) -> bool:
-        """Whether it is all the same who gets them."""
+        """Return whether it makes no difference which subscriber gets them."""
         return not self.far and not self.previous
 
     def among(self, members: frozenset[int]) -> Bundle:
-        """The same bundle where there are only these members."""
+        """Return the bundle with only those of its subscribers that are in `members`."""
         previous = {member: count for member, count in self.previous.items() if member in members}
         near, far = (tuple(member for member in each if member in members) for each in (self.near, self.far))
         return Bundle(self.size, near, far, previous)
 
     def plain(self) -> Bundle:
-        """The same bundle where it is all the same who gets them."""
+        """Return the bundle without racks and previous owners, so that all subscribers cost the same."""
         return self if self.indifferent else Bundle(self.size, self.near + self.far)
 
 
 class Filling:
-    """Who gets how many of each bundle, while it is being found out."""
+    """The number of partitions of each bundle that every member gets, as far as it has been found."""
 
     def __init__(self, members: Iterable[int], bundles: Sequence[Bundle]) -> None:
         self._bundles = bundles
@@ -70,25 +71,28 @@ class Filling:
         self._is_far = [frozenset(bundle.far) for bundle in bundles]
         # More than everything that stickiness could save.
         self._far = 1 + sum(self.left)
-        # Invariant: price[to] <= price[from] + cost on each way that is open: then reduced costs are never negative.
-        # A partition that stays saves one: no way into a member costs less than -1.
+        # Invariant: price[to] <= price[from] + cost on each open edge, so that reduced costs are never negative.
+        # A partition that stays saves one, so no edge into a member costs less than -1.
         self._bundle_price = [0] * len(bundles)
         self._member_price = dict.fromkeys(self.load, -1)
         self._goal_price = -1
         self.stuck: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
     def fill(self, cap: int) -> None:
-        """Give out as much as can be while nobody has more than `cap`, as cheaply as can be."""
+        """Give out as much as possible, as cheaply as possible, so that no member has more than `cap`."""
         open_prices = [self._member_price[member] for member, load in self.load.items() if load < cap]
         self._goal_price = min(open_prices, default=0)
         while self._reprice(cap):
             while self._push_all(cap):
                 pass
 
-    # -- how far things lie ------------------------------------------------------------------------
+    # -- Distances
 
     def _reprice(self, cap: int) -> bool:
-        """Move the prices so that all cheapest ways to a member with room are level. False where there is no way."""
+        """Move the prices so that all edges of the cheapest paths to a member with room are level.
+
+        Return False if there is no such path.
+        """
         member_at = dict.fromkeys(self.load, _UNREACHED)
         bundle_at = [_UNREACHED] * len(self._bundles)
         heap: list[tuple[int, bool, int]] = []
@@ -144,27 +148,27 @@ class Filling:
                 heappush(heap, (there, True, bundle))
 
     def _staying(self, bundle: int) -> list[int]:
-        """Who could get more of what it had."""
+        """Return the members that could get back more of what they had."""
         given, previous = self.given[bundle], self._bundles[bundle].previous
         return [member for member, count in previous.items() if given.get(member, 0) < count]
 
     def _give_cost(self, bundle: int, member: int) -> int:
-        """Of a partition that stays with `member`."""
+        """Return the cost of giving `member` a partition that it had."""
         return (self._far if member in self._is_far[bundle] else 0) - 1
 
     def _take_cost(self, bundle: int, member: int) -> int:
-        """Of taking one back: those that were there before go last."""
+        """Return the cost of taking a partition back: the ones that the member did not have go first."""
         far = self._far if member in self._is_far[bundle] else 0
         return (1 if self._stayed(bundle, member) else 0) - far
 
     def _stayed(self, bundle: int, member: int) -> bool:
-        """Whether all that `member` has of the bundle was there before."""
+        """Return whether `member` had all that it now gets of the bundle."""
         return self.given[bundle][member] <= self._bundles[bundle].previous.get(member, 0)
 
-    # -- giving out --------------------------------------------------------------------------------
+    # -- Giving out
 
     def _push_all(self, cap: int) -> bool:
-        """Give out along the shortest of the level ways until there are none of that length. False: there were none."""
+        """Give out along all shortest level paths. Return False if there was none."""
         layers = self._layers(cap)
         if layers is None:
             return False
@@ -176,8 +180,7 @@ class Filling:
         return True
 
     def _layers(self, cap: int) -> _Layers | None:
-        """The level ways from bundles with partitions left to the nearest members with room, None where there are
-        none."""
+        """Return the level paths from bundles with partitions left to the nearest members with room, None if none."""
         prices = self._bundle_price
         frontier = [bundle for bundle, left in enumerate(self.left) if left and prices[bundle] == 0]
         layers, bundles_seen = _Layers(frontier), set(frontier)
@@ -211,7 +214,7 @@ class Filling:
         return self.load[member] < cap and self._member_price[member] == self._goal_price
 
     def _find(self, start: int, layers: _Layers, cap: int) -> list[_Step]:
-        """One way through the layers, empty where there is none left. Dead ends are taken out on the way."""
+        """Return one path through the layers, empty if there is none left. Remove the dead ends that it meets."""
         path: list[_Step] = []
         bundle = start
         while True:
@@ -240,7 +243,7 @@ class Filling:
         return None
 
     def _can_give_back(self, member: int, layers: _Layers) -> bool:
-        """Whether `member` has something level to give back; it then is the first of its ways."""
+        """Return whether `member` can give back a partition along a level edge, and put that edge first."""
         ways = layers.from_member.get(member)
         while ways:
             if ways[0] in self._held[member] and self._is_level(member, ways[0]):
@@ -252,7 +255,7 @@ class Filling:
         return self._bundles[step.bundle].previous.get(step.member, 0)
 
     def _amount(self, path: Sequence[_Step], cap: int, share: int) -> int:
-        """How many can go this way at once: as long as no cost on it changes, and no more than a fair share."""
+        """Return how many can go along `path` before a cost on it changes, but no more than `share`."""
         amount = min(share, self.left[path[0].bundle], cap - self.load[path[-1].member])
         for step in path:
             if step.stays:
@@ -286,7 +289,7 @@ class _Step(NamedTuple):
 
 
 class _Ways(NamedTuple):
-    """The members that a bundle can go to, by whether a partition would stay there. The first is the one to try."""
+    """The members that a bundle can go to, by whether a partition would stay there. The first is tried next."""
 
     staying: deque[int]
     fresh: deque[int]
@@ -300,9 +303,9 @@ class _Ways(NamedTuple):
 
 @dataclass(slots=True)
 class _Layers:
-    """Ways of one length: each step leads one layer on."""
+    """Paths of one length: each step leads to the next layer."""
 
     starts: list[int]
     from_bundle: dict[int, _Ways] = field(default_factory=dict[int, _Ways])
-    # The bundles that a member can give back to, the first again the one to try.
+    # The bundles that a member can give back to. The first is tried next.
     from_member: dict[int, deque[int]] = field(default_factory=dict[int, "deque[int]"])

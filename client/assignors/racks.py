@@ -1,7 +1,7 @@
 """Racks of members and replicas, as Kafka's assignors weigh them (KIP-881).
 
-Reading from a replica in one's own rack costs no traffic between racks. A member that does not say where it runs reads
-everything alike.
+Reading from a replica in the member's own rack causes no traffic between racks. For a member without a rack, all
+replicas are equally near.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ NOWHERE: frozenset[str] = frozenset()
 
 
 def racks_matter(member_racks: Set[str], replicas: Collection[frozenset[str]]) -> bool:
-    """Whether it makes a difference who gets which partition; `replicas` are each partition's racks.
+    """Return whether racks make a difference to the assignment. `replicas` holds the racks of each partition.
 
-    It does not where no member runs in a rack with replicas, or where all partitions are in all racks.
+    They do not if no member runs in a rack with replicas, or if all partitions are in all racks.
     """
     if not member_racks:
         return False
@@ -25,6 +25,6 @@ def racks_matter(member_racks: Set[str], replicas: Collection[frozenset[str]]) -
 
 
 def replica_racks(topic: str, count: int, racks: Racks) -> list[frozenset[str]]:
-    """The racks of each of a topic's `count` partitions, NOWHERE for those that were not told."""
+    """Return the racks of each of a topic's `count` partitions, NOWHERE for those that are not known."""
     told = racks.get(topic, ())
     return [told[number] if number < len(told) else NOWHERE for number in range(count)]

@@ -1,12 +1,13 @@
 """The range strategy: topic by topic, each member takes a run of neighbouring partitions.
 
 With 10 partitions and 3 members the runs are 4, 3, 3: the first members in rank take the remainder. Members that
-subscribe the same topics get the same partition numbers of each, so topics keyed alike can be joined locally. Kafka's
-default.
+subscribe the same topics get the same partition numbers of each, so topics with the same keys can be joined locally.
+Kafka's default.
 
-Where racks are told (KIP-881), a member first takes partitions that have a replica in its own rack, in number order and
-no more than its share, and what is left then goes in runs. Topics with as many partitions and the same subscribers stay
-together: a number of theirs goes to the first member in rank that has a replica of it nearby in each of them.
+Where racks are known (KIP-881), a member first takes partitions that have a replica in its own rack, in number order
+and no more than its share. The remaining partitions then go in runs. Topics with the same number of partitions and the
+same subscribers stay together: each partition number goes to the first member in rank that has a replica of it in its
+own rack for all these topics.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .subscribers import subscribers
 
 
 class RangeAssignor(Assignor):
-    """Kafka's `range`, to the partition."""
+    """Kafka's `range`: it gives every partition to the same member as Kafka's."""
 
     name = "range"
 
@@ -50,7 +51,7 @@ class RangeAssignor(Assignor):
 
 
 class _Crowd:
-    """The subscribers of one topic or several, in rank order. They are named by their place in it."""
+    """The subscribers of one topic or several, in rank order. A place in that order stands for a member."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = members
@@ -58,7 +59,7 @@ class _Crowd:
 
 
 class _Share:
-    """The sharing-out of one topic."""
+    """The assignment of one topic."""
 
     def __init__(self, topic: str, crowd: _Crowd, racks: Sequence[frozenset[str]]) -> None:
         self.topic = topic
@@ -71,11 +72,11 @@ class _Share:
         self._size, self._extras = divmod(len(racks), len(crowd.members))
 
     def room(self, place: int) -> int:
-        """How many more partitions the member may take."""
+        """Return how many more partitions the member may take."""
         return max(0, self._size + (self._extras > 0) - len(self.taken.get(place, ())))
 
     def take(self, place: int, numbers: Sequence[int]) -> None:
-        """The numbers must be free, and there must be room."""
+        """Give these numbers to the member. They must be free, and the member must have room."""
         if not numbers:
             return
         self.taken[place] += numbers
@@ -84,7 +85,7 @@ class _Share:
             del self._free[number]
 
     def take_runs(self) -> None:
-        """All that is free, in runs, in rank order."""
+        """Give all free partitions to the members, in runs, in rank order."""
         free, start, place = list(self._free), 0, 0
         while start < len(free):
             run = free[start : start + self.room(place)]
@@ -93,7 +94,7 @@ class _Share:
             place += 1
 
     def take_near(self) -> None:
-        """What members find in their own racks. Those without a rack take any."""
+        """Give the members partitions with a replica in their own rack. Members without a rack take any."""
         nearby: defaultdict[str, deque[int]] = defaultdict(deque)
         nearby[""] = deque(self._free)
         for number, racks in enumerate(self.racks):
@@ -105,7 +106,7 @@ class _Share:
             self.take(place, self._free_among(nearby[member.rack_id or ""], self.room(place)))
 
     def _free_among(self, numbers: deque[int], limit: int) -> list[int]:
-        """The first free ones; what stands before them is not free any more, and is dropped."""
+        """Return the first `limit` free numbers. Drop the others that stand before them."""
         found: list[int] = []
         while numbers and len(found) < limit:
             number = numbers.popleft()
@@ -126,8 +127,7 @@ def _take_near(shares: Sequence[_Share]) -> None:
 
 
 def _take_together(shares: Sequence[_Share]) -> None:
-    """Numbers for which a member has a replica nearby in all topics. All shares go in step, so the first speaks for
-    all."""
+    """Give a member the numbers whose replicas are in its rack for all topics. The room is the same in all shares."""
     first = shares[0]
     waiting: defaultdict[str, deque[int]] = defaultdict(deque)
     for place, member in enumerate(first.crowd.members):
@@ -142,7 +142,7 @@ def _take_together(shares: Sequence[_Share]) -> None:
 
 
 def _head(waiting: deque[int], room: Callable[[int], int]) -> int | None:
-    """The first that has room. Who has none will have none later."""
+    """Return the first place with room. Drop places without room: they get none later."""
     while waiting and not room(waiting[0]):
         waiting.popleft()
     return waiting[0] if waiting else None

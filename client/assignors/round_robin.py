@@ -1,8 +1,8 @@
-"""The round-robin strategy: all partitions of all topics dealt out like cards.
+"""The round-robin strategy: all partitions of all topics go to the members in turn.
 
-Topics in alphabetical order, partitions in number order, members in rank order; a member that does not subscribe the
-topic of the card is skipped, and the deal goes on behind the member that took the last card. With equal subscriptions
-counts differ by one at most.
+Topics go in alphabetical order, partitions in number order, members in rank order. A member that does not subscribe the
+topic is skipped. The next partition goes to the member after the one that got the last partition. If all members
+subscribe the same topics, their counts differ by one at most.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .subscribers import subscribers
 
 
 class RoundRobinAssignor(Assignor):
-    """Kafka's `roundrobin`, to the partition."""
+    """Kafka's `roundrobin`: it gives every partition to the same member as Kafka's."""
 
     name = "roundrobin"
 

@@ -1,11 +1,11 @@
-"""The sticky strategy: as even as can be, and as little moved as can be (KIP-54).
+"""The sticky strategy: loads as even as possible, and as few partitions moved as possible (KIP-54).
 
-All members give up their partitions before a rebalance and get most of them back. What a member had is what it was
-given last, told by itself in its user data, so it is remembered also where the group's leader has changed.
+All members give up their partitions before a rebalance and get most of them back. Each member names its last assignment
+in its user data, so a new leader of the group knows it too.
 
-The order of what counts: loads as even as the subscriptions allow, then partitions read from replicas in the member's
-own rack (KIP-881, where racks are told), then partitions left where they were. Each is the best that is possible under
-the ones before.
+Three aims, the first one first: loads as even as the subscriptions allow, then partitions read from replicas in the
+member's own rack (KIP-881, where racks are known), then partitions that stay where they were. Each aim is reached as
+far as the ones before it allow.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ class StickyAssignor(Assignor):
     def user_data(
         self, topics: Sequence[str], previous: Sequence[TopicPartition] = (), generation_id: int = NO_GENERATION
     ) -> bytes | None:
-        """What it was given last, with the generation; nothing before it was given anything."""
+        """Return the member's last assignment with its generation, None before the first one."""
         return None if generation_id == NO_GENERATION else encode_sticky(previous, generation_id)

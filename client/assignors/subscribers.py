@@ -1,4 +1,4 @@
-"""Who reads what: the members' subscriptions the other way round."""
+"""The subscribers of each topic, from the subscriptions of the members."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .assignor import Member
 
 
 def subscribers(members: Sequence[Member], topics: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """Each of `topics` that is subscribed, with the places of its subscribers in `members`, in order.
+    """Return the subscribed ones of `topics`, each with the places of its subscribers in `members`, in order.
 
-    The same subscribers are the same tuple object. In many groups all members subscribe the same, and to thousands of
-    topics: so members are gathered by subscription first, and the cost is of the different ones.
+    Topics with the same subscribers share one tuple object. In many groups all members subscribe the same thousands of
+    topics. So members are grouped by subscription first, and each different subscription is read once.
     """
     alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, member in enumerate(members):

@@ -1,9 +1,10 @@
-"""What members of the sticky strategies tell the leader, byte for byte as Kafka's own StickyAssignor and
-CooperativeStickyAssignor: members of both kinds share a group.
+"""The user data of the sticky strategies: what a member tells the leader, in the format of Kafka's own assignors.
 
-sticky: what the member was given last (version 0), and in which generation (version 1). cooperative-sticky: that
-generation only, as the partitions stand in the subscription itself; newer members have the generation there too.
-No version goes in front: a reader tries the newest and goes back. What cannot be read claims nothing, as in Kafka,
+The bytes are those of Kafka's StickyAssignor and CooperativeStickyAssignor, so members of both kinds share a group.
+
+sticky: the member's last assignment (version 0), and its generation (version 1). cooperative-sticky: the generation
+only, because the subscription itself holds the partitions; newer members put the generation there too. The data begin
+with no version: a reader tries the newest version first. Data that cannot be read count as no claim, as in Kafka,
 because other clients put other things there.
 """
 
@@ -18,7 +19,7 @@ from ..record import TopicPartition
 from .assignor import NO_GENERATION
 from .claims import Claim
 
-# What every other versioned struct has in front.
+# The version in front of every other versioned struct.
 _VERSION_BYTES = 2
 
 
@@ -45,12 +46,12 @@ def encode_sticky(previous: Sequence[TopicPartition], generation_id: int) -> byt
 
 
 def decode_sticky(data: bytes | None) -> Claim:
-    """The claim in it, an empty one where there is none to be read."""
+    """Return the claim in `data`, an empty one if it cannot be read."""
     for version in reversed(StickyAssignorUserData.VERSIONS) if data else ():
         try:
             found, _ = decoder(StickyAssignorUserData, version)(data or b"", 0)
         except DecodeError:
-            continue  # an older version, or another client's own
+            continue  # an older version, or the format of another client
         topics = found.previous_assignment
         return Claim([TopicPartition(each.topic, p) for each in topics for p in each.partitions], found.generation)
     return Claim()
@@ -61,7 +62,7 @@ def encode_generation(generation_id: int) -> bytes:
 
 
 def decode_generation(data: bytes | None) -> int:
-    """The generation in it, NO_GENERATION where there is none to be read."""
+    """Return the generation in `data`, NO_GENERATION if it cannot be read."""
     try:
         return decoder(CooperativeStickyUserData, 0)(data or b"", 0)[0].generation
     except DecodeError:

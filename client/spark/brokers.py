@@ -85,12 +85,12 @@ class Brokers:
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
         """Return the address of the partition's leader.
 
-        Raises UnknownTopic if the topic is gone, also if another topic has its name now.
+        Raises UnknownTopic if the topic was deleted, also if a new topic has its name.
         """
         view = self.view([partition.topic])
         known_id = view.topic_id(partition.topic)
         if any(topic_id) and any(known_id) and known_id != topic_id:
-            raise UnknownTopic(f"topic '{partition.topic}' was deleted and made anew")
+            raise UnknownTopic(f"topic '{partition.topic}' was deleted and created again")
         return _leader(view, partition)
 
     def offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
@@ -106,7 +106,7 @@ class Brokers:
             found.update(_offsets_of(response))
         missing = set(partitions) - set(found)
         if missing:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no offsets were answered for {sorted(missing)}")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the brokers returned no offsets of {sorted(missing)}")
         return found
 
     def _offsets_request(self, partitions: Collection[TopicPartition], timestamp: int) -> ListOffsetsRequest:

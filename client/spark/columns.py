@@ -1,9 +1,9 @@
-"""The columns of a row: those of Spark's own Kafka connector, of which a user's schema may name any, in any order.
+"""The columns of a row: those of Spark's own Kafka connector. A user's schema may name any of them, in any order.
 
     key binary | value binary | topic string | partition int | offset bigint | timestamp timestamp | timestampType int
     | headers array<struct<key:string,value:binary>>    with includeHeaders, or where the schema names it
 
-Spark's Python sources know no column pruning, so naming only the columns that are needed is what saves their cost.
+Spark's Python sources have no column pruning. A user who names only the needed columns saves the cost of the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TYPES = {
 
 
 class HeaderNulls(NamedTuple):
-    """What may be null inside the headers column, as its schema says: Arrow's schema must say the same."""
+    """Whether parts of the headers column may be null, as its schema says. Arrow's schema must say the same."""
 
     element: bool = True
     key: bool = True
@@ -36,7 +36,7 @@ class HeaderNulls(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column to fill. One that may not be null and meets a null fails the read."""
+    """A column to fill. A null in a column that is not nullable fails the read."""
 
     name: str
     nullable: bool = True
@@ -44,12 +44,12 @@ class Column(NamedTuple):
 
 
 def default_ddl(include_headers: bool) -> str:
-    """The schema that a read without `.schema(...)` has."""
+    """Return the schema of a read without `.schema(...)`."""
     return ", ".join(f"{name} {kind}" for name, kind in TYPES.items() if include_headers or name != "headers")
 
 
 def columns_of(schema: StructType) -> tuple[Column, ...]:
-    """The columns that `schema` asks for, in its order. Raises SchemaError."""
+    """Return the columns that `schema` names, in its order. Raises SchemaError."""
     found: dict[str, Column] = {}
     for field in schema.fields:
         if field.name in found:

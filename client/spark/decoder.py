@@ -1,12 +1,12 @@
 """From fetched batches to Arrow batches: the typed door to the kernels.
 
     scan(bytes) -> (bytes as an array, table of batch headers, why it ended)
-    readable(table, ...) -> the table without what no reader is handed
+    readable(table, ...) -> the table without batches that no reader may see
     ArrowDecoder(columns, topic, partition, ...).feed(source, table) -> Arrow batches, .rest() -> the last one
 
 An Arrow batch is bounded in rows and in bytes of keys, values and headers (one row alone may have more). It is copied
-out of the source, so that the source can be used again at once. CRCs are checked here, before a record is looked at;
-a compressed batch is decompressed by `protocol.records.compression`, within its bounds, and goes the same way.
+out of the source, so that the source can be used again at once. The decoder checks the CRC of a batch before it reads a
+record. A compressed batch is decompressed by `protocol.records.compression`, within its bounds, and then decoded alike.
 
 This module imports numba, numpy and pyarrow: only a running task imports it.
 """
@@ -64,26 +64,26 @@ class ScanEnd(Enum):
 def scan(records: memoryview) -> tuple[Bytes, BatchTable, ScanEnd]:
     """Find the whole batches in `records`. Raises CorruptBatch, UnsupportedMagic."""
     source = np.frombuffer(records, np.uint8)
-    source.flags.writeable = False  # kernels are compiled once, for sources that are
+    source.flags.writeable = False  # kernels are compiled once, for read-only sources
     table = np.empty((len(source) // _SMALLEST_BATCH + 1, kernels.TABLE_WIDTH), np.int64)
     rows, at, status = kernels.scan_batches(source, 0, table)
     if status == kernels.SCAN_BAD_SIZE:
-        raise CorruptBatch(f"a batch at byte {at} of {len(source)} has a length that cannot be")
+        raise CorruptBatch(f"a batch at byte {at} of {len(source)} has an impossible length")
     if status == kernels.SCAN_BAD_MAGIC:
         raise UnsupportedMagic(f"a batch at byte {at} of {len(source)} has magic {source[at + 16]}")
     return source, table[:rows], ScanEnd(status)
 
 
 def next_offset(table: BatchTable) -> int:
-    """Where the log goes on behind the batches of `table`, of which there is one at least."""
+    """Return the offset after the last batch of `table`, which must not be empty."""
     return int(table[-1, kernels.LAST_OFFSET]) + 1
 
 
 def readable(table: BatchTable, start: int, end: int, aborted: Sequence[tuple[int, int]]) -> BatchTable:
-    """The batches that a reader of [start, end) is handed: no control batches, none of an aborted transaction.
+    """Return the batches for a reader of [start, end), without control batches and aborted transactions.
 
-    `aborted` holds (first offset, producer id) of the transactions that the broker says were aborted; empty for
-    read_uncommitted.
+    `aborted` holds (first offset, producer id) of each aborted transaction, as the broker returned them. It is empty
+    for read_uncommitted.
     """
     keep = (table[:, kernels.LAST_OFFSET] >= start) & (table[:, kernels.BASE_OFFSET] < end)
     attributes = table[:, kernels.ATTRIBUTES]
@@ -95,7 +95,7 @@ def readable(table: BatchTable, start: int, end: int, aborted: Sequence[tuple[in
 
 
 def _in_aborted(table: BatchTable, control: NDArray[np.bool_], aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Which batches lie in an aborted transaction: from its first offset to the marker of its producer (KIP-98)."""
+    """Mark the batches of aborted transactions: from the first offset to the marker of the producer (KIP-98)."""
     coming = sorted(aborted)
     heapq.heapify(coming)
     open_producers: set[int] = set()
@@ -105,7 +105,7 @@ def _in_aborted(table: BatchTable, control: NDArray[np.bool_], aborted: Sequence
             open_producers.add(heapq.heappop(coming)[1])
         producer = int(batch[kernels.PRODUCER_ID])
         if control[row]:
-            # Whichever marker it is: before it ends another transaction, a producer has ended the aborted one.
+            # Commit or abort: the aborted transaction has ended before its producer ends another one.
             open_producers.discard(producer)
         elif batch[kernels.ATTRIBUTES] & _TRANSACTIONAL and producer in open_producers:
             hidden[row] = True
@@ -113,7 +113,7 @@ def _in_aborted(table: BatchTable, control: NDArray[np.bool_], aborted: Sequence
 
 
 class ArrowDecoder:
-    """Fills Arrow batches with the records of one partition. Not for several threads."""
+    """Fills Arrow batches with the records of one partition. Use it in one thread only."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class ArrowDecoder:
         self._check_crcs = check_crcs
         self._wanted = sum(_WANTED.get(column.name, 0) for column in columns)
         self._schema = arrow_schema(columns)
-        # The same in every row: made once, a batch gets a slice.
+        # These are the same in every row: they are made once, and each Arrow batch gets a slice.
         self._constant = {
             "topic": pa.repeat(pa.scalar(topic, pa.string()), max_rows),
             "partition": pa.repeat(pa.scalar(partition, pa.int32()), max_rows),
@@ -144,7 +144,7 @@ class ArrowDecoder:
         self._headers: _Headers | None = self._new_headers()
 
     def feed(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
-        """Take these batches in; yield the Arrow batches that are full. Raises RecordError, SchemaError."""
+        """Decode these batches, and yield each Arrow batch that is full. Raises RecordError, SchemaError."""
         if self._check_crcs:
             _check_crcs(source, table)
         codecs = table[:, kernels.ATTRIBUTES] & _CODEC_MASK
@@ -156,7 +156,7 @@ class ArrowDecoder:
             yield from self._decode(*(_decompressed(source, one, codec) if codec else (source, one)))
 
     def rest(self) -> ArrowBatch | None:
-        """What was taken in and not yielded; None where nothing is left."""
+        """Return the last Arrow batch, with the rows that `feed` has not yielded; None if there are none."""
         return self._finish() if self._cursor[kernels.ROWS] else None
 
     def _decode(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
@@ -182,10 +182,10 @@ class ArrowDecoder:
                     f" {kernels.REASONS[status]}"
                 )
 
-    # -- buffers --
+    # -- Buffers
 
     def _new_columns(self, size: int) -> kernels.Columns:
-        """Empty columns, those that nobody asked for as small as may be. Memory is touched only as it is filled."""
+        """Return empty columns. Columns that the reader does not want are tiny. Memory is used only as it is filled."""
         rows = self._max_rows
 
         def room(flag: int, count: int, kind: Any) -> NDArray[Any]:
@@ -244,7 +244,7 @@ class ArrowDecoder:
 
 
 class _Headers:
-    """The open headers column. Its parts grow as `decode_rows` counts, by doubling."""
+    """The open headers column. Its parts double in size when the counts of `decode_rows` ask for it."""
 
     def __init__(self, max_rows: int) -> None:
         self._nulls = 0
@@ -255,7 +255,7 @@ class _Headers:
         )  # fmt: skip
 
     def append(self, source: Bytes, headers_at: NDArray[np.int64], first: int, cursor: NDArray[np.int64]) -> None:
-        """Take the headers of the rows from `first` on, which have just been walked in `source`."""
+        """Append the headers of the rows from `first` on, which `decode_rows` has just walked in `source`."""
         count, parts = int(cursor[kernels.HEADERS]), self._parts
         self._parts = parts = parts._replace(
             key_ends=_grown(parts.key_ends, count + 1),
@@ -270,7 +270,7 @@ class _Headers:
         self._nulls += nulls
 
     def array(self, rows: int, kind: Any) -> Any:
-        """The column of its first `rows` rows."""
+        """Return the column with its first `rows` rows."""
         parts = self._parts
         count = int(parts.list_ends[rows])
         keys = _binary(count, parts.key_ends, parts.key_data, parts.value_valid, parts.key_ends[count], 0, pa.string())
@@ -283,7 +283,7 @@ class _Headers:
 
 
 def _grown(array: NDArray[Any], size: int, fill: int | None = None) -> NDArray[Any]:
-    """`array` with room for `size`: itself where it has that."""
+    """Return `array` if it has room for `size`, else a larger copy."""
     if size <= len(array):
         return array
     grown = np.empty(max(size, 2 * len(array)), array.dtype)
@@ -312,7 +312,7 @@ def _check_crcs(source: Bytes, table: BatchTable) -> None:
 
 
 def _decompressed(source: Bytes, table: BatchTable, codec: int) -> tuple[Bytes, BatchTable]:
-    """The records of the one batch in `table` as a source of their own. Raises RecordError."""
+    """Return the decompressed records of the one batch in `table` as a new source and table. Raises RecordError."""
     if codec > Compression.ZSTD:
         raise UnsupportedCodec(f"compression codec {codec} does not exist")
     start, end = int(table[0, kernels.RECORDS_START]), int(table[0, kernels.RECORDS_END])
@@ -334,7 +334,7 @@ _TYPES: dict[str, Any] = {
 
 
 def arrow_schema(columns: Sequence[Column]) -> Any:
-    """What Spark expects of the batches: its own translation of the schema, nullability included."""
+    """Return the schema that Spark expects of the batches: its own translation, also of what may be null."""
     return pa.schema([pa.field(column.name, _arrow_type(column), nullable=column.nullable) for column in columns])
 
 

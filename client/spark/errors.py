@@ -1,4 +1,4 @@
-"""The errors of the data source, on the driver and in tasks. Spark shows their text, which says what to change.
+"""The errors of the data source, on the driver and in tasks. Spark shows their text, so it says what to change.
 
 Errors of brokers are the client's (`..errors`); corrupt bytes raise DecodeError of `odradek.protocol`.
 """
@@ -21,7 +21,7 @@ class SchemaError(InvalidOption):
 
 
 class DataLoss(OffsetOutOfRange):
-    """Offsets to be read are gone: deleted by retention, truncated, or the topic was deleted or created again."""
+    """Offsets of the read no longer exist: retention, truncation or the deletion of the topic removed them."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; set failOnDataLoss to false to read what is left")

@@ -2,11 +2,11 @@
 
     send -> receive -> scan headers -> send the next fetch -> yield the section -> (decoded) -> receive ...
 
-The next fetch is in flight while the last one is decoded. The table leaves out batches that no reader sees: control
-batches, and with read_committed those of aborted transactions. Offsets may have gaps, so the position follows the last
-offsets of the batches.
+The next fetch is in flight while the last one is decoded. The table leaves out batches that no reader may see: control
+batches, and with read_committed those of aborted transactions. Offsets may have gaps, so the next position comes from
+the last offsets of the batches.
 
-Promise: `sections` ends. It ends at the end of the range; with DataLoss (or a warning) if the offsets are gone; with
+Promise: `sections` ends. It ends at the end of the range; with DataLoss (or a warning) if offsets no longer exist; with
 the broker's error if that is not retriable; after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
 """
 
@@ -124,7 +124,7 @@ class RangeFetch:
         if code is not ErrorCode.NONE:
             raise KafkaError(code, f"fetch of {self._range}: {code.text}")
         if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
-            raise BadResponse(f"fetch of {self._range}: the answer is not of the one partition asked for")
+            raise BadResponse(f"fetch of {self._range}: the response is not about that one partition")
         return response.responses[0].partitions[0]
 
     def _request(self) -> FetchRequest:
@@ -187,7 +187,7 @@ class RangeFetch:
         return Section(source, table)
 
     def _enlarge_fetch(self, received: int) -> None:
-        """Fetch more at a time: no whole batch came, because brokers before KIP-74 cut it at the limit."""
+        """Double the size of a fetch, because no whole batch came: brokers before KIP-74 cut it at the limit."""
         if self._max_bytes >= MAX_FETCH_BYTES:
             raise RecordTooLarge(f"{self._range}: the batch at {self._position} has more than {received} bytes")
         self._max_bytes = min(self._max_bytes * 2, MAX_FETCH_BYTES)
@@ -219,7 +219,7 @@ class RangeFetch:
     def _lost(self, what: str, go_on_at: int) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
-        log.warning("%s: reading what is there", what)
+        log.warning("%s: going on with the records that exist", what)
         self._disconnect()
         self._position = go_on_at
         self._progressed()

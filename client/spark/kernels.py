@@ -6,9 +6,9 @@ Three kernels, all free of Python objects and of the GIL:
     decode_rows     walks the records of the table's batches and appends keys, values and numbers to open columns
     decode_headers  does the same for the record headers of rows that decode_rows has walked already
 
-Promise: whatever the bytes say, no kernel reads outside `source` or writes outside a column: every length is compared
-with what is left before it is followed. Broken bytes end a kernel with a negative status, of which `decoder` makes a
-typed error. `protocol.records` decodes the same bytes in pure Python and is the oracle of the tests.
+Promise: for any bytes, no kernel reads outside `source` or writes outside a column, because it compares every length
+with the bytes left before it uses the length. Broken bytes end a kernel with a negative status, and `decoder` raises a
+typed error for it. `protocol.records` decodes the same bytes in pure Python; the tests compare the two.
 
 Importing this module imports numba and compiles (or loads from numba's cache): only a running task does that.
 """
@@ -28,17 +28,16 @@ POSITION, SIZE, BASE_OFFSET, LAST_OFFSET, COUNT, ATTRIBUTES = 0, 1, 2, 3, 4, 5
 BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, CRC, RECORDS_START, RECORDS_END = 6, 7, 8, 9, 10, 11
 TABLE_WIDTH = 12
 
-# The scan's answer beside the number of rows.
+# Why the scan ended.
 SCAN_END, SCAN_TORN, SCAN_TABLE_FULL, SCAN_OLD_MAGIC, SCAN_BAD_SIZE, SCAN_BAD_MAGIC = 0, 1, 2, 3, -1, -2
 
-# Cells of the cursor that decode_rows keeps between calls: where it stands in the table ...
+# Cells of the cursor that decode_rows keeps between calls: first its place in the table, then counts of the columns.
 BATCH, BYTE, RECORD = 0, 1, 2
-# ... and what the open columns hold.
 ROWS, KEY_BYTES, VALUE_BYTES, KEY_NULLS, VALUE_NULLS = 3, 4, 5, 6, 7
 HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES, NEEDED_BYTES = 8, 9, 10, 11
 CURSOR_WIDTH = 12
 
-# Why decode_rows stopped: the table is used up; no room for another row; the next row alone is larger than the columns.
+# Why decode_rows stopped: the table has ended; the columns are full; the next row alone is larger than the columns.
 DONE, FULL, TOO_LARGE = 0, 1, 2
 BAD_RECORD, BAD_LENGTH, BAD_VARINT, BAD_HEADER, LEFT_OVER, BAD_TIMESTAMP, BAD_SECTION = -1, -2, -3, -4, -5, -6, -7
 REASONS = {
@@ -51,17 +50,17 @@ REASONS = {
     BAD_SECTION: "a batch lies outside its buffer",
 }
 
-# Bits of `wanted`: columns that nobody asked for are walked, not copied.
+# Bits of `wanted`: the other columns are walked, but not copied.
 WANT_KEY, WANT_VALUE, WANT_OFFSET, WANT_TIMESTAMP, WANT_TIMESTAMP_TYPE, WANT_HEADERS = 1, 2, 4, 8, 16, 32
 
 _HEADER_BYTES = 61
-_MIN_BATCH_LENGTH = 49  # what the length field counts in an empty batch: all but itself and the base offset
+_MIN_BATCH_LENGTH = 49  # of an empty batch: the header without the base offset and the length field itself
 LOG_APPEND_TIME = 8
 _MAX_MS = (2**63 - 1) // 1000
 _MAX_DELTA = 2**31
 
 
-# -- batches --
+# -- Batches
 
 
 @kernel
@@ -102,8 +101,8 @@ def scan_batches(source, at, table):
     return rows, at, SCAN_END
 
 
-# -- records --
-# In what follows `at` and `end` are addresses. A negative address is a status: what is at fault there.
+# -- Records
+# From here on, `at` and `end` are addresses. A negative address is a status that says what is broken.
 
 
 @numba.njit
@@ -129,7 +128,7 @@ def _varint(at, end):
 
 @numba.njit
 def _field(at, end):
-    """Bytes with a length in front: -> (where they start, length or -1 for null, address after them or a status)."""
+    """Walk bytes with a length in front: -> (their address, length or -1 for null, address after them or a status)."""
     length, at = _varint(at, end)
     if at < 0:
         return at, length, at
@@ -142,12 +141,12 @@ def _field(at, end):
 
 @numba.njit
 def _walk_headers(at, end):
-    """The headers of a record: -> (count, bytes of keys, bytes of values, address after them or a status)."""
+    """Walk the headers of a record: -> (count, bytes of keys, bytes of values, address after them or a status)."""
     key_bytes = value_bytes = 0
     count, at = _varint(at, end)
     if at < 0:
         return count, key_bytes, value_bytes, at
-    # Each takes two bytes or more, so a count that the record cannot hold is refused before the loop.
+    # Each header takes two bytes or more, so a count that the record cannot hold is rejected before the loop.
     if count < 0 or count > (end - at) // 2:
         return count, key_bytes, value_bytes, BAD_HEADER
     for _ in range(count):
@@ -163,7 +162,7 @@ def _walk_headers(at, end):
 
 
 class Walked(NamedTuple):
-    """One record as it stands in the source; a length of -1 is a null."""
+    """The places and sizes of one record in the source. A length of -1 is a null."""
 
     status: int
     end: int
@@ -186,14 +185,14 @@ def _broken(status):
 
 @numba.njit
 def _walk_record(at, end):
-    """The record at `at`, all of whose fields must lie inside its length, and that inside `end`."""
+    """Walk the record at `at`. All its fields must lie inside its length, and its length inside `end`."""
     length, at = _varint(at, end)
     if at < 0:
         return _broken(at)
     if length < 0 or length > end - at:
         return _broken(BAD_RECORD)
     end = at + length
-    delta_ms, at = _varint(at + 1, end)  # a byte of attributes comes first: none are defined
+    delta_ms, at = _varint(at + 1, end)  # skips the byte of attributes, of which Kafka defines none
     if at < 0:
         return _broken(at)
     if delta_ms > _MAX_MS or delta_ms < -_MAX_MS:
@@ -211,7 +210,7 @@ def _walk_record(at, end):
         return _broken(at)
     headers_at = at
     headers = key_bytes = value_bytes = 0
-    if at + 1 == end and load8(at) == 0:  # nearly always: no headers
+    if at + 1 == end and load8(at) == 0:  # the usual case: no headers
         at += 1
     else:
         headers, key_bytes, value_bytes, at = _walk_headers(at, end)
@@ -235,11 +234,11 @@ def _walk_record(at, end):
     )
 
 
-# -- rows --
+# -- Rows
 
 
 class Columns(NamedTuple):
-    """The open columns of an Arrow batch: arrays as large as `decoder` made them; inside the kernel their addresses."""
+    """The open columns of an Arrow batch: arrays outside of the kernel, their addresses inside of it."""
 
     key_ends: Any  # int32, rows + 1
     key_data: Any  # uint8
@@ -255,7 +254,7 @@ class Columns(NamedTuple):
 
 @numba.njit
 def _room_for(walked, cursor, wanted, row_limit, byte_limit, budget):
-    """Whether the row fits into the open columns: DONE, FULL, or TOO_LARGE with what it needs in the cursor."""
+    """Tell whether the row fits into the open columns: DONE, FULL, or TOO_LARGE with NEEDED_BYTES in the cursor."""
     rows = load64(cursor + ROWS * 8)
     if rows == row_limit:
         return FULL
@@ -318,15 +317,15 @@ def _append_row(walked, offset, timestamp, timestamp_type, base, columns, cursor
 
 @numba.njit
 def _microseconds_fit(timestamp):
-    """Whether a time in ms has a place in 64 bits of microseconds: Spark's connector overflows too."""
+    """Tell whether a time in ms fits into 64 bits of microseconds. Spark's connector cannot hold others either."""
     return -_MAX_MS <= timestamp <= _MAX_MS
 
 
 @kernel
 def decode_rows(source, table, cursor, wanted, start_offset, end_offset, budget, columns):
-    """Append the records of `table` from the cursor on whose offset is in [start_offset, end_offset): -> status.
+    """Append the records of `table` from the cursor on, if their offset is in [start_offset, end_offset): -> status.
 
-    `budget` bounds the bytes of keys, values and headers of the open columns together; a row may exceed it alone.
+    `budget` bounds the bytes of keys, values and headers of all open columns. A single row may exceed it.
     """
     base, state = address_of(source), address_of(cursor)
     row_limit = columns.offsets.size
@@ -377,7 +376,7 @@ class HeaderColumns(NamedTuple):
     """The open headers column: a list of (key, value) for each row. decode_rows counts how large it must be."""
 
     list_ends: Any  # int32, rows + 1
-    list_valid: Any  # uint8, a bit a row, all set at first: no headers are a null, as in Spark's connector
+    list_valid: Any  # uint8, a bit a row, all set at first: a row without headers has a null, as in Spark's connector
     key_ends: Any  # int32, headers + 1
     key_data: Any  # uint8
     value_ends: Any  # int32, headers + 1

@@ -1,10 +1,10 @@
 """The tools of kernels: compilation with a cache, and loads, stores and copies by address.
 
-The inner functions of a kernel are given addresses, not arrays: numba counts references (atomically) to each array
-that it hands on, which made the walk over a record ten times slower. Only the kernels themselves are given arrays,
-which keep alive what the addresses point to. Addresses are int64; the code compares each with its bounds first.
+The inner functions of a kernel take addresses, not arrays: numba counts references (atomically) to each array that it
+passes on, and that made the walk over a record ten times slower. Only the kernels themselves take arrays, so that the
+memory behind the addresses stays allocated. Addresses are int64; the code compares each with its bounds before use.
 
-numba's cache notices a change of the file that a kernel stands in, not of this one: touch kernels.py too.
+numba's cache does not notice a change of this file, only of the file that holds a kernel: touch kernels.py too.
 """
 # pyright: basic, reportCallIssue=false, reportPrivateImportUsage=false, reportAttributeAccessIssue=false
 # numba and llvmlite have no types.
@@ -26,9 +26,9 @@ from numba.extending import intrinsic
 
 
 def _private_cache() -> str | None:
-    """A folder of this user for compiled kernels where numba finds none (a read-only install, no home): or None.
+    """Return a folder for compiled kernels where numba finds none (a read-only install, no home), None if unsafe.
 
-    Compiled code is loaded from there, so a folder that somebody else made is not used.
+    Compiled code is loaded from it, so it must belong to this user, and no other user may write to it.
     """
     folder = os.path.join(tempfile.gettempdir(), f"odradek-numba-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
@@ -39,7 +39,7 @@ def _private_cache() -> str | None:
 
 
 def kernel(function) -> Any:
-    """Compile `function`, keeping the machine code in a cache where there is a folder for it."""
+    """Compile `function`, and keep the machine code in a cache if there is a folder for it."""
     try:
         return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba's "no locator available": neither __pycache__ nor the home folder can be written

@@ -1,9 +1,9 @@
-"""Offsets as users write them and as tasks read them: JSON, sentinels, ranges and their division. All of it is pure.
+"""Offsets in the options of users, and ranges of offsets for tasks: JSON, sentinels, and the division of ranges.
 
     {"topic": {"0": 23, "1": -2}}     offsets: -2 is the earliest, -1 the latest
     {"topic": [0, 1]}                 partitions (`assign`)
 
-A range is [start, end): what a task reads. Dividing ranges loses no offset and repeats none.
+A range is [start, end), and one task reads it. Dividing ranges loses no offset and repeats none. All of it is pure.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ MAX_PARTITION = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetLimit:
-    """One end of what is to be read: one sentinel for all partitions, or an offset or sentinel for each."""
+    """The start or the end of a read: one sentinel for all partitions, or an offset or sentinel for each."""
 
     everywhere: int | None
     specific: dict[TopicPartition, int]
 
     def of(self, partition: TopicPartition) -> int:
-        """The offset or sentinel of `partition`, which `specific` must have where it is what counts."""
+        """Return the offset or sentinel of `partition`. Without `everywhere`, `specific` must hold it."""
         return self.specific[partition] if self.everywhere is None else self.everywhere
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What one task reads: the offsets [start, end) of a partition. Made on the driver, pickled to the task."""
+    """The offsets [start, end) of a partition, which one task reads. Made on the driver and pickled to the task."""
 
     topic: str
     # 16 bytes; zeros if the cluster has no ids. A topic that is created again under its old name has another id.
@@ -48,7 +48,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets it spans: with compaction there are fewer records."""
+        """Return the number of offsets in the range. A compacted log has fewer records."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class OffsetRange:
 
 
 def parse_limit(option: str, text: str) -> OffsetLimit:
-    """`earliest`, `latest` or JSON -> OffsetLimit. Raises OptionError."""
+    """Return the limit that `text` means: `earliest`, `latest` or JSON. Raises OptionError."""
     sentinel = _SENTINELS.get(text.strip().lower())
     if sentinel is not None:
         return OffsetLimit(sentinel, {})
@@ -75,7 +75,7 @@ def parse_limit(option: str, text: str) -> OffsetLimit:
 
 
 def parse_assign(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """JSON -> the partitions, sorted and each once. Raises OptionError."""
+    """Return the partitions in the JSON of `text`, sorted and each once. Raises OptionError."""
     found: set[TopicPartition] = set()
     for topic, numbers in _json_object(option, text).items():
         if not isinstance(numbers, list):
@@ -115,9 +115,9 @@ def _partition(option: str, topic: str, number: str | int) -> int:
 
 
 def divide(ranges: list[OffsetRange], min_pieces: int | None = None, max_size: int | None = None) -> list[OffsetRange]:
-    """Return `ranges` without the empty ones, cut so that none spans more than `max_size` and there are `min_pieces`.
+    """Return the ranges that are not empty, cut into at least `min_pieces`, none with more than `max_size` offsets.
 
-    Cuts for `min_pieces` go where a piece is longest. There may be fewer where there are fewer offsets.
+    Cuts for `min_pieces` go where a piece is longest. The number of offsets bounds the number of pieces.
     """
     ranges = [found for found in ranges if found.size > 0]
     counts = [1 if max_size is None else -(-found.size // max_size) for found in ranges]

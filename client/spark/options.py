@@ -63,7 +63,7 @@ UNSUPPORTED = {
 
 
 class Setting(NamedTuple):
-    """A whole number that a `kafka.` option holds."""
+    """The default and the range of a `kafka.` option that is a whole number."""
 
     default: int
     minimum: int
@@ -86,7 +86,7 @@ KAFKA_SETTINGS = {
     "default.api.timeout.ms": Setting(60_000, 1, _DAY_MS),
     "retry.backoff.ms": Setting(100, 0, _DAY_MS),
     "retry.backoff.max.ms": Setting(1_000, 0, _DAY_MS),
-    # -1: the operating system's, which grows with the need. (Kafka: 64 KiB and 128 KiB.)
+    # -1: the operating system's own size, which it adapts. (Kafka: 64 KiB and 128 KiB.)
     "receive.buffer.bytes": Setting(-1, -1, _INT32),
     "send.buffer.bytes": Setting(-1, -1, _INT32),
 }
@@ -114,7 +114,7 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What to read. Invariant: exactly one of the three is set."""
+    """The topics or partitions to read. Invariant: exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -123,7 +123,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All that a batch read needs to know."""
+    """All options of a batch read."""
 
     client: ClientOptions
     subscription: Subscription
@@ -133,12 +133,12 @@ class SourceOptions:
     include_headers: bool
     min_partitions: int | None
     max_records_per_partition: int | None
-    # How long a task waits for a record that must be there.
+    # How long a task waits for a record before the end of its range.
     poll_timeout_ms: int
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Texts by name -> SourceOptions. Raises OptionError, which names the option."""
+    """Return the options, checked, from their texts by name. Raises OptionError, which names the option."""
     texts = {name.lower(): text for name, text in given.items()}
     _reject_unknown(texts)
     return SourceOptions(

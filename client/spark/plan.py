@@ -1,7 +1,8 @@
-"""From options to ranges: what the driver does once for a DataFrame. Every run of it reads what is resolved here.
+"""The plan of a read: from options to ranges of offsets, once for a DataFrame, on the driver.
 
-Topics and patterns become partitions, sentinels become offsets, and each range is held against what the log has:
-offsets that are gone already fail the plan (`failOnDataLoss`) or are left out with a warning.
+Topics and patterns become partitions, and sentinels become offsets. Each range is compared with the offsets in the log:
+offsets that no longer exist fail the plan (`failOnDataLoss`), or are left out with a warning. Every run of the
+DataFrame reads the same ranges.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
-    """The ranges to read, one a task, none of them empty. Raises OptionError, UnknownTopic, DataLoss, KafkaError."""
+    """Return the ranges to read, one a task, none empty. Raises OptionError, UnknownTopic, DataLoss, KafkaError."""
     view, partitions = brokers.retry(lambda: _resolve(options.subscription, brokers))
     _check_complete("startingOffsets", options.starting, partitions)
     _check_complete("endingOffsets", options.ending, partitions)
@@ -36,7 +37,7 @@ def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
 
 
 def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[TopicPartition]]:
-    """The partitions meant, sorted. Raises UnknownTopic, KafkaError."""
+    """Return the partitions that the options mean, sorted. Raises UnknownTopic, KafkaError."""
     if wanted.pattern is not None:
         view = brokers.view(None)
         topics = [
@@ -69,7 +70,7 @@ def _check_exists(view: ClusterView, topic: str) -> None:
 
 
 def _check_complete(option: str, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> None:
-    """Offsets by JSON must name exactly what is read, as Spark's connector has it."""
+    """Check that offsets in JSON name exactly the partitions of the read, as Spark's connector demands."""
     if limit.everywhere is not None:
         return
     missing, extra = sorted(set(partitions) - set(limit.specific)), sorted(set(limit.specific) - set(partitions))
@@ -99,5 +100,5 @@ def _range(options: SourceOptions, view: ClusterView, of: TopicPartition, earlie
     if lost:
         if options.fail_on_data_loss:
             raise DataLoss(lost)
-        log.warning("%s: reading what is there", lost)
+        log.warning("%s: going on with the records that exist", lost)
     return OffsetRange(of.topic, view.topic_id(of.topic), of.partition, start, max(start, end))

@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 
 class OdradekSource(DataSource):
-    """Kafka topics as DataFrames, for any Kafka. Options and columns are those of Spark's own Kafka connector."""
+    """A DataFrame of Kafka topics, for any Kafka. Options and columns are those of Spark's own Kafka connector."""
 
     @classmethod
     def name(cls) -> str:
         return "odradek"
 
     def schema(self) -> str:
-        """All columns, for a read without `.schema(...)`. Raises OptionError, so that `load()` already fails."""
+        """Return all columns, for a read without `.schema(...)`. Raises OptionError, so that `load()` already fails."""
         return default_ddl(parse_options(self.options).include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Raises OptionError, SchemaError."""
+        """Return the reader of one batch read. Raises OptionError, SchemaError."""
         return BatchReader(parse_options(self.options), columns_of(schema))
 
 
-# No pushFilters: with it Spark refuses the source where filter push-down is off (its default), and where it is on,
-# filters leak into other scans of the same DataFrame (seen in 4.3.0). Name fewer columns or offsets instead.
+# There is no pushFilters: with it, Spark rejects the source while filter push-down is off (its default). While it is
+# on, filters leak into other scans of the same DataFrame (seen in 4.3.0). Name fewer columns or offsets instead.
 class BatchReader(DataSourceReader):
     """One batch read: made on the driver, pickled to every task."""
 
@@ -58,13 +58,13 @@ class BatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each range that is not empty. Raises what `plan` raises."""
+        """Return one partition for each range. Raises the errors of `plan`."""
         return [InputPartition(found) for found in plan(self._options, Brokers(self._options.client))]
 
     def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:
-        """The rows of one range as Arrow batches."""
+        """Yield the rows of one range as Arrow batches."""
         wanted = cast("OffsetRange | None", partition.value)
-        if wanted is None:  # Spark's stand-in where there is no partition at all
+        if wanted is None:  # Spark calls this with an empty partition if there is none at all
             return iter(())
         return read_range(wanted, self._options, self._columns)
 
@@ -74,7 +74,7 @@ def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Co
     from .fetch import RangeFetch
 
     fetch = RangeFetch(wanted, options, Brokers(options.client))
-    fetch.prefetch()  # the broker works while numba loads
+    fetch.prefetch()  # so that the broker works while numba loads
 
     from .decoder import ArrowDecoder
 

@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> BrokerConfig:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """Yield `odradek serve`, not started. At the end it must still be able to stop cleanly."""
+    """Yield `odradek serve`, not started. Afterwards, check that it can still stop cleanly."""
     each = BrokerProcess(tmp_path, group_initial_rebalance_delay_ms=0)
     yield each
     each.close()

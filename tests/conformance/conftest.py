@@ -13,7 +13,7 @@ SETTINGS = {"group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """HOST:PORT of a broker that the module's tests share. It must end cleanly behind them."""
+    """Yield HOST:PORT of a broker that the module's tests share. Afterwards, it must stop cleanly."""
     process = broker_process(tmp_path_factory.mktemp("broker"), **SETTINGS).start()
     yield process.address
     process.close()
@@ -21,7 +21,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker for one test alone, which may stop, kill and start it."""
+    """Yield a broker for one test alone, which may stop, kill and start it."""
     process = broker_process(tmp_path, **SETTINGS).start()
     yield process
     process.close()

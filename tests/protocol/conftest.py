@@ -1,4 +1,4 @@
-"""For the protocol's tests: every declared message at every version, strategies that fill one, and what Kafka says."""
+"""Fixtures of the protocol's tests: every declared message at every version, random values, Kafka's specifications."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def declared_messages() -> list[type[Message]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `cls` gets every message; one that asks for `version` too, every version of each."""
+    """Give a test that takes `cls` every message; one that takes `version` too gets every version of each."""
     if {"cls", "version"} <= set(metafunc.fixturenames):
         pairs = [(cls, version) for cls in declared_messages() for version in cls.VERSIONS]
         metafunc.parametrize(("cls", "version"), pairs, ids=[f"{cls.__name__}-{version}" for cls, version in pairs])
@@ -49,7 +49,7 @@ def _specifications() -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.fixture
 def specification() -> Callable[[str, int], dict[str, Any]]:
-    """Apache's specification of a message at a version: that of 4.3.1, or of 3.9.1 where 4.3.1 lists it no longer."""
+    """Return Apache's specification of a message at a version: of Kafka 4.3.1, or of 3.9.1 if 4.3.1 has dropped it."""
 
     def find(name: str, version: int) -> dict[str, Any]:
         current, older = _specifications()
@@ -103,13 +103,13 @@ def _struct(cls: type[Struct], version: int) -> st.SearchStrategy[Any]:
 
 @pytest.fixture
 def filled() -> Callable[[type[Struct], int], st.SearchStrategy[Any]]:
-    """A strategy for values of a message in which every field of the version may be anything."""
+    """Return a strategy for messages in which every field of the version has any value of its type."""
     return _struct
 
 
 @pytest.fixture
 def sample() -> Callable[..., Any]:
-    """A value of a message with every field of Kafka's version set to small distinct numbers and texts, no chance."""
+    """Return a message with every field of Kafka's version set to small distinct numbers and texts, always the same."""
 
     def make(cls: type[Struct], version: int, start: int = 1) -> Any:
         counter = iter(range(start, 1_000_000))

@@ -1,4 +1,4 @@
-"""Soak tests take minutes: they run where they are asked for by name (`pytest tests/soak`), not with all tests."""
+"""Soak tests take minutes: they run only if the command line names them (`pytest tests/soak`)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Chaos in a group: stops, wakes, kills and starts processes of members, of several clients, at random.
 
-`run(folder, seed, plan)` raises AssertionError unless afterwards every record was processed at least once, no partition
-had two members in one generation, everybody left in order, and what is committed is the end of every partition. With an
-odd seed the broker is killed too, in the middle. A seed fixes what is done to whom and when; what comes of it differs
-from run to run.
+`run(folder, seed, plan)` raises AssertionError unless every record was processed at least once, no partition had two
+members in one generation, all members left in order, and the committed offsets are the ends of the partitions. With an
+odd seed, the broker is killed too, in the middle. The seed fixes each disturbance, its time and its process. The
+result still differs from run to run.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ Place = tuple[int, int]
 
 
 class Plan(NamedTuple):
-    """How much chaos. A process each, with so many members: small ones die often at little cost, large ones take many
-    with them. Pauses are shorter and longer than a session, which is as long as the time for a rebalance.
+    """The amount of chaos, and the number of members in each process.
+
+    Small processes can die often, large ones take many members with them. Some pauses are shorter than a session, some
+    longer. The session timeout is also the rebalance timeout.
     """
 
     crowds: tuple[tuple[str, int], ...]
@@ -53,7 +55,7 @@ class Plan(NamedTuple):
 def run(folder: Path, seed: int, plan: Plan) -> None:
     for name in ("broker", "said"):
         (folder / name).mkdir()
-    # As short a session as a plan may want.
+    # The shortest session that a plan may use.
     settings = {"group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1_000}
     broker = broker_process(folder / "broker", **settings).start()
     if "java" in dict(plan.crowds):
@@ -127,7 +129,7 @@ class Crowd:
     def wait_until_left(self) -> None:
         if self.process is not None:
             status = self.process.wait(LEFT_WITHIN_S)
-            # A JVM that a signal ends says so.
+            # A JVM that a signal ends has a status of its own.
             assert status == 0 or (self.client == "java" and status == 143), f"{self._said.name} ended with {status}"
         self.process = None
 
@@ -224,7 +226,7 @@ def shared(crowds: list[Crowd]) -> list[str]:
     owners: dict[tuple[int, int], set[str]] = defaultdict(set)
     for each in crowds:
         for line in each.heard():
-            # A member that lost its place before it could say what it had is of no generation.
+            # A member that lost its place before it could print its assignment has no generation.
             if "assigned" in line and line["member"] and line["generation"] > 0:  # type: ignore[operator]
                 for partition in line["assigned"]:  # type: ignore[attr-defined]
                     owners[line["generation"], partition].add(line["member"])  # type: ignore[index, arg-type]

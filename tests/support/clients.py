@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # What these use of Python is their own affair.
+    warnings.simplefilter("ignore")  # Other people's packages may use what Python deprecates.
     import aiokafka
     import aiokafka.admin
     import kafka
@@ -34,7 +34,7 @@ WITHIN_S = 20.0
 
 
 def produce(client: str, address: str, topic: str, records: list[Record], codec: str = "none") -> None:
-    """Return when every record is acknowledged by all replicas."""
+    """Send the records, and return when all replicas have acknowledged every one."""
     _PRODUCE[client](address, topic, records, codec)
 
 
@@ -58,7 +58,7 @@ def require(client: str) -> None:
 
 
 def jars() -> Path | None:
-    """Return the folder with Kafka's jars that KAFKA_LIB names, None where it names none."""
+    """Return the folder with Kafka's jars that KAFKA_LIB names, None if it is not set."""
     folder = os.environ.get("KAFKA_LIB")
     return Path(folder) if folder and any(Path(folder).glob("kafka-clients-*.jar")) else None
 
@@ -98,7 +98,7 @@ def _produce_aiokafka(address: str, topic: str, records: list[Record], codec: st
 
 
 def _produce_kcat(address: str, topic: str, records: list[Record], codec: str) -> None:
-    """Record by record in one process each is slow; kcat gives all records of a call the same headers."""
+    """Run kcat once for each set of headers: all records of a call get the same, and a call a record is slow."""
     runs: list[tuple[list[tuple[str, bytes]], list[Record]]] = []
     for record in records:
         if not runs or runs[-1][0] != record[2]:

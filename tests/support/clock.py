@@ -18,5 +18,5 @@ class FakeClock(Clock):
         return self.time_ms
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass."""
+        """Move the clock forward."""
         self.time_ms += by_ms

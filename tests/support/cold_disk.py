@@ -1,7 +1,8 @@
-"""A disk with an empty page cache whose reads wait until the test allows them. It shows who waits for the disk.
+"""A disk with an empty page cache whose reads wait until the test allows them. It shows which code waits for the disk.
 
-`chill` empties the cache and shuts the disk. From then on what was not read since is not cached, a read in a thread
-waits until `open_up`, and one on the thread that chilled it, the event loop's, is an error: it would hold everybody up.
+`chill` empties the cache and blocks the disk. From then on a read in a thread waits until `open_up`, unless its bytes
+were read since. Such a read on the thread that called `chill`, the event loop's, is an error, because it would hold up
+everything else.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ PAGE_BYTES = 4096
 
 
 class HeldUp(BaseException):
-    """Something reads from the disk on the event loop's thread. No code of ours may catch it."""
+    """Code read from the disk on the event loop's thread. No code of ours may catch this error."""
 
 
 class ColdDisk(Disk):
-    """A disk as the module describes."""
+    """The disk that the module describes."""
 
     def __init__(self) -> None:
         self.waiting = 0  # reads that wait for `open_up` now
@@ -39,7 +40,7 @@ class ColdDisk(Disk):
         self._is_open.set()
 
     def thaw(self) -> None:
-        """Make the disk quick again, for every read."""
+        """Let all reads return at once again."""
         self._loop_thread = None
         self._is_open.set()
 

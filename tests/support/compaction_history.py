@@ -1,14 +1,14 @@
-"""Histories of a compacted log, by seed: writes, transactions, cleanings and crashes in any order, against a list.
+"""Random histories of a compacted log, by seed: writes, transactions, cleanings and crashes, compared with a list.
 
-The list keeps every record and the end of every transaction. After each step the history compares the log with it:
+The list keeps every record and the end of every transaction. After each step the log is compared with it:
 
     - a read_committed reader, at any fetch size, gets only records that are in the list, at their offsets;
-    - from any offset on, it ends with the values that a reader of the whole list has;
-    - a reader that lags less than delete.retention.ms misses no tombstone, whatever the cleaner does before it;
+    - a reader that starts at any offset ends with the same values as a reader of the whole list;
+    - a reader that lags less than delete.retention.ms misses no tombstone, also if the cleaner works ahead of it;
     - below the end of a cleaning no key has two records, and no record of an aborted transaction is left;
     - each entry of a transaction index belongs to a marker of its own segment, and no entry comes twice.
 
-At the end everything is cleaned until nothing can go any more: the values of the list are left, and nothing else.
+At the end everything is cleaned until nothing more can be removed: only the values of the list are left.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Written:
 
 @dataclass(slots=True)
 class Producer:
-    """What a producer sends next."""
+    """A producer: its id, its epoch and the sequence that it sends next."""
 
     epoch: int = 0
     sequence: int = 0
@@ -75,7 +75,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Reader:
-    """A read_committed consumer: where it is, what it knows, and since when it has not reached the end."""
+    """A read_committed consumer: its position, the values that it has seen, and the last time it reached the end."""
 
     start: int
     position: int
@@ -112,7 +112,7 @@ class History:
         self.log = self._opened(is_clean=True)
 
     def run(self) -> None:
-        """Do the steps; AssertionError where the log is not what the list says."""
+        """Do the steps. Raises AssertionError if the log differs from the list."""
         writes = [self.put] * 6 + [self.put_transactional] * 7 + [self.end_transaction] * 6
         others = [self.roll] * 3 + [self.wait] * 3 + [self.read_on] * 3 + [self.flush]
         changes = [self.clean] * 5
@@ -162,7 +162,7 @@ class History:
         return self.chance.choice(KEYS), value
 
     def end_transaction(self) -> None:
-        """End a transaction, or send a marker for one that has nothing here."""
+        """End a transaction, or send a marker for a transaction without records in this log."""
         self._end(self.chance.choice(TRANSACTIONAL), is_commit=self.chance.random() < 0.5)
 
     def _end(self, producer_id: int, *, is_commit: bool) -> None:
@@ -230,7 +230,7 @@ class History:
         )  # fmt: skip
 
     def break_off_cleaning(self) -> None:
-        """The process that cleans ends after some groups, and the log goes on."""
+        """End the cleaning process after some groups. The log goes on."""
         self._clean(groups=self.chance.randint(0, 2))
         swap.tidy(self.log.directory, self.disk)
         self._remove_retired()
@@ -247,7 +247,7 @@ class History:
         self.log = self._opened(is_clean=True)
 
     def crash(self) -> None:
-        """The process dies, perhaps in the middle of a cleaning."""
+        """Kill the process, perhaps in the middle of a cleaning."""
         self._stop_inside_cleaning()
         self.disk.kill()
         self._forget_checkpoint()
@@ -256,7 +256,7 @@ class History:
         assert (self.log.recovery.cuts, self.log.log_end_offset) == ([], end)
 
     def lose_power(self) -> None:
-        """Of what no fsync has covered, anything may be gone."""
+        """Cut the power: anything that no fsync has covered may be lost."""
         self._stop_inside_cleaning()
         self.disk.lose(self.chance.randrange(2**32))
         self._forget_checkpoint()
@@ -275,12 +275,12 @@ class History:
                 pass
 
     def _forget_checkpoint(self) -> None:
-        """An old checkpoint, or none, costs the cleaner some work and nothing else."""
+        """Take the cleaner's checkpoint away or put back an old one. That may only cost the cleaner work."""
         if self.clean_up_to is not None and self.chance.random() < 0.2:
             self.clean_up_to = self.chance.choice([None, self.chance.randint(0, self.clean_up_to)])
 
     def _cut(self, end: int) -> None:
-        """Take from the list what the log has lost."""
+        """Remove from the list the records that the log has lost."""
         self.written = [each for each in self.written if each.offset < end]
         self.transactions = [each for each in self.transactions if each.first_offset < end]
         for each in self.transactions:
@@ -305,11 +305,11 @@ class History:
 
     @property
     def stable_offset(self) -> int:
-        """The last stable offset, as the list has it."""
+        """Return the last stable offset, from the list."""
         return min((each.first_offset for each in self.open.values()), default=self.log.log_end_offset)
 
     def visible(self, from_offset: int) -> list[Written]:
-        """The records that a read_committed reader of the list gets."""
+        """Return the records that a read_committed reader of the list gets."""
         up_to = self.stable_offset
         return [each for each in self.written if each.is_visible and from_offset <= each.offset < up_to]
 
@@ -333,7 +333,7 @@ class History:
         return found, position
 
     def read_from(self, offset: int) -> list[Written]:
-        """Read all that is committed from `offset` on."""
+        """Read all committed records from `offset` on."""
         up_to, found = self.stable_offset, list[Written]()
         max_bytes = self.chance.choice([1, 300, 10_000])
         while offset < up_to:
@@ -376,7 +376,7 @@ class History:
         self._check_transaction_indexes()
 
     def _check_cleaned(self) -> None:
-        """Below the end of a cleaning no key comes twice."""
+        """Check that no key comes twice below the end of a cleaning."""
         keys: set[bytes | None] = set()
         for header, data in self.log.iter_batches(self.start):
             if header.is_control:
@@ -399,7 +399,7 @@ class History:
     # -- The end
 
     def finish(self) -> None:
-        """End what is open, and clean until nothing can go any more."""
+        """End open transactions, and clean until nothing more can be removed."""
         for producer_id in list(self.open):
             self._end(producer_id, is_commit=self.chance.random() < 0.5)
         self.reader = None
@@ -419,7 +419,7 @@ class History:
         self._check_recovery()
 
     def _check_recovery(self) -> None:
-        """A start that trusts nothing finds nothing to cut, and knows the same producers."""
+        """Check that a start without a recovery point cuts nothing, and knows the same producers."""
         known = {number: (each.epoch, each.last_sequence) for number, each in self.log.producers.items()}
         end, self.point = self.log.log_end_offset, 0
         self.log.close()
@@ -432,7 +432,7 @@ class History:
             assert {number: (each.epoch, each.last_sequence) for number, each in self.log.producers.items()} == known
 
     def put_filler(self) -> None:
-        """Write a record, so that there is something to clean."""
+        """Write a record, so that the cleaner has work."""
         offset = self.log.log_end_offset
         data = encode_batch([Record(-1, self.now_ms, b"filler", b"x")], base_offset=offset)
         self.log.append(data, read_header(data), self.now_ms)
@@ -446,11 +446,11 @@ class History:
 
 
 def values_of(records: list[Written]) -> dict[bytes, bytes]:
-    """Return what a reader knows in the end: a tombstone and no record at all are the same."""
+    """Return the values that a reader has at the end. A tombstone counts as no record."""
     state = {each.key: each.value for each in records}
     return {key: value for key, value in state.items() if value is not None}
 
 
 def run(directory: Path, seed: int) -> None:
-    """Run one history; the same for the same seed. AssertionError where the log is not what it must be."""
+    """Run the history of a seed. Raises AssertionError if the log differs from the list."""
     History(directory, seed).run()

@@ -1,8 +1,8 @@
 """A disk that keeps a copy of a directory before each of its steps: every point at which a crash can happen.
 
-A write is two steps, so that the middle of it is such a point, too. What is remembered is what the next start would
-find: after a kill all that was written, after a power cut what was not fsynced is torn, zeroed or whole, as a seed
-decides. Beside each point stands what `note` said at that moment: what had been promised to somebody by then.
+A write is two steps, so that a crash can also happen in the middle of it. A copy holds what the next start would find:
+after a kill all that was written; after a power cut, unsynced bytes are torn, zeroed or whole, as a seed decides. Each
+point also keeps what `note` returned at that moment, such as the acknowledgements until then.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Point(Generic[T]):
-    """What a crash would leave, and what was promised before it."""
+    """The files that a crash at this point would leave, and what `note` returned before it."""
 
     files: dict[Path, bytes]
     noted: T
-    # What the disk was about to do, and to which file; the last point comes before nothing.
+    # The disk's next step and its file; the last point has none.
     operation: str
     path: Path | None
 
@@ -39,7 +39,7 @@ class Point(Generic[T]):
 
 
 class CrashPoints(FaultyDisk, Generic[T]):
-    """A disk as the module describes. It begins with `watch`; steps of threads are kept in their order."""
+    """The disk that the module describes. It begins with `watch`, and keeps the steps of threads in their order."""
 
     def __init__(self, directory: Path, *, power: bool = False) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class CrashPoints(FaultyDisk, Generic[T]):
         self._note: Callable[[], T] | None = None
         self._lock = threading.RLock()
         self._doing: tuple[str, Path | None] = "", None
-        # Invariant: what the files hold, but for those of the operation that was begun last.
+        # Invariant: the content of the files, except for files of the operation that began last.
         self._files: dict[Path, bytes] = {}
         self.points: list[Point[T]] = []
 

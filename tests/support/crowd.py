@@ -3,7 +3,7 @@
 Prints JSON lines, each in one write, so that a kill leaves whole lines:
     {"member": id, "generation": number, "assigned": [partitions]}   at the end of a rebalance
     {"consumed": [[partition, offset], ...]}                         processed; its offsets are committed after that
-    {"failed": text}                                                 a member met what no member should
+    {"failed": text}                                                 a member met an error that it should not meet
 SIGTERM lets all members leave in order.
 """
 
@@ -24,12 +24,12 @@ from typing import Any
 
 # In a session.
 HEARTBEATS = 6
-# It forgets a join that takes longer than the poll that began it.
+# It abandons a join that takes longer than the poll that began it.
 POLL_OF_KAFKA_PYTHON_MS = 2_000
 METADATA_OF_CONFLUENT = b"CGMDv2:"
 
-# Address, group, topic and session.timeout.ms, which is the time for a rebalance too: a paused process keeps the others
-# waiting for so long.
+# Address, group, topic and session.timeout.ms. That is the rebalance timeout too: the others wait so long for a paused
+# process.
 Where = tuple[str, str, str, int]
 Member = Callable[[str, str, str, int], Any]
 
@@ -51,7 +51,7 @@ def with_confluent(address: str, group: str, topic: str, session_timeout_ms: int
         assigned(consumer.memberid() or "", generation_of(consumer), [place.partition for place in given])
 
     def generation_of(consumer: confluent_kafka.Consumer) -> int:
-        """librdkafka tells it only in what it hands to a transactional producer."""
+        """Return the generation. librdkafka shows it only in the group metadata for a transactional producer."""
         metadata = consumer.consumer_group_metadata()
         assert isinstance(metadata, bytes) and metadata.startswith(METADATA_OF_CONFLUENT)
         return struct.unpack_from("<i", metadata, len(METADATA_OF_CONFLUENT))[0]
@@ -77,7 +77,7 @@ def with_confluent(address: str, group: str, topic: str, session_timeout_ms: int
             try:
                 consumer.commit(asynchronous=False)
             except confluent_kafka.KafkaException:
-                continue  # The group has moved on: who has the partition now reads them again.
+                continue  # The group has moved on: the new owner of the partition reads these records again.
     consumer.close()
 
 
@@ -108,7 +108,7 @@ def with_kafka_python(address: str, group: str, topic: str, session_timeout_ms: 
         try:
             polled = consumer.poll(POLL_OF_KAFKA_PYTHON_MS)
         except kafka.errors.KafkaConnectionError:
-            continue  # The broker is down for a moment; this client says so where others try again.
+            continue  # The broker is down for a moment; this client raises an error where others retry.
         found = [message for messages in polled.values() for message in messages]
         if found:
             say(consumed=[[message.partition, message.offset] for message in found])

@@ -1,11 +1,10 @@
 """A faulty disk: real files that a test exposes to power cuts, a full disk or a dying drive.
 
 Every byte written and every fsync, rename, creation, truncation and deletion is one step. `stop_after(n)` lets n steps
-happen and then raises PowerCut, in the middle of a write if it falls there; from then on nothing works until `kill` or
-`lose`.
+happen and then raises PowerCut, perhaps in the middle of a write. From then on nothing works until `kill` or `lose`.
 
-For each file the disk knows what the platter holds and what only the page cache holds; for each directory, which
-creations, renames and deletions no fsync has covered.
+For each file, the disk knows the bytes on the platter and the bytes that only the page cache holds. For each directory,
+it knows the creations, renames and deletions that no fsync has covered.
 
 - `kill`: the process died and the kernel lives. All that was written can be read, but it is no safer than before: a
   later `lose` takes it.
@@ -33,18 +32,18 @@ Span = tuple[int, int]
 
 
 class PowerCut(BaseException):
-    """The step at which everything stops. No code of ours may catch it."""
+    """The disk has stopped at this step. No code of ours may catch this error."""
 
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A file, whatever it is called."""
+    """A file (an inode), independent of its names."""
 
-    # What the platter holds: what the last fsync covered.
+    # The bytes on the platter: those that the last fsync covered.
     platter: bytes
-    # What a failed fsync has dropped: the page cache shows it, and no later fsync writes it.
+    # The bytes that a failed fsync dropped: the page cache shows them, and no later fsync writes them.
     dropped: list[Span] = field(default_factory=list[Span])
-    # What the page cache held when the last name went.
+    # The page cache's content when the last name of the file was removed.
     removed: bytes = b""
 
 
@@ -58,7 +57,7 @@ class _Change:
     node: _Node | None = None
 
     def apply(self, names: dict[Path, _Node]) -> None:
-        """Make the change, if what it changes is there."""
+        """Make the change, if its file exists."""
         if self.kind == "create":
             assert self.node is not None
             names[self.path] = self.node
@@ -73,21 +72,21 @@ class _Change:
 
 
 class FaultyDisk(Disk):
-    """A disk as the module describes. It knows the files that were opened through it."""
+    """The disk that the module describes. It knows the files that were opened through it."""
 
     def __init__(self) -> None:
         self.steps = 0
         self.marks: list[int] = []  # the step at which each operation began
         self.dead = False
-        self.room_bytes: int | None = None  # what still fits; None: no end
+        self.room_bytes: int | None = None  # free space; None: unlimited
         self.fsync_fails = False
         self.truncate_fails = False
-        self.during_fsync: Callable[[], None] | None = None  # what another thread does meanwhile
+        self.during_fsync: Callable[[], None] | None = None  # stands for another thread's work at that time
         self._limit: int | None = None
         self._nodes: dict[int, _Node] = {}  # by descriptor
         self._live: dict[Path, _Node] = {}  # the names as the running process sees them
         self._stable: dict[Path, _Node] = {}  # the names that are on the platter
-        self._changes: list[_Change] = []  # what makes the stable names the live ones, in order
+        self._changes: list[_Change] = []  # the changes that turn the stable names into the live ones, in order
         self._moves: list[tuple[Path, Path]] = []  # renames of directories that no fsync has covered
         self._spoiled: dict[int, list[Span]] = {}  # by inode
 
@@ -102,14 +101,14 @@ class FaultyDisk(Disk):
         self._limit = None
 
     def kill(self) -> None:
-        """The process died: what it wrote can be read, and what was not synced is still not."""
+        """End the process: all that it wrote can be read, but unsynced bytes are still not on the platter."""
         self.dead = False
         self._limit = None
         self.room_bytes = None
         self.fsync_fails = self.truncate_fails = False
 
     def lose(self, seed: int) -> None:
-        """The power failed: of what was not synced, anything may be there."""
+        """Cut the power: any part of the unsynced bytes may be lost."""
         chance = random.Random(seed)
         contents, undone = self._choose(chance)
         for path in self._live:
@@ -123,7 +122,7 @@ class FaultyDisk(Disk):
         self._nodes, self._live, self._stable, self._changes, self._moves = {}, {}, {}, [], []
 
     def after_power_cut(self, seed: int) -> dict[Path, bytes]:
-        """Return what a power cut at this moment could leave, by path."""
+        """Return the content of files that a power cut at this moment could leave, by path."""
         return self._choose(random.Random(seed))[0]
 
     def _choose(self, chance: random.Random) -> tuple[dict[Path, bytes], list[tuple[Path, Path]]]:
@@ -139,7 +138,7 @@ class FaultyDisk(Disk):
         return {path: self._left(node, chance) for path, node in names.items()}, undone
 
     def _left(self, node: _Node, chance: random.Random) -> bytes:
-        """Return what is left of a file: what the platter holds, and of the rest nothing, a part, zeros, or all."""
+        """Return what is left of a file: the bytes on the platter, and nothing, a part, zeros or all of the rest."""
         written = self._written(node)
         if not written.startswith(node.platter):
             return chance.choice([written, node.platter])
@@ -165,7 +164,7 @@ class FaultyDisk(Disk):
         return path.read_bytes() if path is not None and path.exists() else node.removed
 
     def _written(self, node: _Node) -> bytes:
-        """Return what the platter would hold if all were written that the kernel still can write."""
+        """Return the bytes on the platter after a write of all pages that the kernel can still write."""
         content = bytearray(self._cached(node))
         for start, end in node.dropped:
             old = node.platter[start:end]
@@ -173,7 +172,7 @@ class FaultyDisk(Disk):
         return bytes(content)
 
     def _drop(self, node: _Node) -> None:
-        """Make the pages that could not be written clean, as the kernel does."""
+        """Mark the pages that could not be written as clean, as the kernel does."""
         content = self._cached(node)
         pairs = enumerate(zip(content, node.platter, strict=False))
         start = next((at for at, (cached, old) in pairs if cached != old), min(len(content), len(node.platter)))
@@ -194,7 +193,7 @@ class FaultyDisk(Disk):
         super().forget(file, size, position)
 
     def _show(self, path: Path, node: _Node, start: int, end: int) -> None:
-        """Let the file itself lose what a failed fsync has dropped in [start, end)."""
+        """Remove from the file itself the bytes of [start, end) that a failed fsync dropped."""
         written = self._written(node)
         with path.open("r+b") as file:
             for first, last in node.dropped:
@@ -330,7 +329,7 @@ class FaultyDisk(Disk):
         self._changes.append(_Change("rename", source, target))
 
     def _move(self, source: Path, target: Path) -> None:
-        """Rename a directory. It takes along what it holds, also what a power cut would leave in it."""
+        """Rename a directory with its content, also the content that a power cut would leave in it."""
         self._live = {_moved(path, source, target): node for path, node in self._live.items()}
         self._stable = {_moved(path, source, target): node for path, node in self._stable.items()}
         self._changes = [each.moved(source, target) for each in self._changes]
@@ -347,19 +346,19 @@ class FaultyDisk(Disk):
         self._live.pop(path, None)
 
     def _know(self, path: Path) -> None:
-        """Learn of a file that was not opened here: it is on the platter."""
+        """Add a file that was not opened here: it counts as synced."""
         if path not in self._live:
             self._live[path] = self._stable[path] = _Node(path.read_bytes())
 
     def _forget_name(self, path: Path) -> None:
-        """Keep what a file holds whose last name goes: a power cut may bring it back."""
+        """Keep the content of a file when its last name is removed: a power cut may bring the name back."""
         if path in self._live and path.exists():
             self._live[path].removed = path.read_bytes()
             self._spoiled.pop(path.stat().st_ino, None)
 
 
 def _kept(changes: list[_Change], chance: random.Random) -> list[_Change]:
-    """Return all of them, none, the first ones, or the first creations and any of the others, in their order.
+    """Return all changes, none, the first ones, or the first creations and any others, in their order.
 
     File systems reorder renames and deletions, but write the names of new files in the order in which they came.
     """

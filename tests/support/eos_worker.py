@@ -1,10 +1,10 @@
-"""One worker of a consume-transform-produce loop, by the client that is named.
+"""One worker of a consume-transform-produce loop, with the client that the command line names.
 
     python eos_worker.py CLIENT HOST:PORT INPUT OUTPUT PARTITION END SEED
 
-Copies INPUT's partition to OUTPUT's up to offset END: some records a transaction, their offsets committed within it,
-and some transactions aborted on purpose and done again. Prints "at OFFSET" as each is committed, and ends with status 0
-at END. Whatever goes wrong ends it with another status: who starts it again goes on where the last commit was.
+Copies a partition of INPUT to OUTPUT up to offset END, some records a transaction. Each transaction commits the offsets
+too, and some are aborted on purpose and repeated. The worker prints "at OFFSET" after each commit, and ends with status
+0 at END. Any error ends it with another status. When it is started again, it continues at the last commit.
 EosWorker.java is the same for Java.
 """
 

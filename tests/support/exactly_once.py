@@ -1,6 +1,6 @@
 """A disturbed consume-transform-produce loop: kills workers of several clients at random, and the broker three times.
 
-`run(folder, seed)` raises AssertionError where a record of the input is not in the output exactly once, in order.
+`run(folder, seed)` raises AssertionError unless each record of the input is in the output exactly once, and in order.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Worker:
 
 
 def run(folder: Path, seed: int, clients: list[str] | None = None) -> dict[str, int]:
-    """Return counts of what happened, if all is well."""
+    """Run the loop, check the output, and return counts of what happened."""
     chance = random.Random(seed)
     broker = broker_process(folder, transaction_state_log_num_partitions=5, offsets_topic_num_partitions=5).start()
     said: queue.SimpleQueue[Worker] = queue.SimpleQueue()
@@ -125,7 +125,7 @@ def fill(address: str, partitions: int) -> None:
 def disturb(
     broker: BrokerProcess, workers: list[Worker], said: queue.SimpleQueue[Worker], chance: random.Random
 ) -> None:
-    """Kill at points of progress that the seed picks, until every worker is done."""
+    """Kill workers and the broker at points of progress that the seed picks, until every worker is done."""
     total = RECORDS * len(workers)
     kills = [(chance.randrange(total * 9 // 10), "broker") for _ in range(BROKER_KILLS)]
     kills += [(chance.randrange(total * 9 // 10), "worker") for _ in range(WORKER_KILLS)]

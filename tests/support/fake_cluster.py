@@ -1,8 +1,8 @@
 """The default answers of a fake cluster: topics, logs that check sequences as Kafka does, offsets, one group.
 
-The logs are lists of batches. An idempotent producer's batch is taken once: a repetition among the last five is
-answered with its first offset, a gap is rejected. So a test can check that each record is there once,
-whatever failed on the way.
+The logs are lists of batches. A batch of an idempotent producer is appended once: a repetition of one of the last five
+gets the offset of the first append, and a gap is rejected. So a test can check that each record is there once, also
+after failures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["FakeCluster", "FakeLog", "refuse_produce"]
 
 
 class FakeCluster(Wire):
-    """A cluster with these topics (name to number of partitions), their leaders dealt out among the nodes."""
+    """A cluster with these topics (name to number of partitions). The nodes lead their partitions in turn."""
 
     def __init__(self, topics: dict[str, int] | None = None, nodes: int = 1) -> None:
         super().__init__(nodes)
@@ -41,7 +41,7 @@ class FakeCluster(Wire):
         self._producer_ids = iter(range(1000, 1 << 30))
         self.group = FakeGroup()
         self.reads = FakeReads()
-        # How often a topic was deleted and made again.
+        # How often a topic was deleted and created again.
         self.remade: dict[str, int] = {}
         self.racks: dict[int, str] = {}
         self.defaults |= {
@@ -135,7 +135,7 @@ class FakeCluster(Wire):
 
 
 def refuse_produce(code: ErrorCode, *, after: bool = False) -> Step:
-    """Answer every partition of a Produce with an error; `after` having written it all the same."""
+    """Answer every partition of a Produce with an error. With `after`, append its batch first."""
 
     async def step(call: Call) -> Any:
         done = await call.default() if after else None

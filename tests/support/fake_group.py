@@ -28,7 +28,7 @@ from .wire import Call, Step
 
 
 class FakeGroup:
-    """The member that joins last leads and is alone."""
+    """A group of one member: the one that joined last, which is the leader."""
 
     def __init__(self) -> None:
         self.node_id = 1

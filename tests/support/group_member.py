@@ -1,8 +1,8 @@
 """One member of a consumer group as a process: python group_member.py CLIENT HOST:PORT GROUP TOPIC
 
-Prints JSON lines: {"assigned": [partitions]} and {"consumed": [[partition, offset], ...]}, the latter after the offsets
-behind them are committed. SIGTERM lets it leave the group in order; SIGKILL does not. A TOPIC that begins with ^ is a
-pattern of topics. What changes in topics is seen within a second.
+Prints JSON lines: {"assigned": [partitions]}, and {"consumed": [[partition, offset], ...]} after it has committed the
+offsets behind these records. At SIGTERM it leaves the group in order; after SIGKILL it does not. A TOPIC that begins
+with ^ is a pattern of topics. The member sees changes of topics within a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 SESSION_TIMEOUT_MS = 3_000
 HEARTBEAT_MS = 500
 METADATA_MAX_AGE_MS = 1_000
-# kafka-python 3.0 forgets a join that its own change of subscription began where a poll ends before the join does.
+# kafka-python 3.0 abandons a join after a change of its own subscription if the poll ends before the join does.
 KAFKA_PYTHON_POLL_MS = 2_000
 
 stopped = False
@@ -33,7 +33,7 @@ def say(**line: Any) -> None:
 
 
 def wanted(topic: str) -> dict[str, Any]:
-    """What kafka-python and aiokafka are to subscribe."""
+    """Return the subscription for kafka-python and aiokafka."""
     return {"pattern": topic} if topic.startswith("^") else {"topics": [topic]}
 
 

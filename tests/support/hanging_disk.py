@@ -16,13 +16,13 @@ class HangingDisk(Disk):
     def __init__(self) -> None:
         self.hung: tuple[Path, ...] = ()
         self.kinds: frozenset[str] = frozenset()
-        # What waits now.
+        # The number of operations that wait now.
         self.waiting = 0
         self._lock = threading.Lock()
         self._is_free = threading.Event()
 
     def hang(self, *directories: Path, kinds: set[str]) -> None:
-        """Let operations hang: of the kinds `fsync`, `read` (also of what is cached) and `replace` (of checkpoints)."""
+        """Let operations hang, of the kinds `fsync`, `read` (also of cached bytes) and `replace` (of checkpoints)."""
         self.hung, self.kinds = directories, frozenset(kinds)
 
     def free(self) -> None:

@@ -1,15 +1,14 @@
 """Histories of transactional producers and consumers, and a check for faults in them.
 
-A history is a list of events, stamped by the machine's monotonic clock in the process that they happened in: a writer
-stamps before it asks to commit, a reader after it was handed a record, so that an order of stamps is an order of facts.
-`check` needs no broker: it is a function of the history.
+A history is a list of events with times of the machine's monotonic clock. A writer takes the time before it asks to
+commit, a reader after it got a record. So a read with an earlier time than the commit is a fault. `check` needs no
+broker: it is a function of the history.
 
-  lost          a committed transaction's record is not there, or a reader passed over it
-  duplicated    a record is there at two offsets, or a reader was handed it twice
-  reordered     one producer's records of one partition stand in another order than they were sent in
-  dirty         a read_committed reader was handed a record of a transaction that was aborted, or that nobody had asked
-                to commit yet
-  half-visible  of a transaction whose end nobody was told, some records are there and some are not
+  lost          a record of a committed transaction is missing, or a reader passed over it
+  duplicated    a record is there at two offsets, or a reader got it twice
+  reordered     records of one producer in one partition are in another order than it sent them
+  dirty         a read_committed reader got a record of an aborted transaction, or of one that was not yet to commit
+  half-visible  some records of a transaction with an unknown end are there, and some are missing
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Outcome(Enum):
 
 
 class Wrote(NamedTuple):
-    """A record was acknowledged, or handed to the client and never refused. Values are unique."""
+    """A record was acknowledged, or the client took it and reported no error. Values are unique."""
 
     transaction: Transaction
     partition: int
@@ -47,14 +46,14 @@ class Committing(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What the producer was told. A transaction without one is UNKNOWN."""
+    """The producer was told the outcome of a transaction. A transaction without this event is UNKNOWN."""
 
     transaction: Transaction
     outcome: Outcome
 
 
 class Read(NamedTuple):
-    """A read_committed reader, which began at offset 0 of the partition, was handed this record."""
+    """A read_committed reader, which began at offset 0 of the partition, got this record."""
 
     reader: str
     partition: int
@@ -64,7 +63,7 @@ class Read(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """At the end, when no transaction is open, a read_committed scan finds this."""
+    """A read_committed scan at the end, when no transaction is open, found this record."""
 
     partition: int
     offset: int
@@ -80,7 +79,7 @@ class Fault(NamedTuple):
 
 
 class _Facts:
-    """A history by its parts."""
+    """The events of a history by kind."""
 
     def __init__(self, history: Iterable[Event]) -> None:
         self.written: dict[Transaction, list[Wrote]] = defaultdict(list)
@@ -108,7 +107,7 @@ class _Facts:
 
 
 def check(history: Iterable[Event]) -> list[Fault]:
-    """Return every fault that the history shows; none if it is as transactions promise."""
+    """Return every fault in the history, an empty list if it keeps what transactions promise."""
     facts = _Facts(history)
     return [
         *_endings(facts),
@@ -170,7 +169,7 @@ def _never_dirty(facts: _Facts) -> Iterator[Fault]:
 
 
 def _readers_saw_what_is_stored(facts: _Facts) -> Iterator[Fault]:
-    """A reader goes through a partition once, in order: what it has passed it has been handed, exactly once."""
+    """Check that a reader got each stored record that it has passed exactly once, in order."""
     for (reader, partition), reads in facts.reads.items():
         offsets = [read.offset for read in reads]
         for before, after in pairwise(offsets):

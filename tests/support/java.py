@@ -25,7 +25,7 @@ def require_spark_java() -> None:
 
 @cache
 def runtime_version() -> int:
-    """Return the major version of the Java runtime, 0 where there is none. macOS has a `java` that is only a notice."""
+    """Return the major version of the Java runtime, 0 without one. On macOS, `java` may only print a notice."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if program is None or not Path(program).is_file():

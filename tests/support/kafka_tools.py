@@ -13,7 +13,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def kafka_tool(name: str, *arguments: str, sent: str | None = None) -> str:
-    """What one of Kafka's command-line tools prints. AssertionError with its last words where it fails."""
+    """Run one of Kafka's command-line tools, and return its output. Raises AssertionError with its last lines."""
     command = [*java(), name, *arguments]
     done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, f"{name.rpartition('.')[2]}: {done.stdout[-200:]} {done.stderr[-300:]}"
@@ -21,7 +21,7 @@ def kafka_tool(name: str, *arguments: str, sent: str | None = None) -> str:
 
 
 def dumped(paths: Sequence[Path], *options: str) -> dict[Path, str]:
-    """What DumpLogSegments says of each file, with its complaints, all read by one process."""
+    """Return what DumpLogSegments prints for each file, with its warnings. One process reads all files."""
     said = kafka_tool(DUMP, *options, "--files", ",".join(map(str, paths)))
     # It says first which file it reads; what does not fit in an index comes when it has read them all.
     parts = said.split("Dumping ")[1:]

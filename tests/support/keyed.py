@@ -1,8 +1,8 @@
 """Other people's clients on a compacted topic, with one interface: write, with or without transactions, and read.
 
 `write(client, address, topic, rounds)` sends rounds of (key, value) pairs to partition 0 and returns the offset of each
-pair, in order. A round whose `end` is "commit" or "abort" is a transaction, "plain" is none; one call has but plain
-rounds or but transactions. `read_to_end(client, ...)` is all that a reader of an isolation level sees now.
+pair, in order. A round with the `end` "commit" or "abort" is a transaction, one with "plain" is not; a call never mixes
+the two kinds. `read_to_end(client, ...)` returns all that a reader of an isolation level sees now.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POLL_S = 1.0
 
 
 class Round(NamedTuple):
-    """Pairs that belong together, and how they end: plain, commit, abort."""
+    """Pairs that are sent together, and how the round ends: plain, commit, abort."""
 
     end: str
     pairs: Sequence[Pair]
@@ -56,14 +56,14 @@ ROLL = Round("plain", [(FILLER, b"x" * 500)] * 6)
 
 
 def write(client: str, address: str, topic: str, rounds: list[Round]) -> list[int]:
-    """Returns when every record is acknowledged. Raises what the client raises."""
+    """Send the rounds, and return when every record is acknowledged. Raises the client's errors."""
     kinds = {each.end == "plain" for each in rounds}
     assert len(kinds) == 1, "transactions and plain records do not mix in one producer"
     return _WRITE[client](address, topic, rounds, None if kinds.pop() else f"{topic}-{client}")
 
 
 def read_to_end(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
-    """What lies in partition 0 between its first offset and the last that this isolation level may see."""
+    """Return the records of partition 0 from its first offset to the last that this isolation level may see."""
     return _READ[client](address, topic, isolation)
 
 
@@ -75,18 +75,18 @@ def compacted(address: str, topic: str, **more: str) -> str:
 
 
 def last_of(pairs: list[Pair], offsets: list[int]) -> list[Kept]:
-    """The last pair of each key, at its offset."""
+    """Return the last pair of each key, with its offset."""
     last = {key: Kept(offset, key, value) for (key, value), offset in zip(pairs, offsets, strict=True)}
     return sorted(last.values())
 
 
 def seen(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
-    """All but what was written to close a segment."""
+    """Return all records but those that were written to close a segment."""
     return [each for each in read_to_end(client, address, topic, isolation) if each.key != FILLER]
 
 
 def until_cleaned(address: str, topic: str, expected: list[Kept], meanwhile: Callable[[], object] = int) -> None:
-    """Looks as often as it takes, and does `meanwhile` in between."""
+    """Look until the topic is cleaned, and call `meanwhile` in between."""
     deadline = time.monotonic() + WITHIN_S
     while (found := seen("confluent-kafka", address, topic)) != expected:
         assert time.monotonic() < deadline, f"{found} and not {expected}"

@@ -1,8 +1,8 @@
 """Kills a broker process (-9) under an idempotent producer, by a seed; then checks that acknowledged records are there.
 
 `run(folder, seed)`: two kills at random moments while confluent-kafka sends numbers with acks=all over small segments.
-Every number must be there once, in the order of its partition, where its acknowledgement said; afterwards the broker
-stops cleanly and `verify` has nothing to say.
+Every number must be there once, in order, at the offset of its acknowledgement. Afterwards the broker stops cleanly,
+and `odradek log verify` finds no fault.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place = tuple[int, int]
 
 
 class Load:
-    """A producer and what it was told."""
+    """A producer, and the acknowledgements that it got."""
 
     def __init__(self, address: str, topic: str, chance: random.Random) -> None:
         self.acknowledged: dict[Place, int] = {}
@@ -47,7 +47,7 @@ class Load:
         )  # fmt: skip
 
     def send(self, up_to: int, acknowledged: int) -> None:
-        """Keeps some hundred numbers in flight until so many are sent and acknowledged."""
+        """Send so many numbers, some hundred in flight, and return when all are acknowledged."""
         deadline = time.monotonic() + WITHIN_S
         while self._next < up_to or len(self.acknowledged) < acknowledged:
             assert not self._errors, self._errors[:3]
@@ -74,7 +74,7 @@ def number_in(message: confluent_kafka.Message) -> int:
 
 
 def everything(address: str, topic: str) -> dict[Place, int]:
-    """All records of the topic by their place, their CRCs checked."""
+    """Return all records of the topic by partition and offset, after a check of their CRCs."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": address, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
     )
@@ -95,7 +95,7 @@ def everything(address: str, topic: str) -> dict[Place, int]:
 
 
 def run(folder: Path, seed: int) -> None:
-    """AssertionError where something acknowledged is missing, comes twice, or lies elsewhere."""
+    """Run it. Raises AssertionError if an acknowledged number is missing, comes twice, or is at another offset."""
     chance = random.Random(seed)
     broker = BrokerProcess(folder, **SETTINGS).start()
     try:

@@ -8,7 +8,7 @@ import threading
 
 
 class Lines:
-    """What a process says on standard output, line by line; "" for ever when it has closed it."""
+    """The standard output of a process, line by line. After the end, each further line is ""."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout
@@ -23,7 +23,7 @@ class Lines:
         self._lines.put("")
 
     def next(self, within_s: float) -> str | None:
-        """The next line, "" at the end, None where none comes in time."""
+        """Return the next line, "" at the end, None if none comes in time."""
         try:
             line = self._lines.get(timeout=within_s)
         except queue.Empty:
@@ -33,7 +33,7 @@ class Lines:
         return line
 
     def rest(self) -> list[str]:
-        """What is left when the process has ended; closes its standard output."""
+        """Return the remaining lines of a process that has ended, and close its standard output."""
         self._reader.join()
         lines: list[str] = []
         while line := self.next(0):

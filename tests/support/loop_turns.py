@@ -1,4 +1,4 @@
-"""A broker on an event loop of its own that measures its turns: what one turn holds back from everybody else."""
+"""A broker on an event loop of its own that measures how long each turn holds the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.broker import Broker, BrokerConfig
 
 
 class MeasuringSelector(selectors.DefaultSelector):
-    """A selector that takes the CPU time of the loop's thread between two calls, so other processes do not count."""
+    """A selector that measures the CPU time of the loop's thread between two calls, so other processes do not count."""
 
     longest_s = 0.0
     _began_s: float | None = None
@@ -28,7 +28,7 @@ class MeasuringSelector(selectors.DefaultSelector):
 
 
 class MeasuredBroker:
-    """A running broker; `longest_turn_ms` is that since the last `begin`."""
+    """A running broker. `longest_turn_ms` is the longest turn since the last `begin`."""
 
     def __init__(self, broker: Broker, selector: MeasuringSelector) -> None:
         self.address = broker.address
@@ -46,7 +46,7 @@ class MeasuredBroker:
 
 @contextmanager
 def measured_broker(config: BrokerConfig) -> Generator[MeasuredBroker]:
-    """Run a broker in a thread. The collector leaves out what the tests made before: its passes would be long turns."""
+    """Run a broker in a thread. Python's collector skips older objects, because its passes would be long turns."""
     selector = MeasuringSelector()
     loop = asyncio.SelectorEventLoop(selector)
     stop = asyncio.Event()

@@ -1,5 +1,4 @@
-"""Requests that no client would send: mutated captures of `tests/golden/wire`, and well-formed requests with random
-fields. A seed decides.
+"""Requests that no client would send, by seed: mutated captures of `tests/golden/wire`, and requests of random fields.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ EXTREMES += [
 
 @cache
 def requests() -> list[bytes]:
-    """Every request that was captured and that Kafka answered, without its length."""
+    """Return every captured request that Kafka answered, without its length."""
     rows = [
         line.split("\t") for path in sorted(GOLDEN.glob("[A-Z]*.tsv")) for line in path.read_text().splitlines()[1:]
     ]
@@ -40,7 +39,7 @@ def requests() -> list[bytes]:
 
 
 def mutated(chance: random.Random) -> bytes:
-    """A request that is almost valid, without its length."""
+    """Return a request that is almost valid, without its length."""
     data = bytearray(chance.choice(requests()))
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         # The API key and version stay mostly what they were: otherwise little more than the header would be looked at.
@@ -87,14 +86,14 @@ BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 class Imagination:
-    """Requests whose every field may be anything, but mostly what belongs there. `topic_ids`: those that exist."""
+    """Requests with random fields, most of them plausible. `topic_ids` holds the ids of topics that exist."""
 
     def __init__(self, seed: int, topic_ids: list[bytes]) -> None:
         self.chance = random.Random(seed)
         self.topic_ids = [*topic_ids, bytes(16), b"\x05" * 16]
 
     def request(self, key: ApiKey, version: int) -> bytes:
-        """Without its length."""
+        """Return a random request, without its length."""
         body = self._struct(message(key, "request"), version)
         client_id = self.chance.choice((None, "", "c"))
         pieces = frame.encode_request(key, version, self.chance.getrandbits(31), client_id, body)
@@ -152,5 +151,5 @@ class Imagination:
 
 
 def framed(data: bytes) -> bytes:
-    """With the length in front."""
+    """Return the request with its length in front."""
     return pack(">i", len(data)) + data

@@ -1,4 +1,4 @@
-"""`odradek serve` with a bug planted, to see that the checker of histories finds it.
+"""`odradek serve` with a planted bug, to test that the checker of histories finds it.
 
     python planted_broker.py BUG serve ...
 
@@ -22,7 +22,7 @@ from odradek.tests.support.process import BrokerProcess
 
 
 def lost() -> None:
-    """The first producer's records are said to be aborted, whatever became of them."""
+    """Report the transactions of the first producer as aborted, also committed ones."""
     true = AbortedLookup.reaching_into
 
     def wrong(self: Any, segments: Any, end_offset: int, offset: int, *fetched: Any, **how: Any) -> Any:
@@ -33,17 +33,17 @@ def lost() -> None:
 
 
 def dirty() -> None:
-    """Readers are not told what was aborted."""
+    """Hide aborted transactions from readers."""
     AbortedLookup.reaching_into = lambda *_, **__: []  # type: ignore[method-assign,assignment]
 
 
 def early() -> None:
-    """Readers are let past the last stable offset."""
+    """Let readers read past the last stable offset."""
     Partition.last_stable_offset = property(lambda self: self.high_watermark)  # type: ignore[assignment,method-assign]
 
 
 def duplicated() -> None:
-    """A batch of a transaction is written twice."""
+    """Append a batch of a transaction twice."""
     true = Partition._write
 
     def wrong(self: Any, records: memoryview, header: Any, now_ms: int, marker: Any = None) -> Any:
@@ -55,7 +55,7 @@ def duplicated() -> None:
 
 
 def reordered() -> None:
-    """The records of a batch are turned round."""
+    """Reverse the records of a batch."""
     true = Partition._write
 
     def wrong(self: Any, records: memoryview, header: Any, now_ms: int, marker: Any = None) -> Any:
@@ -74,7 +74,7 @@ def reordered() -> None:
 
 
 def half_visible() -> None:
-    """Odd partitions are told that a transaction was aborted when it was committed."""
+    """Write abort markers of committed transactions to odd partitions."""
     true = Partition.append_marker
 
     def wrong(self: Any, producer_id: int, producer_epoch: int, marker: Any, transaction_version: int) -> Any:

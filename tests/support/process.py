@@ -38,7 +38,7 @@ class BrokerProcess:
         return self.folder / "data"
 
     def start(self) -> BrokerProcess:
-        """Return when a client can connect."""
+        """Start the broker, and return when a client can connect."""
         with self.log.open("a") as errors:
             self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=errors, text=True)
         self._lines = Lines(self._process)
@@ -53,24 +53,24 @@ class BrokerProcess:
         return command
 
     def program(self) -> list[str]:
-        """What Python runs. ODRADEK_TEST_TRACE names a file for what clients ask (traced_broker.py)."""
+        """Return the arguments of Python. ODRADEK_TEST_TRACE names a file for requests (traced_broker.py)."""
         trace = os.environ.get("ODRADEK_TEST_TRACE")
         return [str(TRACED), trace] if trace else ["-m", "odradek.broker"]
 
     def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
-        """The address in the `ready` line, which is the first on standard output."""
+        """Return the address in the `ready` line, which is the first on standard output."""
         line = lines.next(READY_WITHIN_S) or ""
         word, _, address = line.strip().partition(" ")
         assert word == "ready", f"the first line is {line!r}; {self.last_words()}"
         return address
 
     def stop(self) -> None:
-        """SIGTERM: it must end by itself, with status 0, in time."""
+        """Send SIGTERM, and check that the broker ends in time with status 0."""
         status = self.signal(signal.SIGTERM)
         assert status == 0, f"ended with status {status}; {self.last_words()}"
 
     def kill(self) -> None:
-        """SIGKILL: as a crash of the process; what was written stays with the system."""
+        """Send SIGKILL, like a crash of the process: the operating system keeps what was written."""
         self.signal(signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> int:
@@ -88,7 +88,7 @@ class BrokerProcess:
             lines.rest()
 
     def close(self) -> None:
-        """For fixtures: stops what still runs."""
+        """Stop the broker if it still runs. For fixtures."""
         if self._process is not None:
             self.stop()
 
@@ -163,20 +163,20 @@ class KafkaProcess(BrokerProcess):
 
 
 def broker_process(folder: Path, **settings: object) -> BrokerProcess:
-    """The broker under test, not started. Settings are Kafka's names with underscores: `num_partitions=3`."""
+    """Return the broker under test, not started. Settings are Kafka's names with underscores: `num_partitions=3`."""
     kind = KafkaProcess if os.environ.get("ODRADEK_TEST_REAL_KAFKA") else BrokerProcess
     return kind(folder, **settings)
 
 
 def java(*folders: Path) -> list[str]:
-    """The command that runs a class of Kafka's jars, or of `folders`; KAFKA_LIB must be set."""
+    """Return the command that runs a class of Kafka's jars, or of `folders`. KAFKA_LIB must be set."""
     path = os.pathsep.join([*map(str, folders), f"{os.environ['KAFKA_LIB']}/*"])
     # They end soon: what they would gain from the second compiler is less than it costs.
     return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", path]
 
 
 def javac(source: Path, folder: Path) -> Path:
-    """Compiles a Java program of the tests' own into `folder`, which `java` takes."""
+    """Compile a Java program of the tests into `folder`, from which `java` can run it."""
     subprocess.run(["javac", "-cp", f"{os.environ['KAFKA_LIB']}/*", "-d", str(folder), str(source)], check=True)
     return folder
 

@@ -1,7 +1,7 @@
 """A TCP proxy between a client and a broker, which stalls or cuts the connections when a test says so.
 
     async with Proxy(broker_port) as proxy:
-        proxy.stall()   # takes bytes no more, in neither direction: a half-open socket
+        proxy.stall()   # takes no more bytes in either direction: a half-open socket
         proxy.resume()
         proxy.cut()     # aborts all connections
 
@@ -32,7 +32,7 @@ class Proxy:
         self._flows.clear()
 
     def resume(self) -> None:
-        """Forward again, what waits first."""
+        """Forward again, waiting bytes first."""
         self._flows.set()
 
     def cut(self) -> None:

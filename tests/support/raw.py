@@ -19,7 +19,7 @@ WAIT_S = 20
 
 
 class Raw:
-    """One connection. `ask` is send and receive; `send` and `receive` may be used apart."""
+    """One connection. `ask` does both `send` and `receive`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -52,17 +52,17 @@ class Raw:
         self._writer.write(data)
 
     async def receive_bytes(self) -> bytes:
-        """The next frame without its length."""
+        """Return the next frame without its length."""
         async with asyncio.timeout(WAIT_S):
             size = unpack(">i", await self._reader.readexactly(4))[0]
             return await self._reader.readexactly(size)
 
     async def receive(self, key: ApiKey, version: int) -> Any:
-        """The next response, which must be of this API and version."""
+        """Return the next response, which must be of this API and version."""
         return frame.decode_response(await self.receive_bytes(), message(key, "response"), version)[1]
 
     async def ask(self, key: ApiKey, version: int, request: Any) -> Any:
-        """A request and its response."""
+        """Send a request and return its response."""
         self.send(key, version, request)
         return await self.receive(key, version)
 
@@ -77,7 +77,7 @@ class Raw:
     # What tests do all the time.
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
-        """The result for the one topic; configs by Kafka's names with `_` for `.`."""
+        """Create a topic and return its result. Configs have Kafka's names with `_` for `.`."""
         pairs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
         request = CreateTopicsRequest(topics=[CreatableTopic(name, partitions, 1, configs=pairs)])
         return (await self.ask(ApiKey.CREATE_TOPICS, 7, request)).topics[0]
@@ -108,6 +108,6 @@ class Raw:
 
 
 def batch_of(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **rest: Any) -> bytes:
-    """A batch of records without keys, a millisecond apart."""
+    """Return a batch of records without keys, a millisecond apart."""
     records = [Record(at, timestamp_ms + at, None, value) for at, value in enumerate(values)]
     return encode_batch(records, **rest)

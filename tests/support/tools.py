@@ -1,4 +1,4 @@
-"""Loads a script of tools/ as a module: these are no package."""
+"""Loads a script of tools/ as a module, because tools/ is no package."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A log on a faulty disk, by a seed: appends, crashes and recovers again and again, and is compared with a list.
+"""A log on a faulty disk, by a seed: it appends, crashes and recovers again and again, and is compared with a list.
 
-A life does random things (appends, rolls, flushes, checkpoints, a moved start, a full disk, an fsync that fails) until
-the disk stops, at whatever byte that is. Then the process died (all that was written is there) or the power went (of
-what was not fsynced anything may be there), sometimes again in the middle of the recovery. At last a bit flips below
-the recovery point. `run(directory, seed)` does the same for the same seed.
+A life does random things (appends, rolls, flushes, checkpoints, a moved start, a full disk, a failed fsync) until the
+disk stops at some byte. Then the process dies (all written bytes are there) or the power fails (any part of the
+unsynced bytes may be lost), sometimes again in the middle of the recovery. In the end a bit flips below the recovery
+point. `run(directory, seed)` does the same for the same seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEVER = 2**63 - 1
 
 
 class TornLog:
-    """The log, the list, and what may be asked of the one by the other."""
+    """The log, the list, and the comparisons of the two."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -121,7 +121,7 @@ class TornLog:
     # -- its end -----------------------------------------------------------------------------------
 
     def crash(self) -> None:
-        """The process or the power goes; then the log is opened, and what it holds is what it may hold."""
+        """End the process or cut the power, open the log, and check that it holds no more and no less than it may."""
         has_power = self.chance.random() < 0.5
         self.stop(has_power)
         while True:
@@ -165,7 +165,7 @@ class TornLog:
     # -- a flipped bit -----------------------------------------------------------------------------
 
     def flip(self) -> None:
-        """One bit of what is on disk for certain: it is found, costs its batch at most, and no offset is lost."""
+        """Flip a bit below the recovery point: it must be found, cost one batch at most, and lose no offset."""
         self.log.flush()
         self.point, end = self.log.recovery_point, self.log.log_end_offset
         self.disk.kill()
@@ -201,7 +201,7 @@ class TornLog:
 
 
 def run(directory: Path, seed: int) -> None:
-    """All of it; AssertionError where the log is not what it must be."""
+    """Run all lives of a seed. Raises AssertionError if the log differs from the list."""
     torn = TornLog(directory, seed)
     for _ in range(LIVES):
         torn.live()

@@ -1,4 +1,4 @@
-"""A transactional producer by hand: the test chooses each request; epochs and sequences are kept as a client does."""
+"""A transactional producer for tests that choose each request. It keeps epochs and sequences as a client does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Transactional:
         self.sequences: dict[tuple[str, int], int] = {}
 
     async def begin(self) -> None:
-        """InitProducerId: a new epoch, and an end to what was open."""
+        """Send InitProducerId, which gives a new epoch and aborts an open transaction."""
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(self.transactional_id, 1))
         request = InitProducerIdRequest(self.transactional_id, 60_000)
         while (answer := await self.raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code:
@@ -46,7 +46,7 @@ class Transactional:
     async def send(
         self, topic: str, *values: bytes, partition: int = 0, version: int = V2_PRODUCE, **fields: Any
     ) -> Any:
-        """Produce; the partition's answer."""
+        """Send Produce, and return the partition's response."""
         at = topic, partition
         sequence = fields.pop("base_sequence", self.sequences.get(at, 0))
         settings = {
@@ -64,7 +64,7 @@ class Transactional:
         return answer
 
     async def end(self, *, commit: bool) -> int:
-        """EndTxn; its error. The epoch that follows is the next transaction's."""
+        """Send EndTxn, and return its error. The next transaction uses the epoch of the response."""
         request = EndTxnRequest(self.transactional_id, self.producer_id, self.epoch, commit)
         answer = await self.raw.ask(ApiKey.END_TXN, V2_END, request)
         if not answer.error_code:
@@ -73,7 +73,7 @@ class Transactional:
         return answer.error_code
 
     async def commit_offset(self, group: str, topic: str, offset: int, version: int = 5, **member: Any) -> int:
-        """TxnOffsetCommit; the error of its one partition."""
+        """Send TxnOffsetCommit, and return the error of its one partition."""
         topics = [TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(0, offset)])]
         request = TxnOffsetCommitRequest(
             self.transactional_id, group, self.producer_id, self.epoch, topics=topics, **member
@@ -91,7 +91,7 @@ class Transactional:
         partition: int = 0,
         of_version: int = 0,
     ) -> int:
-        """WriteTxnMarkers, as another broker's coordinator might send it; the error of its one partition."""
+        """Send WriteTxnMarkers, as another broker's coordinator would, and return the error of its one partition."""
         places = [WritableTxnMarkerTopic(topic, [partition])]
         marker = WritableTxnMarker(self.producer_id, epoch, commit, places, coordinator_epoch, of_version)
         answer = await self.raw.ask(ApiKey.WRITE_TXN_MARKERS, 2, WriteTxnMarkersRequest([marker]))

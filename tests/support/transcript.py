@@ -1,7 +1,7 @@
 """Transcripts of a state machine: commands and their outcomes, as readable text.
 
-A line that begins with `> ` is a command; the lines below it are what it must bring. `ODRADEK_RENEW_TRANSCRIPTS=1`
-writes what it does bring, to be read in the diff.
+A line that begins with `> ` is a command, and the lines below it are the outcome that it must have.
+`ODRADEK_RENEW_TRANSCRIPTS=1` writes the present outcomes into the files; read them in the diff.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ RENEW = os.environ.get("ODRADEK_RENEW_TRANSCRIPTS") == "1"
 
 
 class Stage(Protocol):
-    """A machine with what a command may ask of it."""
+    """A machine, and the commands that a transcript may give it."""
 
     def run(self, command: str) -> list[str]: ...
 
 
 def transcripts(name: str) -> list[Path]:
-    """Those of a machine, by name."""
+    """Return the transcripts of a machine, by name."""
     return sorted((FOLDER / name).glob("*.txt"))
 
 
 def check(path: Path, stage: Stage) -> None:
-    """The transcript brings on `stage`, which is new, what is written."""
+    """Check that the commands of the transcript have the written outcomes on a new `stage`."""
     written = path.read_text()
     played = play(written, stage)
     if RENEW:
@@ -35,7 +35,7 @@ def check(path: Path, stage: Stage) -> None:
 
 
 def play(text: str, stage: Stage) -> str:
-    """The transcript with the outcome of each command as it is today; comments and empty lines stay."""
+    """Return the transcript with the present outcome of each command. Comments and empty lines stay."""
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("> "):

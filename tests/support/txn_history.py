@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Child:
-    """A writer or a reader as a process; its lines become events."""
+    """A writer or a reader as a process. The lines that it prints become events."""
 
     def __init__(self, name: str, said: queue.SimpleQueue[Child], log: Path) -> None:
         self.name = name
@@ -100,7 +100,7 @@ class Reader(Child):
 
 
 def record(broker: BrokerProcess, folder: Path, seed: int, broker_kills: int = 2, writer_kills: int = 3) -> list[Event]:
-    """The broker must be started; it is killed and started again `broker_kills` times."""
+    """Record a history with a started broker, which is killed and started again `broker_kills` times."""
     chance = random.Random(seed)
     said: queue.SimpleQueue[Child] = queue.SimpleQueue()
     create_topic(broker.address, txn_writer.TOPIC, txn_writer.PARTITIONS)
@@ -153,7 +153,7 @@ def _disturb(
 
 
 def end_open_transactions(address: str, writers: list[Writer]) -> None:
-    """A writer that was killed last may have left one open: its id is taken over, which ends it."""
+    """Take over each transactional id, which ends the transaction that a killed writer may have left open."""
     started = [
         subprocess.Popen(
             [sys.executable, txn_writer.__file__, address, writer.name, "0", "0", "0"],
@@ -173,7 +173,7 @@ def end_open_transactions(address: str, writers: list[Writer]) -> None:
 
 
 def scan(address: str) -> list[Stored]:
-    """All that is there for a read_committed reader."""
+    """Return all records that a read_committed reader sees."""
     return [
         Stored(partition, offset, value.decode())
         for partition in range(txn_writer.PARTITIONS)

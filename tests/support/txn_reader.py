@@ -1,7 +1,7 @@
 """A read_committed consumer that prints each record it gets, one JSON event a line: python txn_reader.py HOST:PORT NAME
 
-Reads every partition of topic `history` from offset 0 until it is told to end (SIGTERM). Small fetches, so that
-transactions are cut everywhere.
+Reads every partition of topic `history` from offset 0 until SIGTERM. Its fetches are small, so that they cut
+transactions everywhere.
 """
 
 from __future__ import annotations

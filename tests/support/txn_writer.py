@@ -2,8 +2,8 @@
 
     python txn_writer.py HOST:PORT NAME FIRST COUNT SEED
 
-Runs COUNT transactions, numbered from FIRST, over the partitions of topic `history`. Some are aborted; of some it does
-not say how they ended, as if it had been killed then. Any error ends it with status 1.
+Runs COUNT transactions, numbered from FIRST, over the partitions of topic `history`. It aborts some. For some it does
+not print the outcome, as if it had been killed before. Any error ends it with status 1.
 """
 
 from __future__ import annotations

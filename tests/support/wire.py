@@ -1,12 +1,11 @@
-"""A scripted broker: it speaks the protocol, responds with message values, and fails where a test wants it.
+"""A scripted broker: it speaks the protocol, responds with message values, and fails where a test tells it to.
 
     async with FakeCluster({"t": 2}) as cluster:
         cluster.on(ApiKey.PRODUCE, drop, refuse_produce(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         async with Producer(cluster.address) as producer: ...
 
-Each API has a default answer (`fake_cluster.py`, `fake_group.py`); `on` puts steps in front of it, one used up per
-request. A step is given the request and what the default would do, and decides: a response, or how the connection
-behaves.
+Each API has a default answer (`fake_cluster.py`, `fake_group.py`). `on` puts steps in front of it, and each request
+uses up one. A step gets the request and the default answer. It returns a response, or a behaviour of the connection.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from odradek.tests.support.apis import DECLARED
 
 @dataclass
 class Call:
-    """One request: what was asked of which node, and what the default answer would be (asking for it does the deed)."""
+    """One request to one node. Calling its default answer also carries the request out."""
 
     node: FakeBroker
     key: ApiKey
@@ -52,7 +51,7 @@ class Bytes:
 
 @dataclass
 class Pieces:
-    """Answer, but a few bytes at a time."""
+    """Answer a few bytes at a time."""
 
     response: Any
     size: int
@@ -67,7 +66,7 @@ async def drop(call: Call) -> Any:
 
 
 async def do_and_drop(call: Call) -> Any:
-    """Do what was asked, and hang up without an answer."""
+    """Carry the request out, and hang up without an answer."""
     await call.default()
     return HangUp()
 
@@ -78,12 +77,12 @@ async def keep_silent(call: Call) -> Any:
 
 
 async def do_it(call: Call) -> Any:
-    """The default, as a step."""
+    """Give the default answer."""
     return await call.default()
 
 
 def answer(response: Any) -> Step:
-    """This response, whatever was asked."""
+    """Return a step that gives this response to any request."""
 
     async def step(call: Call) -> Any:
         return response
@@ -92,7 +91,7 @@ def answer(response: Any) -> Step:
 
 
 def in_pieces(size: int) -> Step:
-    """The default answer in pieces of so many bytes."""
+    """Return a step that gives the default answer in pieces of so many bytes."""
 
     async def step(call: Call) -> Any:
         return Pieces(await call.default(), size)
@@ -141,7 +140,7 @@ class FakeBroker:
             writer.transport.abort()
 
     async def _one(self, body: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection stays."""
+        """Answer one request. Return whether the connection stays open."""
         header, at = frame.decode_request_header(body)
         key, version, correlation_id = ApiKey(header.api_key), header.api_version, header.correlation_id
         if key is ApiKey.API_VERSIONS and not self.cluster.speaks(key, version):
@@ -181,7 +180,7 @@ async def _reply(writer: asyncio.StreamWriter, correlation_id: int, version: int
 
 
 class Wire:
-    """The nodes of a fake cluster, their script, and what they are asked. `FakeCluster` gives the default answers."""
+    """The nodes of a fake cluster, their script and the requests to them. `FakeCluster` gives the default answers."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes = {number: FakeBroker(number, self) for number in range(1, nodes + 1)}
@@ -199,11 +198,11 @@ class Wire:
         return f"127.0.0.1:{self.nodes[1].port}"
 
     def on(self, key: ApiKey, *steps: Step) -> None:
-        """Have the next requests of this API, to whichever node, take these steps before the default."""
+        """Let the next requests of this API, to any node, take these steps before the default answer."""
         self.steps[key].extend(steps)
 
     def calls(self, key: ApiKey) -> list[Call]:
-        """What was asked of this API, node by node."""
+        """Return the requests of this API, node by node."""
         return [call for node in self.nodes.values() for call in node.calls if call.key is key]
 
     def speaks(self, key: ApiKey, version: int) -> bool:

@@ -266,7 +266,7 @@ async def test_a_topic_that_was_deleted_and_made_anew_is_another_one() -> None:
         fake.on(ApiKey.FETCH, error_answer(ErrorCode.UNKNOWN_TOPIC_ID))
         fetch = fetch_of(fake, 0, 30)
         fake.topic_id = lambda name: b"another topic id"  # type: ignore[method-assign]
-        with pytest.raises(DataLoss, match="'t' was deleted and made anew"):
+        with pytest.raises(DataLoss, match="'t' was deleted and created again"):
             await asyncio.to_thread(lambda: list(fetch.sections()))
 
 
