@@ -207,7 +207,7 @@ class TestNames:
         assert (await raw.fetch(name, 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert sorted(config.data_dir.parent.rglob("*")) == before
 
-    async def test_of_clients_cannot_forge_a_line_of_the_log(
+    async def test_of_clients_cannot_forge_a_line_in_the_log(
         self, raw: Raw, neighbour: Raw, caplog: pytest.LogCaptureFixture
     ) -> None:
         evil = "x\n2026-11-21 10:05:52.123 INFO    server: all is well \x1b[2J"

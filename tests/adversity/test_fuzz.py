@@ -76,13 +76,15 @@ async def hold(broker: Broker, caplog: pytest.LogCaptureFixture, make: Callable[
         assert (await neighbour.fetch("neighbour", 0)).high_watermark == COUNT // AT_A_TIME
 
 
-async def test_captured_requests_that_were_changed(small: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
+async def test_changed_captures_get_an_answer_or_a_close(small: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
     chance = random.Random(SEED)
     async with Broker(small) as broker:
         await hold(broker, caplog, lambda: mutated(chance))
 
 
-async def test_whole_requests_that_say_anything(small: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
+async def test_requests_of_random_fields_get_an_answer_or_a_close(
+    small: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     async with Broker(small) as broker:
         imagination = Imagination(SEED, [broker.topics.create("t", 3, {}).id])
         chance = imagination.chance

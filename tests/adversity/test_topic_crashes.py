@@ -110,7 +110,7 @@ class TestLeftovers:
         assert [values(each) for each in node.topic("t").partitions] == [[], [b"kept"]]
         node.append("t", b"new")
 
-    def test_an_empty_directory_is_as_good_as_none(self, start: Callable[[], Node]) -> None:
+    def test_an_empty_directory_counts_as_missing(self, start: Callable[[], Node]) -> None:
         node = start()
         node.topics.create("t", 1, {})
         shutil.rmtree(crashed(node))
@@ -141,7 +141,7 @@ class TestLeftovers:
         assert len(node.names("-stray")) == 1
 
     @pytest.mark.parametrize("left", [None, b"", b"version: 0\n", b"\xff"])
-    def test_a_directory_whose_id_was_lost_belongs_to_whom_the_journal_says(
+    def test_a_directory_that_lost_its_id_belongs_to_the_topic_in_the_journal(
         self, start: Callable[[], Node], left: bytes | None
     ) -> None:
         node = start()
@@ -164,7 +164,7 @@ class TestLeftovers:
         assert node.names("-delete") == ["t-0.0-delete", "t-1.0-delete"]
         assert start().names() == []
 
-    def test_what_is_not_ours_is_not_touched(self, start: Callable[[], Node]) -> None:
+    def test_files_of_others_are_left_alone(self, start: Callable[[], Node]) -> None:
         node = start()
         for name in ("lost+found", "backup", "t-x"):
             (node.directory / name).mkdir()
@@ -194,7 +194,7 @@ class TestSameNameAgain:
         node.append("t", b"new")
         assert values(start().topic("t").partitions[0]) == [b"new"]
 
-    def test_finds_the_way_free_where_the_old_files_could_not_be_moved(self, start: Callable[[], Node]) -> None:
+    def test_is_created_although_the_old_files_could_not_be_moved(self, start: Callable[[], Node]) -> None:
         node = start()
         node.topics.create("t", 1, {})
         node.append("t", b"old")
@@ -230,7 +230,7 @@ class TestFullDisk:
     def untroubled(self) -> None:
         """Allow errors in the log: these tests expect them."""
 
-    def test_a_topic_that_cannot_be_made_never_was(self, tmp_path: Path) -> None:
+    def test_a_topic_whose_creation_failed_leaves_nothing(self, tmp_path: Path) -> None:
         disk = FaultyDisk()
         node = Node(tmp_path / "data", disk)
         node.topics.create("before", 1, {})
@@ -320,7 +320,7 @@ def check(node: Node, done: list[str]) -> None:
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["process killed", "power lost"])
-def test_it_may_all_stop_at_any_step(tmp_path: Path, power: bool) -> None:
+def test_creation_and_deletion_survive_a_crash_at_any_step(tmp_path: Path, power: bool) -> None:
     disk = FaultyDisk()
     node = Node(tmp_path / "whole", disk)
     begun = disk.steps

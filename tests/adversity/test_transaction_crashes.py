@@ -288,7 +288,7 @@ def writes(points: list[Point[Told]]) -> list[str]:
 
 @pytest.mark.parametrize("ending", ["commit", "abort", "taken over"])
 @pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
-def test_a_process_may_be_killed_at_any_step(tmp_path: Path, kind: type[Writer], ending: str) -> None:
+def test_a_kill_at_any_step_loses_nothing(tmp_path: Path, kind: type[Writer], ending: str) -> None:
     points = uvloop.run(film(tmp_path / "whole", kind, ending, power=""))
     begin = [STATE, "t-0", STATE, "t-1", STATE, GROUPS]
     assert writes(points) == [*begin, *WRITES[ending]]
@@ -299,7 +299,7 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, kind: type[Writer],
             uvloop.run(start(directory, how, kind, point, ending, power=""))
 
 
-def test_the_power_may_go_at_any_step_where_every_append_is_forced_to_disk(tmp_path: Path) -> None:
+def test_a_power_cut_at_any_step_loses_nothing_if_every_append_is_flushed(tmp_path: Path) -> None:
     points = uvloop.run(film(tmp_path / "whole", Writer, "commit", power=EVERYWHERE))
     assert sum(point.operation == "fsync" for point in points) >= len(END)
     for number, point in enumerate(points):
@@ -309,7 +309,7 @@ def test_the_power_may_go_at_any_step_where_every_append_is_forced_to_disk(tmp_p
 
 @pytest.mark.parametrize("ending", ["commit", "abort", "taken over"])
 @pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
-def test_the_power_may_go_at_any_step_where_the_topic_alone_asks_for_fsyncs(
+def test_a_power_cut_at_any_step_loses_nothing_if_the_topic_asks_for_flushes(
     tmp_path: Path, kind: type[Writer], ending: str
 ) -> None:
     points = uvloop.run(film(tmp_path / "whole", kind, ending, power=ONE_TOPIC))

@@ -47,7 +47,7 @@ async def test_waits_until_an_event_makes_the_answer_possible(room: Room) -> Non
     assert len(room.purgatory) == 0
 
 
-async def test_wakes_of_one_turn_are_one_question(room: Room) -> None:
+async def test_wakes_within_one_turn_retry_a_request_once(room: Room) -> None:
     future = room.purgatory.park(["p", "q"], 1000, room.attempt)
     for _ in range(50):
         room.purgatory.wake("p")
@@ -58,7 +58,7 @@ async def test_wakes_of_one_turn_are_one_question(room: Room) -> None:
     await _turns()
 
 
-async def test_the_deadline_asks_a_last_time(room: Room) -> None:
+async def test_the_deadline_tries_the_request_a_last_time(room: Room) -> None:
     future = room.purgatory.park(["p"], 1000, room.attempt)
     room.clock.advance(1000)
     room.timers.fire_due()

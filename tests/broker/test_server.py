@@ -165,7 +165,7 @@ class TestFailedStart:
             await Broker(config).start()
         assert "\n" not in str(caught.value)
 
-    async def test_is_no_clean_stop_and_keeps_the_checkpoints(self, config: BrokerConfig, damaged: Path) -> None:
+    async def test_is_not_marked_as_clean_and_keeps_the_checkpoints(self, config: BrokerConfig, damaged: Path) -> None:
         points = (config.data_dir / checkpoints.RECOVERY_POINT).read_text()
         for _ in range(2):
             with pytest.raises(StartError):
@@ -184,7 +184,7 @@ class TestFailedStart:
         await broker.stop()
 
 
-async def test_recovery_points_that_cannot_be_read_are_made_anew(
+async def test_unreadable_recovery_points_are_written_again(
     config: BrokerConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:

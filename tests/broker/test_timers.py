@@ -11,7 +11,7 @@ from odradek.broker.timers import Timers
 from odradek.tests.support.clock import FakeClock
 
 
-async def test_fires_in_order_of_deadline_then_of_making() -> None:
+async def test_fires_in_order_of_deadline_then_of_creation() -> None:
     clock, fired = FakeClock(0), []
     timers = Timers(clock)
     for name, at_ms in (("c", 30), ("a", 10), ("b", 20), ("a2", 10)):

@@ -129,7 +129,7 @@ def test_a_line_is_sent_when_it_came_not_when_the_next_one_comes(broker: str) ->
     ("args", "words"),
     [(("--partition", "9"), "partitions 0 to 0, not 9"), (("--acks", "2"), "Invalid value")],
 )
-def test_what_cannot_be_is_refused(broker: str, args: tuple[str, ...], words: str) -> None:
+def test_impossible_messages_are_rejected(broker: str, args: tuple[str, ...], words: str) -> None:
     ended = produce(broker, "refused", b"x\n", *args)
     assert ended.returncode != 0 and words in ended.stderr.decode()
 

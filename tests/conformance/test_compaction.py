@@ -64,7 +64,7 @@ def test_tombstones_go_once_their_time_is_over(address: str, client: str) -> Non
 
 
 @pytest.mark.parametrize("client", KEYED_CLIENTS)
-def test_a_record_without_a_key_is_refused(address: str, client: str) -> None:
+def test_a_record_without_a_key_is_rejected(address: str, client: str) -> None:
     topic = compacted(address, f"keyless-{client}")
     with pytest.raises(Exception) as refused:
         write(client, address, topic, [Round("plain", [(None, b"value")])])
@@ -80,7 +80,7 @@ def code_of(error: Exception) -> int | None:
 
 
 @pytest.mark.parametrize("client", KEYED_CLIENTS)
-def test_what_was_committed_stays_and_what_was_aborted_goes(address: str, client: str) -> None:
+def test_committed_records_stay_and_aborted_ones_are_removed(address: str, client: str) -> None:
     topic = compacted(address, f"transactions-{client}")
     rounds = [
         Round("commit", [(b"a", b"1"), (b"b", b"1")]),

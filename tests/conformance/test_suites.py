@@ -8,7 +8,7 @@ PAGE = "# Conformance\n\n| Produce | 0 | 13 | 2 | test | Java | passed |\n"
 RAN = {"librdkafka": [("0012", "passed"), ("0011", "passed: quickly"), ("0092", "given up: a config | gone")]}
 
 
-def test_what_passed_is_counted_and_what_did_not_is_listed_with_its_reason() -> None:
+def test_passed_tests_are_counted_and_others_are_listed_with_their_reason() -> None:
     page = suites.with_suites(PAGE, PAGE, RAN)
     assert page.startswith(PAGE.rstrip())
     assert "| librdkafka's tests | 2 | passed |\n| librdkafka's tests | 0092 | given up: a config \\| gone |\n" in page

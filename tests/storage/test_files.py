@@ -102,7 +102,7 @@ def test_a_large_read_that_needs_no_disk_gives_all_or_nothing(tmp_path: Path) ->
         DISK.read_cached(file, len(data), 1)
 
 
-def test_what_is_forgotten_is_there_all_the_same(tmp_path: Path) -> None:
+def test_bytes_dropped_from_the_page_cache_can_still_be_read(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 10_000)
     file = DISK.open(tmp_path / "f")
     DISK.fsync(file)

@@ -95,7 +95,7 @@ def test_damage_below_the_recovery_point_stays_and_past_it_is_cut(directory: Pat
     assert [(each.path, each.at_start) for each in rest] == [(path, CUT) for _, path, _ in later]
 
 
-def test_a_repair_cuts_what_was_said_and_nothing_else(directory: Path) -> None:
+def test_a_repair_cuts_only_what_the_check_reported(directory: Path) -> None:
     (base, path, _), *_ = segment_files(directory)[1:]
     flip(path, 30)
     findings = list(verify(directory, base))

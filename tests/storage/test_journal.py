@@ -220,7 +220,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_what_no_crash_leaves_is_refused_and_what_one_leaves_is_empty(tmp_path: Path) -> None:
+def test_a_file_that_no_crash_could_leave_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path).append([{"n": 1}])
     for left in (b"", b"ODR", b"ODRJ\0\0\0\0", bytes(40), b"ODRJRNL1" + b"garbage"):
         tail(tmp_path).write_bytes(left)
@@ -292,7 +292,7 @@ def test_a_frame_that_a_failed_fsync_dropped_is_not_believed(tmp_path: Path) -> 
     assert records(tmp_path, disk) == [{"n": 1}, {"n": 3}]
 
 
-def test_what_a_start_reads_is_on_disk_before_it_counts(tmp_path: Path) -> None:
+def test_a_start_syncs_the_journal_before_it_relies_on_it(tmp_path: Path) -> None:
     for seed in range(20):
         directory, disk = tmp_path / str(seed), FaultyDisk()
         journal = opened(directory, disk)

@@ -67,7 +67,7 @@ def test_an_empty_log_starts_and_ends_at_0_and_reads_as_nothing(directory: Path)
     assert names(directory) == [f"{0:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")]
 
 
-def test_what_is_read_is_what_was_appended_byte_for_byte(directory: Path) -> None:
+def test_a_read_returns_the_appended_bytes(directory: Path) -> None:
     log = opened(directory)
     data = b"".join(batch(offset, 3) for offset in (0, 3, 6))
     for position, header in iter_headers(data):
@@ -145,7 +145,7 @@ def test_a_range_that_was_handed_out_outlives_its_segment_and_its_log(directory:
     assert not directory.exists()
 
 
-def test_a_corrupt_batch_is_named_to_who_asks_for_it_and_passed_over_by_the_others(directory: Path) -> None:
+def test_a_corrupt_batch_is_an_error_for_its_readers_alone(directory: Path) -> None:
     log = filled(directory, 3)
     log.segments[-1]._last = None  # as if it had been opened so
     first, second = (read_header(log.read(offset, 1, NEVER).read()) for offset in (0, 2))
@@ -456,7 +456,7 @@ def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_truncated_does_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
+def test_truncated_batches_do_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
     disk = FaultyDisk()
     log = opened(directory, disk=disk, segment_bytes=300)
     for offset in range(10):

@@ -45,7 +45,7 @@ def written(*headers: BatchHeader) -> ProducerStates:
     return states
 
 
-def test_batches_without_a_producer_are_none_of_its_business() -> None:
+def test_batches_without_a_producer_are_ignored() -> None:
     states = written(header(-1, producer_id=-1, epoch=-1), header(-1, producer_id=-1, epoch=-1))
     assert len(states) == 0
 
@@ -224,7 +224,7 @@ entries = st.lists(
 
 
 @given(entries)
-def test_a_snapshot_brings_everything_back(entries: list[tuple[int, int, int, int, int]]) -> None:
+def test_a_snapshot_restores_the_state_of_all_producers(entries: list[tuple[int, int, int, int, int]]) -> None:
     states = ProducerStates()
     for offset, (producer_id, epoch, sequence, count, attributes) in enumerate(entries):
         states.apply(

@@ -88,7 +88,7 @@ TAILS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("tail", TAILS)
-def test_whatever_a_crash_leaves_behind_is_cut_off(tmp_path: Path, tail: str) -> None:
+def test_any_torn_tail_is_cut_off(tmp_path: Path, tail: str) -> None:
     batches = written(tmp_path, 5)
     newest = sorted(tmp_path.glob("*.log"))[-1]
     end = newest.stat().st_size
@@ -142,7 +142,7 @@ def test_a_bad_batch_below_the_recovery_point_is_not_searched_for_but_named_when
     assert len(log.read(15, 100, NEVER)) > 0
 
 
-def test_a_log_that_ends_before_its_recovery_point_gives_no_offset_away_again(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_recovery_point_gives_no_offset_twice(tmp_path: Path) -> None:
     batches = written(tmp_path, 20)
     log = opened(tmp_path, point=1000)
     assert (log.log_end_offset, log.recovery_point) == (1000, 1000)
@@ -191,7 +191,7 @@ def test_a_clean_marker_over_a_torn_end_is_not_believed(tmp_path: Path) -> None:
     check_whole(log, batches)
 
 
-def test_leftovers_go_and_strangers_stay(tmp_path: Path) -> None:
+def test_leftovers_are_removed_and_unknown_files_stay(tmp_path: Path) -> None:
     batches = written(tmp_path, 3)
     for name in (
         "00000000000000000007.log.deleted",
@@ -285,7 +285,7 @@ def test_a_power_cut_at_every_step_loses_nothing_that_was_flushed(tmp_path: Path
 
 @pytest.mark.parametrize("moment", range(4))
 @pytest.mark.parametrize("appends", [0, 2, 5])
-def test_what_is_appended_and_rolled_while_a_flush_waits_takes_no_promise_back(
+def test_appends_and_rolls_during_a_flush_do_not_move_the_recovery_point_back(
     tmp_path: Path, moment: int, appends: int
 ) -> None:
     for seed in range(4):
@@ -331,7 +331,7 @@ def test_a_segment_that_was_rolled_after_its_flush_keeps_its_indexes(tmp_path: P
         check_whole(log, expected_batches(log.log_end_offset))
 
 
-def test_what_recovery_cut_off_does_not_come_back_after_a_clean_stop(tmp_path: Path) -> None:
+def test_batches_that_recovery_cut_off_do_not_come_back_after_a_clean_stop(tmp_path: Path) -> None:
     for seed in range(20):
         directory, disk = tmp_path / str(seed), FaultyDisk()
         batches = written(directory, 2)

@@ -54,7 +54,7 @@ def facts(
 @pytest.mark.parametrize(
     ("retention_ms", "start"), [(-1, 0), (0, 30), (99, 30), (100, 20), (299, 20), (300, 10), (600, 0), (NEVER, 0)]
 )
-def test_segments_go_whose_newest_record_is_older_than_the_time(retention_ms: int, start: int) -> None:
+def test_segments_are_deleted_when_their_newest_record_is_older_than_the_time(retention_ms: int, start: int) -> None:
     assert by_time(facts([5, 5, 5], [500, 700, 900], retention_ms=retention_ms)) == start
 
 
@@ -76,11 +76,11 @@ def test_time_looks_no_further_than_the_first_segment_that_stays() -> None:
 @pytest.mark.parametrize(
     ("retention_bytes", "start"), [(-1, 0), (0, 30), (1, 20), (10, 20), (11, 10), (25, 10), (30, 10), (31, 0), (60, 0)]
 )
-def test_the_oldest_go_as_long_as_that_many_bytes_remain(retention_bytes: int, start: int) -> None:
+def test_the_oldest_segments_are_deleted_while_that_many_bytes_remain(retention_bytes: int, start: int) -> None:
     assert by_bytes(facts([30, 20, 10], retention_bytes=retention_bytes)) == start
 
 
-def test_time_goes_first_and_bytes_are_counted_of_what_it_leaves() -> None:
+def test_retention_by_time_comes_first_and_bytes_are_counted_afterwards() -> None:
     known = facts([30, 20, 10], [0, 950, 950], retention_ms=100, retention_bytes=30)
     assert (by_time(known), by_bytes(known), standard(known)) == (10, 10, 10)
     assert standard(facts([30, 20, 10], [0, 950, 950], retention_ms=100, retention_bytes=10)) == 20
@@ -95,7 +95,9 @@ def test_time_goes_first_and_bytes_are_counted_of_what_it_leaves() -> None:
     start=st.integers(0, 90),
     answer=st.integers(-10, 200),
 )
-def test_no_policy_passes_what_must_stay_nor_goes_back(sizes: list[int], up_to: int, start: int, answer: int) -> None:
+def test_no_policy_deletes_records_that_must_stay_or_moves_the_start_back(
+    sizes: list[int], up_to: int, start: int, answer: int
+) -> None:
     known = facts(sizes, up_to=up_to, start=min(start, 10 * len(sizes)))
     chosen = new_start(lambda _: answer, known)
     assert known.log_start_offset <= chosen
@@ -177,7 +179,7 @@ def names(directory: Path, suffix: str) -> list[int]:
     return sorted(int(each.name[:20]) for each in directory.iterdir() if each.name.endswith(suffix))
 
 
-def test_a_logs_facts_are_its_segments(directory: Path) -> None:
+def test_a_policy_sees_the_segments_of_the_log(directory: Path) -> None:
     log = filled(directory)
     known = facts_of(log, 5000, 17)
     assert (known.now_ms, known.log_start_offset, known.log_end_offset, known.up_to) == (5000, 0, 20, 17)
@@ -196,7 +198,7 @@ def test_records_without_a_time_are_as_old_as_their_file(directory: Path) -> Non
     assert [each.newest_ms for each in facts_of(log, 5000, NEVER).segments] == [1_234_000]
 
 
-def test_segments_below_the_start_retire_and_are_removed_by_whom_they_are_handed_to(directory: Path) -> None:
+def test_segments_below_the_start_retire_and_are_removed_later(directory: Path) -> None:
     log = filled(directory)
     log.advance_log_start(9)
     assert names(directory, ".log.deleted") == [0, 4]
@@ -222,7 +224,7 @@ def test_a_start_can_advance_a_few_segments_at_a_time(directory: Path) -> None:
     assert names(directory, ".log") == [16]
 
 
-def test_who_holds_a_segment_reads_on_when_it_has_retired(directory: Path) -> None:
+def test_a_reader_of_a_segment_reads_on_after_it_has_retired(directory: Path) -> None:
     log = filled(directory)
     held, cold = log.read(0, 1000, NEVER), log.segments[1]
     expected = held.read()
@@ -239,7 +241,7 @@ def test_who_holds_a_segment_reads_on_when_it_has_retired(directory: Path) -> No
     assert held.read() == expected
 
 
-def test_a_log_begins_anew_at_its_end_and_remembers_its_producers(directory: Path) -> None:
+def test_a_log_that_loses_all_segments_keeps_its_end_and_its_producers(directory: Path) -> None:
     log = filled(directory, 2)
     append(log, batch(4, producer_id=7, sequence=3))
     log.begin_anew(2000)
@@ -256,7 +258,7 @@ def test_a_log_begins_anew_at_its_end_and_remembers_its_producers(directory: Pat
     assert read_all(log) == batch(5)
 
 
-def test_what_a_kill_left_of_retired_segments_is_removed_at_the_next_start(directory: Path) -> None:
+def test_retired_segments_that_a_kill_left_are_removed_at_the_next_start(directory: Path) -> None:
     disk = FaultyDisk()
     log = filled(directory, disk=disk)
     log.advance_log_start(9)

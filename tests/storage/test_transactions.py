@@ -74,7 +74,7 @@ def test_read_committed_is_every_committed_record_and_no_other_at_any_size(
 
 @given(steps=st.lists(STEPS, max_size=40), offset=st.integers(0, 60), max_bytes=st.sampled_from([1, 150, 400, 5000]))
 @settings(max_examples=150, deadline=None)
-def test_what_a_read_is_told_is_what_reaches_into_it(
+def test_a_read_gets_the_aborted_transactions_that_overlap_it(
     steps: list[tuple[str, int, int]], offset: int, max_bytes: int
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -100,9 +100,7 @@ def iter_read(data: bytes):
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=60), stops=st.data())
 @settings(max_examples=100, deadline=None)
-def test_neither_a_stop_nor_a_crash_at_any_point_changes_anything(
-    steps: list[tuple[str, int, int]], stops: st.DataObject
-) -> None:
+def test_stops_and_crashes_at_any_point_change_nothing(steps: list[tuple[str, int, int]], stops: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
         written = Written(opened(path, CONFIG))
@@ -126,7 +124,7 @@ def test_neither_a_stop_nor_a_crash_at_any_point_changes_anything(
 
 @given(steps=st.lists(STEPS, min_size=5, max_size=40), cut=st.floats(0, 1))
 @settings(max_examples=100, deadline=None)
-def test_a_log_that_a_crash_has_cut_is_what_it_was_when_it_ended_there(
+def test_a_log_that_a_crash_has_cut_has_the_state_of_that_earlier_end(
     steps: list[tuple[str, int, int]], cut: float
 ) -> None:
     config = LogConfig(segment_bytes=1_000_000, index_interval_bytes=200)

@@ -1,5 +1,4 @@
-"""Requests that no client would send, by seed: mutated captures of `tests/golden/wire`, and requests of random fields.
-"""
+"""Requests that no client would send, by seed: mutated captures of `tests/golden/wire`, or random fields."""
 
 from __future__ import annotations
 

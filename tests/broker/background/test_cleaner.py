@@ -122,7 +122,7 @@ def test_the_brokers_configs_reach_a_topics_rules() -> None:
     assert cleaning_rules(config) == CleaningRules(0.1, 2, 3, 4)
 
 
-async def test_a_restart_knows_what_is_clean(config: BrokerConfig, clock: FakeClock) -> None:
+async def test_the_cleaner_offsets_survive_a_restart(config: BrokerConfig, clock: FakeClock) -> None:
     async with Broker(config, clock=clock) as broker:
         async with await Raw.connect(broker.address) as raw:
             await raw.create_topic("t", **COMPACTED)
@@ -135,7 +135,9 @@ async def test_a_restart_knows_what_is_clean(config: BrokerConfig, clock: FakeCl
         assert not broker.services.background.cleaner.is_busy
 
 
-async def test_a_topic_made_again_while_the_cleaner_is_off_begins_dirty(config: BrokerConfig, clock: FakeClock) -> None:
+async def test_a_topic_created_again_while_the_cleaner_is_off_begins_dirty(
+    config: BrokerConfig, clock: FakeClock
+) -> None:
     off = replace(config, log_cleaner_enable=False)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", **COMPACTED)
@@ -156,7 +158,9 @@ async def test_a_topic_made_again_while_the_cleaner_is_off_begins_dirty(config: 
         assert sum(each.record_count for each in closed) == 5
 
 
-async def test_a_cleaning_waits_until_what_it_relies_on_is_on_disk(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+async def test_a_cleaning_waits_until_the_records_that_it_relies_on_are_on_disk(
+    broker: Broker, raw: Raw, clock: FakeClock
+) -> None:
     await raw.create_topic("t", **COMPACTED)
     await fill(raw)
     log = log_of(broker)
@@ -166,7 +170,7 @@ async def test_a_cleaning_waits_until_what_it_relies_on_is_on_disk(broker: Broke
     assert read_offsets(broker.config.data_dir / FILE_NAME) != {}
 
 
-async def test_a_record_without_a_key_is_refused(broker: Broker, raw: Raw) -> None:
+async def test_a_record_without_a_key_is_rejected(broker: Broker, raw: Raw) -> None:
     await raw.create_topic("t", **COMPACTED)
     answer = await raw.produce("t", encode_batch([Record(0, START_MS, b"k", b"v"), Record(1, START_MS, None, b"v")]))
     assert answer.error_code == ErrorCode.INVALID_RECORD
@@ -232,7 +236,7 @@ async def test_the_offsets_topic_is_compacted(broker: Broker) -> None:
 @pytest.mark.parametrize(
     "configs", [{"segment.bytes": "2000000"}, {"segment.bytes": "2000000", "cleanup.policy": "delete"}]
 )
-async def test_an_internal_topic_that_was_not_compacted_is_from_the_next_start_on(
+async def test_an_internal_topic_without_compaction_is_compacted_from_the_next_start_on(
     config: BrokerConfig, name: str, configs: dict[str, str]
 ) -> None:
     async with Broker(config) as broker:
@@ -245,7 +249,7 @@ async def test_an_internal_topic_that_was_not_compacted_is_from_the_next_start_o
             assert topic.record.configs == {"segment.bytes": "2000000", "cleanup.policy": "compact"}
 
 
-def test_a_job_is_the_same_after_its_way_to_the_process() -> None:
+def test_a_job_arrives_unchanged_in_the_process() -> None:
     job = Job(Path("/a/b-0"), (Source(0, 5, 100),), 3, 4, 5, 6, 7, 8, 9, ((0, 34),), ((1, 2),), ((3, 0),))
     assert job_from_json(job_to_json(job, 1.5)) == (job, 1.5)
 

@@ -26,7 +26,7 @@ async def pass_ms(broker: Broker, clock: FakeClock, time_ms: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_clock_alone_makes_a_silent_producer_forgotten(config: BrokerConfig) -> None:
+async def test_a_silent_producer_expires_without_any_request(config: BrokerConfig) -> None:
     clock = FakeClock()
     config = replace(
         config,
@@ -55,7 +55,7 @@ async def test_the_clock_alone_makes_a_silent_producer_forgotten(config: BrokerC
         assert producers_of(broker, "u").get(7) is None
 
 
-async def test_a_partition_that_goes_while_a_round_is_on_its_way_is_no_harm(config: BrokerConfig) -> None:
+async def test_a_partition_that_is_deleted_during_a_round_does_no_harm(config: BrokerConfig) -> None:
     clock = FakeClock()
     config = replace(config, connections_max_idle_ms=-1, producer_id_expiration_check_interval_ms=MINUTE_MS)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:

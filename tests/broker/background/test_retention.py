@@ -66,7 +66,9 @@ def files(broker: Broker, suffix: str, topic: str = "t") -> int:
     return len(list((Path(broker.config.data_dir) / f"{topic}-0").glob(f"*{suffix}")))
 
 
-async def test_by_time_segments_go_whose_newest_record_is_too_old(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+async def test_retention_by_time_deletes_segments_whose_newest_record_is_too_old(
+    broker: Broker, raw: Raw, clock: FakeClock
+) -> None:
     await fill(raw, retention_ms="6000")
     clock.advance(CHECK_MS)
     await settled(broker)
@@ -78,7 +80,9 @@ async def test_by_time_segments_go_whose_newest_record_is_too_old(broker: Broker
     assert (await raw.produce("t", batch_of(b"x", timestamp_ms=clock.now_ms()))).base_offset == 10
 
 
-async def test_by_bytes_the_oldest_go_as_long_as_enough_remains(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+async def test_retention_by_bytes_deletes_the_oldest_segments_while_enough_remains(
+    broker: Broker, raw: Raw, clock: FakeClock
+) -> None:
     await fill(raw, retention_ms="-1", retention_bytes="300")
     clock.advance(CHECK_MS)
     await settled(broker)
@@ -97,7 +101,7 @@ async def test_by_bytes_the_oldest_go_as_long_as_enough_remains(broker: Broker, 
         ({"retention_ms": "-1"}, 0),
     ],
 )
-async def test_only_topics_whose_policy_has_delete_are_cut(
+async def test_only_topics_whose_policy_has_delete_lose_segments(
     broker: Broker, raw: Raw, clock: FakeClock, configs: dict[str, str], start: int
 ) -> None:
     await raw.create_topic("t", **{**SMALL, "retention_ms": "6000", **configs})
@@ -157,7 +161,7 @@ async def test_a_stop_leaves_their_removal_to_the_next_start(broker: Broker, raw
         assert (start_of(again), files(again, ".log.deleted"), files(again, ".index")) == (4, 0, files(again, ".log"))
 
 
-async def test_many_segments_go_a_few_a_turn(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+async def test_many_segments_are_deleted_a_few_a_turn(broker: Broker, raw: Raw, clock: FakeClock) -> None:
     await fill(raw, 100, retention_ms="0")
     turns = 0
     clock.advance(CHECK_MS)
@@ -171,7 +175,7 @@ async def test_many_segments_go_a_few_a_turn(broker: Broker, raw: Raw, clock: Fa
     assert len(starts) > 3
 
 
-async def test_a_topic_deleted_while_it_is_looked_at_is_no_trouble(
+async def test_a_topic_may_be_deleted_while_retention_looks_at_it(
     broker: Broker, raw: Raw, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await fill(raw, 100, retention_ms="0")
@@ -191,7 +195,7 @@ def fail(facts: LogFacts) -> int:
 
 
 @pytest.mark.parametrize(("policy", "start"), [("keep_five", 5), ("fail", 0)])
-async def test_a_policy_of_ones_own_decides(
+async def test_a_users_own_policy_decides(
     config: BrokerConfig, clock: FakeClock, caplog: pytest.LogCaptureFixture, policy: str, start: int
 ) -> None:
     given: dict[str, Any] = {
@@ -216,7 +220,7 @@ async def test_a_policy_of_ones_own_decides(
         {"log_retention_minutes": -1},
     ],
 )
-async def test_the_brokers_time_is_its_topics_time(
+async def test_topics_inherit_the_brokers_retention_time(
     config: BrokerConfig, clock: FakeClock, given: dict[str, Any]
 ) -> None:
     kept_ms = -1 if given.get("log_retention_minutes") == -1 else 60_000 if len(given) > 1 else 3_600_000
@@ -229,7 +233,7 @@ async def test_the_brokers_time_is_its_topics_time(
             assert start_of(broker) == start
 
 
-async def test_the_brokers_bytes_are_its_topics_bytes(config: BrokerConfig, clock: FakeClock) -> None:
+async def test_topics_inherit_the_brokers_retention_bytes(config: BrokerConfig, clock: FakeClock) -> None:
     config = replace(config, log_retention_bytes=100)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         await fill(raw)
@@ -238,7 +242,7 @@ async def test_the_brokers_bytes_are_its_topics_bytes(config: BrokerConfig, cloc
         assert start_of(broker) == 8
 
 
-async def test_the_brokers_delay_is_its_topics_delay(config: BrokerConfig, clock: FakeClock) -> None:
+async def test_topics_inherit_the_brokers_file_delete_delay(config: BrokerConfig, clock: FakeClock) -> None:
     config = replace(config, log_segment_delete_delay_ms=5000)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         await fill(raw)
@@ -250,7 +254,7 @@ async def test_the_brokers_delay_is_its_topics_delay(config: BrokerConfig, clock
         await until(lambda: not list(directory.glob("t-0*")))
 
 
-async def test_a_topic_of_many_partitions_goes_a_few_a_turn_and_a_new_one_of_its_name_has_a_place(
+async def test_a_topic_of_many_partitions_is_deleted_a_few_a_turn_and_its_name_is_free_at_once(
     broker: Broker, raw: Raw
 ) -> None:
     await raw.create_topic("t", 200)

@@ -88,7 +88,9 @@ def spoil(path: Path, position: int) -> None:
         file.write(b"!")
 
 
-async def test_damage_is_told_once_and_all_around_it_is_served(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+async def test_damage_is_reported_once_and_all_records_around_it_are_served(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
     segment = room.log.segments[1]
     position, header = segment.find(4)
     spoil(segment.path(".log"), position + 1000)
@@ -113,7 +115,7 @@ async def test_the_segment_that_is_written_to_is_left_alone(room: Room) -> None:
     assert active.damages == ()
 
 
-async def test_a_stop_waits_for_no_more_than_what_is_being_read(room: Room) -> None:
+async def test_a_stop_waits_only_for_the_read_under_way(room: Room) -> None:
     room.disk.gate.clear()
     room.begin()
     await asyncio.to_thread(room.disk.reading.wait, 20)
@@ -142,7 +144,9 @@ async def test_a_broker_that_scrubs_stops(config: BrokerConfig) -> None:
     assert not disk.reading.is_set()
 
 
-async def test_a_segment_that_goes_meanwhile_is_nobodys_business(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_segment_that_is_deleted_meanwhile_is_not_reported(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
     segment = room.log.segments[0]
     spoil(segment.path(".log"), 1000)
     room.disk.gate.clear()
@@ -157,7 +161,7 @@ async def test_a_segment_that_goes_meanwhile_is_nobodys_business(room: Room, cap
     assert [each.getMessage() for each in caplog.records] == []
 
 
-async def test_a_file_that_is_not_there_is_told_once_and_the_others_are_read(
+async def test_a_missing_file_is_reported_once_and_the_others_are_read(
     room: Room, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone, other = room.log.segments[0], room.log.segments[1]

@@ -83,7 +83,7 @@ def test_name_type_default_and_range_are_kafkas(scope: str, setting: ConfigDef) 
         assert kafka_range(setting) == ("" if ":" in row["valid"] else row["valid"])
 
 
-def test_each_topic_config_that_is_refused_has_its_reason() -> None:
+def test_each_topic_config_that_is_rejected_has_its_reason() -> None:
     assert {name for name, row in TOPIC_CONFIGS.items() if row.unsupported} == (
         TOPIC_CONFIGS.keys() - SUPPORTED_TOPIC_CONFIGS.keys()
     )
@@ -113,7 +113,7 @@ ONLY_AT_START = {
 }
 
 
-def test_what_may_change_while_a_broker_runs_is_what_kafka_lets_be_changed() -> None:
+def test_the_same_configs_as_in_kafka_may_change_while_a_broker_runs() -> None:
     kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
     ours = {name for name, setting in BROKER_CONFIGS.items() if setting.dynamic}
     assert ours == (kafkas & BROKER_CONFIGS.keys()) - ONLY_AT_START
@@ -126,7 +126,7 @@ def test_every_field_but_the_given_names_is_a_config() -> None:
     ]
 
 
-def test_defaults_are_those_of_the_contract() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     config = BrokerConfig()
     assert config.endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
     assert (str(config.data_dir), config.node_id) == ("odradek-data", 1)
@@ -159,7 +159,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("authorizer.class.name", "org.apache.kafka.X", "must not start open"),
     ],
 )
-def test_a_bad_value_is_refused_by_name_range_and_value(name: str, text: str, reason: str) -> None:
+def test_the_error_of_a_bad_value_has_name_range_and_value(name: str, text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason.replace(".", r"\.")) as caught:
         BrokerConfig.parse({name: text})
     if name != "group.max.session.timeout.ms":
@@ -174,7 +174,7 @@ def test_a_config_made_in_code_is_checked_as_well() -> None:
         BrokerConfig(num_partitions="1")  # type: ignore[arg-type]
 
 
-def test_names_that_nothing_acts_on_are_warnings_that_tell_them_apart() -> None:
+def test_unsupported_and_misspelt_names_give_different_warnings() -> None:
     _, warnings = BrokerConfig.parse(
         {
             "log.local.retention.ms": "1",
@@ -226,7 +226,7 @@ def test_kafkas_own_file_gives_no_warning() -> None:
     assert config.data_dir == Path("/tmp/kraft-combined-logs")
 
 
-def test_more_copies_than_there_are_give_a_warning() -> None:
+def test_a_replication_factor_above_the_number_of_brokers_gives_a_warning() -> None:
     _, warnings = BrokerConfig.parse({"offsets.topic.replication.factor": "3", "transaction.state.log.min.isr": "2"})
     assert warnings == [
         "config offsets.topic.replication.factor: there is one copy of every record, not 3",
@@ -283,7 +283,7 @@ def test_whole_numbers_are_accepted_exactly_in_their_range(value: int) -> None:
 
 
 class TestTopic:
-    def test_takes_the_brokers_configs_where_it_is_silent(self) -> None:
+    def test_takes_the_brokers_configs_where_it_has_none_of_its_own(self) -> None:
         config = TopicConfig.resolve(BrokerConfig(log_segment_bytes=2 << 20), {"flush.messages": "1"})
         assert (config.segment_bytes, config.flush_messages, config.max_message_bytes) == (2 << 20, 1, 1048588)
 
@@ -307,11 +307,11 @@ class TestTopic:
             ("log.segment.bytes", "1048576", "is not a topic config"),
         ],
     )
-    def test_refuses_what_it_would_not_act_on(self, name: str, text: str, reason: str) -> None:
+    def test_rejects_configs_that_nothing_would_act_on(self, name: str, text: str, reason: str) -> None:
         with pytest.raises(ConfigError, match=reason):
             TopicConfig.resolve(BrokerConfig(), {name: text})
 
-    def test_accepts_what_is_true_today(self) -> None:
+    def test_accepts_the_only_value_that_is_true(self) -> None:
         TopicConfig.resolve(
             BrokerConfig(), {"cleanup.policy": "delete", "retention.ms": "-1", "compression.type": "producer"}
         )
@@ -349,7 +349,7 @@ class TestBrokerDescribed:
             ConfigSynonym("num.partitions", "1", ConfigSource.DEFAULT_CONFIG),
         )
 
-    def test_a_default_that_was_written_down_is_not_a_default(self) -> None:
+    def test_a_value_that_equals_the_default_is_shown_as_set(self) -> None:
         (entry,) = describe_broker(BrokerConfig.parse({"num.partitions": "1"})[0], ["num.partitions"])
         assert entry.source is not ConfigSource.DEFAULT_CONFIG
 

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "log.cleaner.io.max.bytes.per.second": (
         "broker/background/test_cleaner.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing"
     ),
-    "node.id": "broker/log_dirs/test_data_dir.py::test_another_nodes_is_refused_and_left_as_it_was",
+    "node.id": "broker/log_dirs/test_data_dir.py::test_the_directory_of_another_node_is_rejected_and_left_unchanged",
     "broker.id": "broker/configs/test_broker_config.py::test_broker_id_is_node_id_under_its_older_name",
     "listeners": "broker/test_server.py::test_several_listeners_each_with_its_name_and_port",
     "advertised.listeners": "broker/test_server.py::test_several_listeners_each_with_its_name_and_port",
@@ -44,23 +44,25 @@ ELSEWHERE = {
     "controller.listener.names": (
         "broker/configs/test_broker_config.py::test_a_combined_kafka_node_loses_its_controller_listener"
     ),
-    "log.dir": "broker/configs/test_configs_act.py::test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise",
-    "log.dirs": "broker/configs/test_configs_act.py::test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise",
+    "log.dir": "broker/configs/test_configs_act.py::test_log_dir_is_the_data_directory_unless_log_dirs_is_set",
+    "log.dirs": "broker/configs/test_configs_act.py::test_log_dir_is_the_data_directory_unless_log_dirs_is_set",
     "metadata.log.dir": "broker/log_dirs/test_log_dirs.py::test_a_directory_may_hold_the_metadata_alone",
-    "log.retention.ms": "broker/background/test_retention.py::test_the_brokers_time_is_its_topics_time",
-    "log.retention.minutes": "broker/background/test_retention.py::test_the_brokers_time_is_its_topics_time",
-    "log.retention.hours": "broker/background/test_retention.py::test_the_brokers_time_is_its_topics_time",
-    "log.retention.bytes": "broker/background/test_retention.py::test_the_brokers_bytes_are_its_topics_bytes",
+    "log.retention.ms": "broker/background/test_retention.py::test_topics_inherit_the_brokers_retention_time",
+    "log.retention.minutes": "broker/background/test_retention.py::test_topics_inherit_the_brokers_retention_time",
+    "log.retention.hours": "broker/background/test_retention.py::test_topics_inherit_the_brokers_retention_time",
+    "log.retention.bytes": "broker/background/test_retention.py::test_topics_inherit_the_brokers_retention_bytes",
     "log.retention.check.interval.ms": (
-        "broker/background/test_retention.py::test_by_time_segments_go_whose_newest_record_is_too_old"
+        "broker/background/test_retention.py::test_retention_by_time_deletes_segments_whose_newest_record_is_too_old"
     ),
-    "log.retention.policy": "broker/background/test_retention.py::test_a_policy_of_ones_own_decides",
-    "log.segment.delete.delay.ms": "broker/background/test_retention.py::test_the_brokers_delay_is_its_topics_delay",
+    "log.retention.policy": "broker/background/test_retention.py::test_a_users_own_policy_decides",
+    "log.segment.delete.delay.ms": (
+        "broker/background/test_retention.py::test_topics_inherit_the_brokers_file_delete_delay"
+    ),
     "log.flush.offset.checkpoint.interval.ms": (
         "broker/topics/test_flusher.py::test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_comes"
     ),
     "default.replication.factor": (
-        "broker/configs/test_broker_config.py::test_a_bad_value_is_refused_by_name_range_and_value"
+        "broker/configs/test_broker_config.py::test_the_error_of_a_bad_value_has_name_range_and_value"
     ),
     "auto.create.topics.enable": "broker/handlers/test_topics.py::test_auto_creation_switched_off",
     "delete.topic.enable": "broker/handlers/test_topics.py::test_deletion_can_be_switched_off",
@@ -76,10 +78,10 @@ ELSEWHERE = {
         "broker/handlers/test_fetch.py::test_without_a_free_slot_there_is_no_session_but_an_answer"
     ),
     "producer.id.expiration.check.interval.ms": (
-        "broker/background/test_producer_expiry.py::test_the_clock_alone_makes_a_silent_producer_forgotten"
+        "broker/background/test_producer_expiry.py::test_a_silent_producer_expires_without_any_request"
     ),
     "producer.id.expiration.ms": (
-        "broker/configs/test_configs_act.py::test_producer_id_expiration_ms_is_how_long_a_silent_producer_is_remembered"
+        "broker/configs/test_configs_act.py::test_a_silent_producer_is_remembered_for_producer_id_expiration_ms"
     ),
 }
 
@@ -98,14 +100,12 @@ def test_every_config_is_shown_to_act() -> None:
 
 
 @pytest.mark.parametrize("where", sorted(set(ELSEWHERE.values())))
-def test_what_is_shown_elsewhere_is_there(where: str) -> None:
+def test_every_test_that_the_table_names_exists(where: str) -> None:
     path, _, test = where.partition("::")
     assert f"def {test}" in (TESTS / path).read_text()
 
 
-async def test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise(
-    config: BrokerConfig, tmp_path: Path
-) -> None:
+async def test_log_dir_is_the_data_directory_unless_log_dirs_is_set(config: BrokerConfig, tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     for dirs, used in ((None, one), ((str(other),), other)):
         async with Broker(replace(config, log_dir=(str(one),), log_dirs=dirs)):
@@ -113,7 +113,7 @@ async def test_log_dir_is_where_the_data_are_unless_log_dirs_says_otherwise(
             assert DISK.exists(other) is (used == other)
 
 
-async def test_producer_id_expiration_ms_is_how_long_a_silent_producer_is_remembered(config: BrokerConfig) -> None:
+async def test_a_silent_producer_is_remembered_for_producer_id_expiration_ms(config: BrokerConfig) -> None:
     clock = FakeClock()
     config = replace(config, producer_id_expiration_ms=1000)
     batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)

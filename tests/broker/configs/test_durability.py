@@ -21,7 +21,7 @@ from odradek.broker.configs.durability import describe_durability
         ),
     ],
 )
-def test_the_line_goes_by_the_settings(texts: dict[str, str], promise: str) -> None:
+def test_the_line_follows_from_the_configs(texts: dict[str, str], promise: str) -> None:
     line = describe_durability(BrokerConfig.parse(texts)[0], [{}])
     assert line.startswith("durability: acknowledged records survive a crash of this process")
     assert promise in line

@@ -45,7 +45,7 @@ def test_bad_unicode_escape_is_named_with_its_line() -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=5))
-def test_what_is_escaped_by_the_rules_comes_back(pairs: dict[str, str]) -> None:
+def test_escaped_text_comes_back(pairs: dict[str, str]) -> None:
     def escape(text: str) -> str:
         units = text.encode("utf-16-be", "surrogatepass")
         return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -50,7 +50,7 @@ async def test_new_partitions_are_served_when_they_are_answered(raw: Raw, versio
     assert (await raw.fetch("t", 0, partition=4)).high_watermark == 1
 
 
-async def test_they_outlive_a_restart_with_what_is_in_them(config: BrokerConfig) -> None:
+async def test_new_partitions_and_their_records_survive_a_restart(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         result = await raw.create_topic("t", 2, segment_bytes="2000000")
         assert await grow(raw, more(4)) == [("t", 0)]
@@ -80,13 +80,13 @@ async def test_they_outlive_a_restart_with_what_is_in_them(config: BrokerConfig)
         (more(3, [[]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-async def test_what_is_refused_changes_nothing(raw: Raw, asked: CreatePartitionsTopic, code: ErrorCode) -> None:
+async def test_a_rejected_request_changes_nothing(raw: Raw, asked: CreatePartitionsTopic, code: ErrorCode) -> None:
     await raw.create_topic("t", 2)
     assert await grow(raw, asked) == [(asked.name, code)]
     assert await partitions(raw) == 2
 
 
-async def test_one_topics_error_is_no_others_and_a_name_twice_is_refused(raw: Raw) -> None:
+async def test_a_topics_error_leaves_the_others_alone_and_a_name_twice_is_rejected(raw: Raw) -> None:
     await raw.create_topic("t", 1)
     await raw.create_topic("u", 1)
     asked = [more(2), more(3, name="u"), more(2, name="nobody"), more(4)]
@@ -94,7 +94,7 @@ async def test_one_topics_error_is_no_others_and_a_name_twice_is_refused(raw: Ra
     assert (await partitions(raw), await partitions(raw, "u")) == (1, 3)
 
 
-async def test_validating_makes_none_and_replicas_may_be_named(raw: Raw) -> None:
+async def test_validating_creates_no_partition_and_replicas_may_be_named(raw: Raw) -> None:
     await raw.create_topic("t", 1)
     assert await grow(raw, more(3, [[1], [1]]), validate_only=True) == [("t", 0)]
     assert await partitions(raw) == 1
@@ -147,7 +147,7 @@ async def test_a_growth_that_a_stop_cut_short_is_finished_by_the_next_start(conf
         assert await partitions(raw) == 7
 
 
-async def test_where_the_disk_is_full_the_topic_stays_as_it_was(config: BrokerConfig) -> None:
+async def test_a_full_disk_leaves_the_topic_unchanged(config: BrokerConfig) -> None:
     disk = FaultyDisk()
     async with Broker(replace(config), disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 1)

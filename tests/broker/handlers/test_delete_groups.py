@@ -44,7 +44,7 @@ async def test_no_groups_and_a_group_without_a_name(raw: Raw, version: int) -> N
     assert await delete_groups(raw, "", version=version) == {"": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-async def test_a_deleted_group_stays_deleted_and_its_name_begins_anew(config: BrokerConfig) -> None:
+async def test_a_deleted_group_stays_deleted_and_its_name_can_be_used_again(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t")
         leader = await lead(raw)

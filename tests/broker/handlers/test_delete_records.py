@@ -55,7 +55,7 @@ def logs(config: BrokerConfig, topic: str = "t-0") -> list[str]:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_a_partition_begins_where_it_was_asked_to(raw: Raw, version: int) -> None:
+async def test_a_partition_begins_at_the_requested_offset(raw: Raw, version: int) -> None:
     await fill(raw)
     assert await delete(raw, version, t={0: 5}) == {"t": {0: (0, 5)}}
     assert await earliest(raw) == 5
@@ -64,7 +64,7 @@ async def test_a_partition_begins_where_it_was_asked_to(raw: Raw, version: int) 
     assert (fetched.error_code, fetched.log_start_offset, fetched.high_watermark) == (0, 5, 10)
 
 
-async def test_what_is_gone_already_is_no_error_and_brings_nothing_back(raw: Raw) -> None:
+async def test_an_offset_below_the_log_start_is_no_error_and_brings_nothing_back(raw: Raw) -> None:
     await fill(raw)
     await delete(raw, t={0: 5})
     assert await delete(raw, t={0: 3}) == {"t": {0: (0, 5)}}
@@ -79,7 +79,7 @@ async def test_minus_1_is_the_high_watermark(raw: Raw, config: BrokerConfig) -> 
     assert await earliest(raw) == 10
 
 
-async def test_each_partition_is_refused_for_itself(raw: Raw) -> None:
+async def test_an_error_of_one_partition_leaves_the_others_alone(raw: Raw) -> None:
     await fill(raw)
     await raw.create_topic("compacted", cleanup_policy="compact")
     await raw.create_topic("both", cleanup_policy="compact,delete")
@@ -106,7 +106,7 @@ async def test_whole_segments_below_are_removed_after_their_delay(broker: Broker
             await asyncio.sleep(0.001)
 
 
-async def test_what_was_deleted_stays_deleted_whatever_happens_then(config: BrokerConfig, tmp_path: Path) -> None:
+async def test_deleted_records_stay_deleted_after_stops_and_crashes(config: BrokerConfig, tmp_path: Path) -> None:
     broker = Broker(config)
     await broker.start()
     async with await Raw.connect(broker.address) as raw:
@@ -119,7 +119,7 @@ async def test_what_was_deleted_stays_deleted_whatever_happens_then(config: Brok
         assert await earliest(raw) == 5
 
 
-async def test_nothing_is_promised_where_the_disk_is_full(config: BrokerConfig) -> None:
+async def test_a_full_disk_is_an_error_and_moves_no_log_start(config: BrokerConfig) -> None:
     disk = FaultyDisk()
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await fill(raw)

@@ -37,20 +37,20 @@ async def test_a_group_of_offsets_alone(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_a_group_that_nobody_knows(raw: Raw, version: int) -> None:
+async def test_an_unknown_group(raw: Raw, version: int) -> None:
     group = await describe(raw, "nobody", version)
     assert (group.group_id, group.group_state) == ("nobody", "Dead")
     assert group.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
     assert group.error_message == ("Group nobody not found." if version >= 6 else None)
 
 
-async def test_operations_are_told_where_they_are_asked_for(raw: Raw) -> None:
+async def test_authorized_operations_are_returned_on_request(raw: Raw) -> None:
     await join(raw)
     # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: what a Kafka without an authorizer says.
     assert (await describe(raw, operations=True)).authorized_operations == 3400
     assert (await describe(raw, "nobody", operations=True)).authorized_operations == -(2**31)
 
 
-async def test_a_group_that_lives_elsewhere(broker: Broker, raw: Raw) -> None:
+async def test_a_group_of_another_coordinator(broker: Broker, raw: Raw) -> None:
     broker.services.groups.stop()
     assert (await describe(raw)).error_code == ErrorCode.NOT_COORDINATOR

@@ -68,7 +68,7 @@ async def test_the_cursor_is_the_first_partition_that_is_not_there(
 
 
 @pytest.mark.usefixtures("topics")
-async def test_what_is_told_of_a_topic(broker: Broker, raw: Raw) -> None:
+async def test_the_description_of_a_topic(broker: Broker, raw: Raw) -> None:
     (topic,) = (await page(raw, "b")).topics
     found = broker.topics.get("b")
     assert found is not None
@@ -97,7 +97,7 @@ async def test_unknown_topics_take_no_room(raw: Raw) -> None:
 
 @pytest.mark.usefixtures("topics")
 @pytest.mark.parametrize("cursor", [("a", -1), ("aa", 0), ("zzz", 0), ("", 0)])
-async def test_a_cursor_that_means_nothing(raw: Raw, cursor: tuple[str, int]) -> None:
+async def test_an_invalid_cursor(raw: Raw, cursor: tuple[str, int]) -> None:
     response = await page(raw, "a", "b", cursor=cursor)
     assert [(each.name, each.error_code) for each in response.topics] == [("a", 42), ("b", 42)]
     assert response.next_cursor is None
@@ -111,12 +111,12 @@ async def test_a_cursor_behind_a_topics_end_goes_on_with_the_next(raw: Raw) -> N
 
 
 @pytest.mark.usefixtures("topics")
-async def test_of_all_topics_a_bad_cursor_has_no_answer(raw: Raw) -> None:
+async def test_a_bad_cursor_over_all_topics_gets_no_answer(raw: Raw) -> None:
     raw.send(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest(cursor=Cursor("a", -1)))
     assert await raw.is_closed()
 
 
-async def test_the_brokers_own_limit_is_the_stronger(config: BrokerConfig) -> None:
+async def test_the_brokers_own_limit_bounds_the_requested_one(config: BrokerConfig) -> None:
     config = replace(config, max_request_partition_size_limit=2)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 5)

@@ -37,7 +37,7 @@ async def test_from_the_middle_of_a_batch_comes_the_whole_batch(raw: Raw) -> Non
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
 
 
-async def test_the_first_batch_comes_whole_even_where_it_is_larger_than_every_limit(raw: Raw) -> None:
+async def test_the_first_batch_comes_whole_even_if_it_is_larger_than_every_limit(raw: Raw) -> None:
     await raw.produce("t", batch_of(b"x" * 5000))
     await raw.produce("t", batch_of(b"y" * 5000))
     for limits in ({"max_bytes": 1}, {"partition_max_bytes": 1}, {"max_bytes": 0, "partition_max_bytes": 0}):
@@ -114,7 +114,7 @@ async def test_an_unknown_partition_does_not_end_the_wait_of_others(broker: Brok
 
 
 @pytest.mark.parametrize("topic", ["t", "none"])
-async def test_where_no_partition_exists_nobody_waits(raw: Raw, topic: str) -> None:
+async def test_a_fetch_of_unknown_partitions_only_does_not_wait(raw: Raw, topic: str) -> None:
     answer = await raw.fetch(topic, 0, partition=7, max_wait_ms=3_600_000, min_bytes=1)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -146,7 +146,7 @@ async def last_fetched(raw: Raw, offset: int, epoch: int) -> Any:
     return (await raw.ask(ApiKey.FETCH, 12, request)).responses[0].partitions[0]
 
 
-async def test_who_read_what_is_not_in_the_log_is_told_where_the_logs_part(broker: Broker, raw: Raw) -> None:
+async def test_a_diverged_follower_is_told_where_the_logs_diverge(broker: Broker, raw: Raw) -> None:
     found = broker.topics.get("t")
     assert found is not None
     partition = found.partition(0)
@@ -175,7 +175,7 @@ async def test_read_committed_says_that_nothing_was_aborted(raw: Raw) -> None:
     assert (await raw.fetch("t", 0, isolation_level=0)).aborted_transactions is None
 
 
-async def test_a_topic_made_anew_is_not_fetched_by_its_old_id(broker: Broker, raw: Raw) -> None:
+async def test_a_topic_that_was_created_again_is_not_fetched_by_its_old_id(broker: Broker, raw: Raw) -> None:
     old = broker.topics.get("t")
     assert old is not None
     broker.services.delete_topic(old)
@@ -219,7 +219,7 @@ async def test_a_deleted_topic_ends_the_wait_of_its_readers_with_an_error(broker
     assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_what_is_not_there_has_an_empty_list_of_aborted_transactions_and_what_is_refused_has_none(
+async def test_an_empty_read_has_an_empty_list_of_aborted_transactions_and_an_error_has_none(
     raw: Raw,
 ) -> None:
     assert (await raw.fetch("t", 0, partition=9)).aborted_transactions == []

@@ -24,7 +24,7 @@ async def test_several_groups_at_once(broker: Broker, raw: Raw, version: int) ->
     assert [(c.key, c.error_code, c.node_id) for c in found.coordinators] == [("g", 0, 1), ("h", 0, 1)]
 
 
-async def test_the_internal_topic_is_made_at_first_need(broker: Broker, raw: Raw) -> None:
+async def test_the_internal_topic_is_created_at_first_need(broker: Broker, raw: Raw) -> None:
     assert broker.topics.get(OFFSETS_TOPIC) is None
     await raw.ask(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest("g"))
     topic = broker.topics.get(OFFSETS_TOPIC)
@@ -34,7 +34,7 @@ async def test_the_internal_topic_is_made_at_first_need(broker: Broker, raw: Raw
 
 
 @pytest.mark.parametrize("key_type", [2, 9])
-async def test_what_has_no_coordinator_is_refused_for_good(raw: Raw, key_type: int) -> None:
+async def test_a_key_type_without_a_coordinator_gets_a_fatal_error(raw: Raw, key_type: int) -> None:
     request = FindCoordinatorRequest("x", key_type)
     found = await raw.ask(ApiKey.FIND_COORDINATOR, 3, request)
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)

@@ -131,7 +131,7 @@ async def test_lists_grow_and_shrink(raw: Raw) -> None:
         ([], ErrorCode.NONE),
     ],
 )
-async def test_a_change_that_cannot_be_is_refused_with_all_beside_it(
+async def test_an_invalid_change_rejects_all_changes_of_its_resource(
     broker: Broker, raw: Raw, changes: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
     await raw.create_topic("t", index_interval_bytes="77")
@@ -186,7 +186,7 @@ async def test_a_resource_that_comes_twice_is_refused_and_others_are_not(raw: Ra
     assert [each.error_code for each in responses] == [42]
 
 
-async def test_the_old_way_replaces_all(raw: Raw) -> None:
+async def test_alter_configs_replaces_all_configs(raw: Raw) -> None:
     await raw.create_topic("t", segment_ms="77", flush_ms="5")
     assert await replace_all(raw, ("segment.ms", "88")) == 0
     assert await value(raw, "segment.ms") == ("88", TOPIC_SOURCE)
@@ -202,7 +202,7 @@ async def test_the_old_way_replaces_all(raw: Raw) -> None:
 # Brokers.
 
 
-async def test_the_layers_of_a_broker_config_strongest_first(raw: Raw) -> None:
+async def test_the_layers_of_a_broker_config_in_the_order_of_precedence(raw: Raw) -> None:
     await raw.create_topic("t")
     key = "message.max.bytes"
     assert await change(raw, (key, SET, "2000"), kind=BROKER, name="") == 0
@@ -243,7 +243,7 @@ async def test_a_topics_own_config_is_stronger_than_the_brokers(raw: Raw) -> Non
         ("background.threads", "1", ErrorCode.INVALID_CONFIG),
     ],
 )
-async def test_what_a_broker_refuses(
+async def test_configs_that_a_broker_rejects(
     broker: Broker, raw: Raw, name: str, key: str, text: str | None, code: ErrorCode
 ) -> None:
     good = ("log.index.interval.bytes", SET, "99")
@@ -253,7 +253,7 @@ async def test_what_a_broker_refuses(
     assert await change(raw, ("num.partitions", DELETE, None), kind=BROKER, name=name) == 0
 
 
-async def test_all_of_it_outlives_a_restart(config: BrokerConfig) -> None:
+async def test_changed_configs_survive_a_restart(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t")
         await change(raw, ("segment.ms", SET, "5000"))
@@ -267,7 +267,7 @@ async def test_all_of_it_outlives_a_restart(config: BrokerConfig) -> None:
         assert (await raw.produce("t", batch_of(b"x" * 4000))).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-async def test_fewer_connections_hold_for_new_ones(broker: Broker, raw: Raw) -> None:
+async def test_a_lower_connection_limit_counts_for_new_connections(broker: Broker, raw: Raw) -> None:
     assert await change(raw, ("max.connections", SET, "1"), kind=BROKER, name="1") == 0
     async with await Raw.connect(broker.address) as refused:
         assert await refused.is_closed()
@@ -282,7 +282,7 @@ ELSEWHERE = {"max.connections", "max.connections.per.ip", "producer.id.expiratio
 
 
 @pytest.mark.parametrize("name", [name for name in INHERITED if BROKER_CONFIGS[name].dynamic])
-async def test_what_topics_inherit_reaches_them_at_once(broker: Broker, raw: Raw, name: str) -> None:
+async def test_a_changed_broker_config_reaches_its_topics_at_once(broker: Broker, raw: Raw, name: str) -> None:
     await raw.create_topic("t")
     text = next(each for each in TEXTS[BROKER_CONFIGS[name].type.name] if _other(name, each))
     assert await change(raw, (name, SET, text), kind=BROKER, name="1") == 0
@@ -343,7 +343,7 @@ ENTRIES = st.lists(st.sampled_from(["compact", "delete"]), min_size=1, max_size=
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from([SET, DELETE, APPEND, SUBTRACT]), ENTRIES), max_size=8))
-def test_a_list_is_what_a_list_would_be(changes: list[tuple[int, str]]) -> None:
+def test_appending_and_subtracting_do_what_a_list_would_do(changes: list[tuple[int, str]]) -> None:
     resource, model = FakeTopic(), None
     for operation, text in changes:
         entries = text.split(",")
@@ -368,7 +368,7 @@ NUMBERS = [each for each in SUPPORTED_TOPIC_CONFIGS.values() if each.type.name i
 
 @settings(max_examples=150)
 @given(st.sampled_from(NUMBERS), st.integers(-5, 2**63))
-def test_a_number_is_told_as_it_was_given_or_refused(declared: Any, number: int) -> None:
+def test_a_number_is_described_as_it_was_given_or_rejected(declared: Any, number: int) -> None:
     resource = FakeTopic()
     try:
         alter(resource, [Change(declared.name, Operation.SET, f" {number} ")], validate_only=False)

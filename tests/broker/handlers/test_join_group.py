@@ -29,7 +29,7 @@ async def test_the_id_comes_first_from_version_4_on(raw: Raw, version: int) -> N
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_rejection_can_be_said_at_every_version(raw: Raw, version: int) -> None:
+async def test_a_rejection_can_be_encoded_at_every_version(raw: Raw, version: int) -> None:
     answer = await join(raw, version=version, group_id="")
     assert answer.error_code == ErrorCode.INVALID_GROUP_ID
     assert answer.protocol_name == (None if version >= 7 else "")

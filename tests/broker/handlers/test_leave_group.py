@@ -28,6 +28,6 @@ async def test_a_stranger_cannot_leave(raw: Raw, version: int, exists: bool) -> 
     assert (await leave(raw, "nobody", version=version, group="")).error_code == ErrorCode.INVALID_GROUP_ID
 
 
-async def test_nobody_at_all_may_leave_a_group_that_does_not_exist(raw: Raw) -> None:
+async def test_an_empty_list_of_members_may_leave_an_unknown_group(raw: Raw) -> None:
     answer = await leave(raw)
     assert (answer.error_code, answer.members) == (0, [])

@@ -54,7 +54,7 @@ async def test_a_group_that_does_not_exist_has_no_generations(raw: Raw) -> None:
     assert await commit(raw, {0: 1}, 9, **claim) == [ErrorCode.GROUP_ID_NOT_FOUND]
 
 
-async def test_what_does_not_exist_is_refused_alone(raw: Raw, topic: bytes) -> None:
+async def test_an_unknown_partition_is_rejected_and_the_others_are_committed(raw: Raw, topic: bytes) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await commit(raw, {0: 1, 9: 1, -1: 1}) == [0, unknown, unknown]
     assert await commit(raw, {0: 1}, topic="nothing") == [unknown]

@@ -52,7 +52,7 @@ async def test_a_live_consumer_group_gives_up_what_it_does_not_subscribe(raw: Ra
     assert await offsets(raw, "t") == [-1, 6]
 
 
-async def test_what_members_of_another_kind_hold_nobody_can_tell(raw: Raw) -> None:
+async def test_offsets_of_a_group_of_another_protocol_type_are_not_deleted(raw: Raw) -> None:
     await raw.create_topic("t")
     leader = await lead(raw, protocol_type="connect")
     assert await delete_offsets(raw, t=[0]) == (ErrorCode.NON_EMPTY_GROUP, {})
@@ -68,7 +68,7 @@ async def test_a_consumer_that_cannot_be_read_subscribes_everything(raw: Raw) ->
 
 
 @pytest.mark.parametrize("asked", [{}, {"t": [0]}, {"missing": [0]}])
-async def test_no_group_is_one_error_for_all(raw: Raw, asked: dict[str, list[int]]) -> None:
+async def test_an_unknown_group_is_one_error_for_all_partitions(raw: Raw, asked: dict[str, list[int]]) -> None:
     await raw.create_topic("t")
     assert await delete_offsets(raw, **asked) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
     assert await delete_offsets(raw, group="", **asked) == (ErrorCode.INVALID_GROUP_ID, {})

@@ -42,7 +42,7 @@ async def test_version_0_calls_a_partition_without_an_offset_unknown(raw: Raw) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_was_committed_and_what_was_not(raw: Raw, topic: bytes, version: int) -> None:
+async def test_partitions_with_and_without_a_committed_offset(raw: Raw, topic: bytes, version: int) -> None:
     response = await fetch(raw, version, topic if version >= 10 else "t")
     (found,) = topics_of(response, version)
     assert (found.topic_id == topic) if version >= 10 else (found.name == "t")
@@ -53,21 +53,21 @@ async def test_what_was_committed_and_what_was_not(raw: Raw, topic: bytes, versi
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-async def test_all_that_there_is(raw: Raw, topic: bytes, version: int) -> None:
+async def test_all_offsets_of_a_group(raw: Raw, topic: bytes, version: int) -> None:
     (found,) = topics_of(await fetch(raw, version, None), version)
     assert (found.topic_id == topic) if version >= 10 else (found.name == "t")
     assert [(p.partition_index, p.committed_offset) for p in found.partitions] == [(0, 7)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_group_that_nobody_knows_has_no_offsets_and_no_error(raw: Raw, topic: bytes, version: int) -> None:
+async def test_an_unknown_group_has_no_offsets_and_no_error(raw: Raw, topic: bytes, version: int) -> None:
     response = await fetch(raw, version, topic if version >= 10 else "t", group="nobody")
     found = (response.topics if version < 8 else response.groups[0].topics)[0]
     assert [(p.committed_offset, p.error_code) for p in found.partitions] == [(-1, 0)] * 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_group_that_lives_elsewhere_is_said_in_each_shape(
+async def test_a_group_of_another_coordinator_is_an_error_in_each_response_shape(
     broker: Broker, raw: Raw, topic: bytes, version: int
 ) -> None:
     broker.services.groups.stop()
@@ -87,7 +87,7 @@ async def test_several_groups_at_once(raw: Raw) -> None:
     assert found == {"g": [("t", 7)], "h": [("t", 9)], "nobody": []}
 
 
-async def test_an_id_that_is_nobodys(raw: Raw) -> None:
+async def test_an_unknown_topic_id(raw: Raw) -> None:
     (found,) = (await fetch(raw, 10, b"\x07" * 16)).groups[0].topics
     assert found.topic_id == b"\x07" * 16
     assert [(p.committed_offset, p.error_code) for p in found.partitions] == [(-1, ErrorCode.UNKNOWN_TOPIC_ID)] * 2

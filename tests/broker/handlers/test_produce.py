@@ -48,7 +48,7 @@ async def test_compressed_batches_stay_as_they_are(raw: Raw, codec: Compression)
     assert got[16:] == sent[16:]
 
 
-async def test_by_topic_id_and_an_id_that_is_nobodys(broker: Broker, raw: Raw) -> None:
+async def test_by_topic_id_and_by_an_unknown_id(broker: Broker, raw: Raw) -> None:
     topic = broker.topics.get("t")
     assert topic is not None
     for topic_id, code in ((topic.id, 0), (b"\x07" * 16, ErrorCode.UNKNOWN_TOPIC_ID)):
@@ -127,7 +127,7 @@ async def test_a_bad_batch_is_refused_with_its_error_and_writes_nothing(
         (batch_of(b"z" * 20_000), -1),
     ],
 )
-async def test_a_batch_that_only_the_log_refuses_is_answered_with_where_the_log_starts(
+async def test_a_batch_that_the_log_rejects_is_answered_with_the_log_start_offset(
     raw: Raw, records: bytes, start: int
 ) -> None:
     assert (await raw.produce("t", records)).log_start_offset == start
@@ -184,12 +184,12 @@ async def test_a_small_zstd_batch_of_a_million_late_records_is_read_in_a_thread(
     assert threading.main_thread().name not in readers
 
 
-async def test_a_header_alone_that_lies_about_its_largest_timestamp(raw: Raw) -> None:
+async def test_a_header_may_name_a_wrong_largest_timestamp(raw: Raw) -> None:
     answer = await raw.produce("t", with_field(">q", 35, 17_000_000_000_000))
     assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_TIMESTAMP, [])
 
 
-async def test_any_timestamp_goes_where_the_broker_sets_it(raw: Raw) -> None:
+async def test_any_timestamp_is_accepted_if_the_broker_sets_it(raw: Raw) -> None:
     await raw.create_topic("appended", message_timestamp_type="LogAppendTime")
     assert (await raw.produce("appended", batch_of(b"v", timestamp_ms=17_000_000_000_000))).error_code == 0
 
@@ -219,14 +219,14 @@ async def test_unknown_topic_and_partition(raw: Raw) -> None:
     assert (await raw.produce("t", batch_of(b"v"), partition=-1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_the_broker_own_topics_are_not_written_by_clients(broker: Broker, raw: Raw) -> None:
+async def test_clients_cannot_write_to_internal_topics(broker: Broker, raw: Raw) -> None:
     broker.services.internal_topics.create("__consumer_offsets")
     answer = await raw.produce("__consumer_offsets", batch_of(b"v"))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 100])
-async def test_acks_out_of_rule(raw: Raw, acks: int) -> None:
+async def test_invalid_acks(raw: Raw, acks: int) -> None:
     assert (await raw.produce("t", batch_of(b"v"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
@@ -269,7 +269,7 @@ async def test_a_failed_produce_with_acks_0_closes_the_connection(raw: Raw, capl
     assert "UNKNOWN_TOPIC_OR_PARTITION" in caplog.text
 
 
-async def test_one_partitions_error_is_no_others(raw: Raw) -> None:
+async def test_an_error_of_one_partition_leaves_the_others_alone(raw: Raw) -> None:
     parts = [PartitionProduceData(0, batch_of(b"good")), PartitionProduceData(1, corrupted(70))]
     request = ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=parts)])
     response = await raw.ask(ApiKey.PRODUCE, 9, request)
@@ -291,7 +291,7 @@ async def test_log_append_time_is_the_brokers(raw: Raw) -> None:
     assert {record.timestamp_ms for record in batch.decode_batch(got)} == {answer.log_append_time_ms}
 
 
-async def test_a_producer_cannot_say_that_the_broker_set_the_time(raw: Raw) -> None:
+async def test_a_producer_cannot_claim_log_append_time(raw: Raw) -> None:
     await raw.produce("t", with_field(">h", 21, 1 << 3))
     got = bytes((await raw.fetch("t", 0)).records)
     assert batch.read_header(got).timestamp_type == 0

@@ -18,7 +18,7 @@ async def test_the_leaders_assignment_comes_back(raw: Raw, version: int) -> None
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_a_rejection_can_be_said_at_every_version(raw: Raw, version: int) -> None:
+async def test_a_rejection_can_be_encoded_at_every_version(raw: Raw, version: int) -> None:
     assert (await sync(raw, "nobody", 1, version)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert (await sync(raw, "nobody", 1, version, group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
 

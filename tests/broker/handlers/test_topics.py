@@ -57,7 +57,7 @@ async def test_minus_one_takes_the_brokers_defaults(config: BrokerConfig) -> Non
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "a/b", "x" * 250, "nul\0"])
-async def test_a_name_out_of_rule(raw: Raw, name: str) -> None:
+async def test_an_invalid_name(raw: Raw, name: str) -> None:
     assert await create(raw, CreatableTopic(name, 1, 1)) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
@@ -85,7 +85,7 @@ async def test_partitions_replicas_and_assignments(raw: Raw, topic: CreatableTop
     assert await create(raw, topic) == [("t", code)]
 
 
-async def test_taken_twice_and_colliding_names(raw: Raw) -> None:
+async def test_existing_repeated_and_colliding_names(raw: Raw) -> None:
     await raw.create_topic("a.b")
     assert await create(raw, CreatableTopic("a.b", 1, 1)) == [("a.b", ErrorCode.TOPIC_ALREADY_EXISTS)]
     assert await create(raw, CreatableTopic("a_b", 1, 1)) == [("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION)]
@@ -93,7 +93,7 @@ async def test_taken_twice_and_colliding_names(raw: Raw) -> None:
     assert sorted(await create(raw, *twice)) == [("c", ErrorCode.INVALID_REQUEST), ("d", 0)]
 
 
-async def test_what_is_wrong_is_told_in_kafkas_order(raw: Raw) -> None:
+async def test_errors_are_checked_in_kafkas_order(raw: Raw) -> None:
     await raw.create_topic("there")
     bad = [CreatableTopicConfig("no.such", "1")]
     asked = {
@@ -105,14 +105,14 @@ async def test_what_is_wrong_is_told_in_kafkas_order(raw: Raw) -> None:
         assert await create(raw, topic) == [(topic.name, code)]
 
 
-async def test_a_request_for_more_partitions_than_one_may_ask_for_makes_none(raw: Raw) -> None:
+async def test_a_request_for_too_many_partitions_creates_none(raw: Raw) -> None:
     code = ErrorCode.POLICY_VIOLATION
     asked = [CreatableTopic("a", 5_000, 1), CreatableTopic("b", 5_000, 1), CreatableTopic("c", -1, 1)]
     assert await create(raw, *asked) == [("a", code), ("b", code), ("c", code)]
     assert [each.error_code for each in await metadata(raw, "a", "c")] == [3, 3]  # type: ignore[attr-defined]
 
 
-async def test_validate_only_makes_nothing(raw: Raw) -> None:
+async def test_validate_only_creates_nothing(raw: Raw) -> None:
     assert await create(raw, CreatableTopic("t", 1, 1), validate_only=True) == [("t", 0)]
     (topic,) = await metadata(raw, "t")
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[attr-defined]
@@ -135,7 +135,7 @@ async def test_a_success_has_no_error_message_and_its_configs_are_not_read_only(
     assert not any(each.read_only for each in result.configs)
 
 
-async def test_the_brokers_own_topic_is_not_made_by_clients(broker: Broker, raw: Raw) -> None:
+async def test_clients_cannot_create_internal_topics(broker: Broker, raw: Raw) -> None:
     own = CreatableTopic("__consumer_offsets", 1, 1)
     assert await create(raw, own) == [("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION)]
     broker.services.internal_topics.create("__consumer_offsets")
@@ -204,7 +204,7 @@ async def test_deletion_can_be_switched_off(config: BrokerConfig) -> None:
 # Metadata.
 
 
-async def test_all_topics_none_and_some(raw: Raw) -> None:
+async def test_metadata_of_all_topics_of_none_and_of_some(raw: Raw) -> None:
     for name in ("b", "a"):
         await raw.create_topic(name)
     names = {}
@@ -220,7 +220,7 @@ async def test_all_topics_none_and_some(raw: Raw) -> None:
     }
 
 
-async def test_a_client_is_told_the_address_that_it_used(broker: Broker, raw: Raw) -> None:
+async def test_metadata_names_the_address_that_the_client_used(broker: Broker, raw: Raw) -> None:
     response = await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
     (node,) = response.brokers
     assert f"{node.host}:{node.port}" == broker.address
@@ -243,7 +243,7 @@ async def test_advertised_listeners_are_told_by_listener(config: BrokerConfig) -
         assert told == [broker.addresses[0], "kafka.example.org:19092"]
 
 
-async def test_auto_creation_and_who_may_forbid_it(config: BrokerConfig, raw: Raw) -> None:
+async def test_auto_creation_can_be_forbidden_by_the_client(config: BrokerConfig, raw: Raw) -> None:
     (topic,) = await metadata(raw, "auto", create=False)
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[attr-defined]
     (topic,) = await metadata(raw, "auto", create=True)
@@ -281,7 +281,7 @@ async def test_topics_by_id(raw: Raw) -> None:
         (13, MetadataRequestTopic(ZERO_UUID, None)),
     ],
 )
-async def test_ids_before_their_version_and_topics_without_a_name_refuse_the_whole(
+async def test_ids_before_their_version_and_topics_without_a_name_fail_the_whole_request(
     raw: Raw, version: int, topic: MetadataRequestTopic
 ) -> None:
     await raw.create_topic("t")
@@ -294,7 +294,7 @@ async def test_ids_before_their_version_and_topics_without_a_name_refuse_the_who
     assert response.error_code == (code if version >= 13 else 0)
 
 
-async def test_a_topic_is_told_once_however_often_it_is_asked_for(raw: Raw) -> None:
+async def test_a_topic_is_returned_once_however_often_it_is_requested(raw: Raw) -> None:
     topic_id = (await raw.create_topic("t")).topic_id
     assert len(await metadata(raw, "t", "nobody", "t", "nobody", version=9)) == 2
     topics = [MetadataRequestTopic(topic_id, None), MetadataRequestTopic(name="t")]
@@ -369,7 +369,7 @@ async def test_broker_configs(raw: Raw) -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_configs_of_what_does_not_exist(raw: Raw, kind: int, name: str, code: ErrorCode) -> None:
+async def test_configs_of_unknown_resources(raw: Raw, kind: int, name: str, code: ErrorCode) -> None:
     assert (await describe(raw, kind, name)).error_code == code  # type: ignore[attr-defined]
 
 
@@ -381,7 +381,7 @@ async def test_the_cluster(broker: Broker, raw: Raw) -> None:
     assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
-async def test_producer_ids_are_never_given_twice_not_even_after_a_restart(config: BrokerConfig) -> None:
+async def test_producer_ids_are_unique_across_restarts(config: BrokerConfig) -> None:
     seen: set[int] = set()
     for _ in range(3):
         async with Broker(config) as broker, await Raw.connect(broker.address) as raw:

@@ -73,7 +73,7 @@ async def listed(raw: Raw, **filters: Any) -> list[str]:
     return [each.transactional_id for each in response.transaction_states]
 
 
-async def test_the_first_question_for_a_coordinator_makes_the_topic(broker: Broker, raw: Raw) -> None:
+async def test_the_first_find_coordinator_creates_the_topic(broker: Broker, raw: Raw) -> None:
     found = await raw.ask(ApiKey.FIND_COORDINATOR, 6, FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
     assert [each.error_code for each in found.coordinators] == [0]
     topic = broker.topics.get(TRANSACTIONS_TOPIC)
@@ -94,7 +94,7 @@ async def test_a_timeout_out_of_range_is_refused(raw: Raw, timeout_ms: int) -> N
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)])
-async def test_init_tells_of_a_fence_as_its_version_can(raw: Raw, version: int, error: ErrorCode) -> None:
+async def test_init_producer_id_words_fencing_by_its_version(raw: Raw, version: int, error: ErrorCode) -> None:
     first = await init(raw)
     await init(raw)
     again = await init(raw, version, producer_id=first.producer_id, producer_epoch=0)
@@ -102,7 +102,7 @@ async def test_init_tells_of_a_fence_as_its_version_can(raw: Raw, version: int, 
 
 
 @pytest.mark.parametrize(("version", "error"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
-async def test_others_tell_of_a_fence_as_their_version_can(raw: Raw, version: int, error: ErrorCode) -> None:
+async def test_other_requests_word_fencing_by_their_version(raw: Raw, version: int, error: ErrorCode) -> None:
     await raw.create_topic("t")
     who = await init(raw)
     assert await add(raw, who, 0, version=version, epoch=7) == {("t", 0): error}
@@ -111,7 +111,7 @@ async def test_others_tell_of_a_fence_as_their_version_can(raw: Raw, version: in
     assert (await raw.ask(ApiKey.ADD_OFFSETS_TO_TXN, version, request)).error_code == error
 
 
-async def test_the_brokers_own_topics_are_nobodys_to_add(raw: Raw) -> None:
+async def test_internal_topics_cannot_be_added_to_a_transaction(raw: Raw) -> None:
     await raw.create_topic("t")
     who = await init(raw)
     refused = {("__transaction_state", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -126,7 +126,7 @@ async def test_the_brokers_own_topics_are_nobodys_to_add(raw: Raw) -> None:
     assert await add_batch(raw, among_brokers) == [{("__transaction_state", 0): 0}]
 
 
-async def test_an_id_that_nobody_knows(raw: Raw) -> None:
+async def test_an_unknown_transactional_id(raw: Raw) -> None:
     await raw.create_topic("t")
     who = await init(raw, name="another")
     unknown = ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -135,7 +135,7 @@ async def test_an_id_that_nobody_knows(raw: Raw) -> None:
     assert (await describe(raw)).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-async def test_where_one_partition_is_missing_none_is_added(raw: Raw) -> None:
+async def test_an_unknown_partition_means_that_none_is_added(raw: Raw) -> None:
     await raw.create_topic("t", 2)
     who = await init(raw)
     refused = {("t", 0): ErrorCode.OPERATION_NOT_ATTEMPTED, ("t", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

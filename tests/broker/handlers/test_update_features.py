@@ -74,14 +74,14 @@ async def test_a_level_is_lowered_and_raised_and_its_epoch_rises(config: BrokerC
     ],
     ids=repr,
 )
-async def test_what_cannot_be_is_refused_with_all_beside_it(raw: Raw, asked: FeatureUpdateKey) -> None:
+async def test_an_invalid_level_rejects_the_whole_request(raw: Raw, asked: FeatureUpdateKey) -> None:
     response = await update(raw, to(1, SAFE), to(2), asked)
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert asked.feature in (response.error_message or "")
     assert await told(raw) == (0, 2)
 
 
-async def test_up_by_a_downgrade_is_refused(raw: Raw) -> None:
+async def test_an_upgrade_marked_as_a_downgrade_is_rejected(raw: Raw) -> None:
     await update(raw, to(1, SAFE))
     assert (await update(raw, to(2, SAFE))).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert await told(raw) == (1, 1)
@@ -97,7 +97,9 @@ async def test_version_0_must_allow_a_downgrade(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize(("level", "code"), [(1, ErrorCode.PRODUCER_FENCED), (2, ErrorCode.NONE)])
-async def test_who_took_too_long_may_go_on_from_version_2_on(config: BrokerConfig, level: int, code: ErrorCode) -> None:
+async def test_a_producer_that_timed_out_may_go_on_from_version_2_on(
+    config: BrokerConfig, level: int, code: ErrorCode
+) -> None:
     clock = FakeClock()
     awake = replace(config, connections_max_idle_ms=-1)
     async with Broker(awake, clock=clock) as broker, await Raw.connect(broker.address) as raw:

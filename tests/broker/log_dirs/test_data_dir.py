@@ -33,7 +33,7 @@ def test_a_new_one_is_made_and_keeps_its_identity(path: Path) -> None:
     again.close()
 
 
-def test_is_one_users_at_a_time(path: Path) -> None:
+def test_has_one_owner_at_a_time(path: Path) -> None:
     first = DataDir.open(path, 1)
     assert "in use by another process" in start_error(path)
     first.close()
@@ -53,7 +53,7 @@ def test_is_clean_only_once_after_each_clean_stop(path: Path) -> None:
     third.close()
 
 
-def test_another_nodes_is_refused_and_left_as_it_was(path: Path) -> None:
+def test_the_directory_of_another_node_is_rejected_and_left_unchanged(path: Path) -> None:
     first = DataDir.open(path, 1)
     first.mark_clean()
     first.close()
@@ -63,7 +63,7 @@ def test_another_nodes_is_refused_and_left_as_it_was(path: Path) -> None:
     again.close()
 
 
-def test_somebody_elses_is_refused_and_left_as_it_was(path: Path) -> None:
+def test_the_directory_of_another_program_is_rejected_and_left_unchanged(path: Path) -> None:
     path.mkdir(parents=True)
     (path / "thesis.txt").write_text("years of work")
     assert "not empty and not a broker's (thesis.txt)" in start_error(path)
@@ -71,7 +71,7 @@ def test_somebody_elses_is_refused_and_left_as_it_was(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lost+found", "meta.properties.tmp", ".lock"])
-def test_what_file_systems_and_a_first_start_cut_short_leave_is_no_stranger(path: Path, name: str) -> None:
+def test_a_directory_may_hold_lost_and_found_or_the_rest_of_a_first_start(path: Path, name: str) -> None:
     path.mkdir(parents=True)
     if name == "lost+found":
         (path / name).mkdir()
@@ -89,7 +89,7 @@ def test_a_damaged_identity_is_refused(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("place", ["/proc/odradek", "/dev/null", "/dev/null/data"])
-def test_where_nothing_can_be_written_the_line_says_so(place: str) -> None:
+def test_a_directory_that_cannot_be_written_is_named_in_the_error(place: str) -> None:
     assert "cannot be written" in start_error(Path(place))
 
 

@@ -73,7 +73,7 @@ async def test_partitions_without_metadata_of_ours_are_refused_and_left_as_they_
 
 
 @pytest.mark.parametrize("left", [None, b"", bytes(100)], ids=["gone", "empty", "zeros"])
-async def test_a_lost_journal_is_told_before_anything_is_set_aside(
+async def test_a_lost_journal_is_reported_before_any_partition_is_set_aside(
     config: BrokerConfig, dirs: list[Path], left: bytes | None
 ) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
@@ -98,7 +98,7 @@ async def describe(raw: Raw, version: int = 4, topics: list[DescribableLogDirTop
     return {Path(each.log_dir).name: each for each in response.results}
 
 
-async def test_new_partitions_go_where_the_fewest_are(config: BrokerConfig, dirs: list[Path]) -> None:
+async def test_new_partitions_go_to_the_directory_with_the_fewest(config: BrokerConfig, dirs: list[Path]) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         for name, partitions in (("t", 4), ("u", 2), ("v", 3)):
             await raw.create_topic(name, partitions)
@@ -111,7 +111,7 @@ async def test_new_partitions_go_where_the_fewest_are(config: BrokerConfig, dirs
     assert all((each / "meta.properties").exists() and (each / ".kafka_cleanshutdown").exists() for each in dirs)
 
 
-async def test_all_is_found_again_where_it_was(config: BrokerConfig, dirs: list[Path]) -> None:
+async def test_a_restart_finds_all_partitions_in_their_directories(config: BrokerConfig, dirs: list[Path]) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 6)
         for index in range(6):

@@ -79,13 +79,15 @@ async def test_the_mount_point_of_a_missing_disk_is_refused_and_left_as_it_was(
     assert await watermarks(config) == [1] * 6
 
 
-async def test_a_directory_that_log_dirs_no_longer_names_is_missed_too(config: BrokerConfig, dirs: list[Path]) -> None:
+async def test_a_directory_that_log_dirs_no_longer_names_is_reported_as_missing(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
     fewer = replace(config, log_dirs=(str(dirs[0]), str(dirs[2])))
     assert f"the disk of {dirs[1]} is not there" in await start_error(fewer)
     assert await watermarks(config) == [1] * 6
 
 
-async def test_a_directory_below_the_mount_point_that_was_used_once_is_no_substitute(
+async def test_an_old_directory_below_the_mount_point_does_not_replace_the_disk(
     config: BrokerConfig, dirs: list[Path]
 ) -> None:
     """A broker has started there before the disk was mounted: its meta.properties names the right cluster."""
@@ -110,7 +112,7 @@ async def test_a_new_directory_may_be_added(config: BrokerConfig, dirs: list[Pat
     assert checkpoints.read_meta_properties(more) is not None
 
 
-async def test_an_empty_directory_may_be_taken_away(config: BrokerConfig, dirs: list[Path]) -> None:
+async def test_an_empty_directory_may_be_removed(config: BrokerConfig, dirs: list[Path]) -> None:
     more = dirs[0].with_name("d")
     await watermarks(replace(config, log_dirs=(*config.log_dirs, str(more))))
     assert await watermarks(config) == [1] * 6
@@ -140,7 +142,7 @@ async def test_a_directory_that_was_offline_meanwhile_is_still_known(config: Bro
     assert await watermarks(config) == [1] * 6
 
 
-async def test_what_a_crash_left_out_of_a_new_topic_is_made_beside_a_new_directory(
+async def test_a_new_topic_that_a_crash_cut_short_is_finished_with_a_new_directory(
     config: BrokerConfig, dirs: list[Path]
 ) -> None:
     shutil.rmtree(dirs[1] / "t-1")

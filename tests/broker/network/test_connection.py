@@ -154,7 +154,7 @@ async def test_a_request_that_waits_holds_back_the_next_but_nobody_else(server: 
         assert await read_frame(reader) == b"x" * 100_000
 
 
-async def test_no_answer_does_not_wedge_those_after_it(server: Server) -> None:
+async def test_a_request_without_an_answer_does_not_block_later_ones(server: Server) -> None:
     server.answer = lambda frame: None if frame == b"acks=0" else [frame_of(frame)]
     async with client(server) as (reader, writer):
         writer.write(frame_of(b"acks=0") * 3 + frame_of(b"after"))
@@ -185,7 +185,7 @@ async def test_a_client_of_another_protocol_is_named(
     assert hint in caplog.text
 
 
-async def test_what_dispatch_cannot_answer_closes_this_connection_only(
+async def test_a_request_that_dispatch_cannot_answer_closes_only_its_connection(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(frame: bytes) -> EncodedResponse:
@@ -217,7 +217,7 @@ async def test_an_announced_length_costs_no_memory_before_its_bytes(server: Serv
         assert tracemalloc.get_traced_memory()[0] - before < 50 * (FIRST_BUFFER_BYTES + 100_000)
 
 
-async def test_a_client_that_does_not_read_is_not_answered_on_and_on(server: Server, tmp_path: Path) -> None:
+async def test_answers_to_a_client_that_does_not_read_are_bounded(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"d" * 4_000_000)
     whole = FileRange(DISK.open(path), 0, 4_000_000)

@@ -28,6 +28,6 @@ def test_nothing_is_kept_of_an_address_without_connections() -> None:
     assert default._by_address == {}
 
 
-def test_a_limit_of_none_refuses_every_connection() -> None:
+def test_a_limit_of_0_refuses_every_connection() -> None:
     assert limits(0, 5).acquire("a") == "max.connections is 0"
     assert limits(5, 0).acquire("a") == "max.connections.per.ip is 0"

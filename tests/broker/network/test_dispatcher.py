@@ -47,7 +47,7 @@ async def test_each_pair_of_the_table_is_answered_in_its_own_version(raw: Raw, k
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
-def test_what_is_offered_is_what_kafka_offers(route: Route) -> None:
+def test_api_versions_offers_the_apis_that_kafka_offers(route: Route) -> None:
     lowest, highest = kafkas_ranges()[int(route.key)]
     lowest = LOWER_THAN_KAFKAS.get(route.key, lowest)
     assert (route.versions[0], route.versions[-1]) == (lowest, highest)
@@ -101,7 +101,7 @@ async def test_bytes_behind_a_body_are_passed_over_as_kafka_does(raw: Raw) -> No
         (b"\xff" * 40, "is not served"),
     ],
 )
-async def test_what_cannot_be_answered_closes_the_connection_and_says_why(
+async def test_a_request_without_a_possible_answer_closes_the_connection_and_logs_why(
     broker: Broker, raw: Raw, data: bytes, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -1,5 +1,7 @@
 """A peer: requests to another broker, its death and its silence."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -126,7 +128,7 @@ async def test_silence_ends_with_the_time_and_a_late_response_reaches_nobody() -
         assert (await ask(peer)).host == "second"
 
 
-async def test_nobody_listens() -> None:
+async def test_a_peer_that_does_not_listen() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     server.close()

@@ -63,7 +63,7 @@ class TestProduce:
         ]
 
     @pytest.mark.parametrize("codec", LEGACY_CODECS)
-    async def test_a_large_set_goes_through_a_thread_and_in_its_turn(self, raw: Raw, codec: Compression) -> None:
+    async def test_a_large_set_is_converted_in_a_thread_and_keeps_its_order(self, raw: Raw, codec: Compression) -> None:
         for version, records in (
             (2, set_of(NOISE, b"b", codec=codec)),
             (2, set_of(b"c")),
@@ -84,7 +84,7 @@ class TestProduce:
             raw.send(ApiKey.PRODUCE, 0, ProduceRequest(acks=0, timeout_ms=1000, topic_data=[data]))
         assert (await raw.produce("t", set_of(b"c"), version=1)).base_offset == 2
 
-    async def test_the_time_of_the_append_where_the_topic_says_so(self, raw: Raw) -> None:
+    async def test_a_topic_can_ask_for_log_append_time(self, raw: Raw) -> None:
         await raw.create_topic("appended", message_timestamp_type="LogAppendTime")
         for magic in (0, 1):
             answer = await raw.produce("appended", set_of(b"a", magic=magic), version=2)
@@ -111,7 +111,7 @@ class TestProduce:
             (None, ErrorCode.INVALID_RECORD),
         ],
     )
-    async def test_what_is_refused_leaves_nothing(self, raw: Raw, records: bytes | None, code: ErrorCode) -> None:
+    async def test_a_rejected_set_leaves_nothing(self, raw: Raw, records: bytes | None, code: ErrorCode) -> None:
         answer = await raw.produce("t", records, version=2)
         assert (ErrorCode(answer.error_code), answer.base_offset) == (code, -1)
         assert await stored(raw) == []
@@ -206,7 +206,7 @@ class TestFetch:
         assert (await raw.fetch("t", 9, version=0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (await raw.fetch("nowhere", 0, version=0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    async def test_a_batch_whose_body_is_none_is_an_error_where_it_comes_first(self, raw: Raw) -> None:
+    async def test_an_unreadable_body_is_an_error_if_its_batch_comes_first(self, raw: Raw) -> None:
         good, bad = batch_of(b"a"), bytearray(batch_of(b"b"))
         bad[66] ^= 0x20  # the length of the value
         bad[17:21] = batch.crc32c(bytes(bad[21:])).to_bytes(4, "big")

@@ -144,7 +144,9 @@ async def test_what_was_aborted_is_left_out_wherever_the_log_begins(
     assert await seen(raw, 9) == (9, 10, 10, [], [])
 
 
-async def test_all_of_it_goes_and_the_transaction_ends(raw: Raw, producer: Transactional, other: Transactional) -> None:
+async def test_a_transaction_can_end_after_its_records_were_deleted(
+    raw: Raw, producer: Transactional, other: Transactional
+) -> None:
     await two_open(raw, producer, other)
     assert await delete(raw, -1) == 8
     assert await seen(raw, 8) == (8, 8, 8, [], [])
@@ -158,7 +160,7 @@ async def test_all_of_it_goes_and_the_transaction_ends(raw: Raw, producer: Trans
 
 @pytest.mark.parametrize("offset", [2, 3, 4, 5])
 @pytest.mark.parametrize("how", ["stopped", "crashed"])
-async def test_a_restart_knows_what_is_open(
+async def test_open_transactions_survive_a_restart(
     config: BrokerConfig, tmp_path: Path, how: str, offset: int, raw: Raw, broker: Broker, clock: FakeClock
 ) -> None:
     producer, other = Transactional(raw, "a"), Transactional(raw, "b")

@@ -100,7 +100,7 @@ async def test_a_fetch_of_what_was_just_written_asks_no_disk(room: Room) -> None
     assert found.size > 0
 
 
-async def test_a_cold_fetch_waits_for_more_bytes_where_there_are_too_few(room: Room) -> None:
+async def test_a_cold_fetch_waits_while_there_are_too_few_bytes(room: Room) -> None:
     room.disk.chill()
     room.one.send(ApiKey.FETCH, 11, fetch(BATCHES - 2, max_wait_ms=60_000, min_bytes=250_000))
     await room.asked_of_the_disk()
@@ -132,7 +132,7 @@ async def test_retention_may_take_the_segment_away_meanwhile(room: Room) -> None
     assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_damage_that_a_look_up_meets_is_told_and_known_from_then_on(room: Room) -> None:
+async def test_damage_that_a_look_up_meets_is_reported_and_remembered(room: Room) -> None:
     first = room.log.segments[0]
     position, header = first.find(5)
     with first.path(".log").open("r+b") as file:

@@ -111,14 +111,14 @@ def test_without_slots_there_are_no_sessions(clock: FakeClock) -> None:
     assert ask(FetchSessions(0, clock), 0, 0, wanted(0)) is None
 
 
-def test_who_got_data_comes_last(sessions: FetchSessions) -> None:
+def test_partitions_that_got_data_come_last(sessions: FetchSessions) -> None:
     session = new(sessions, 0, 1, 2)
     session.move_to_end(("t", ID, 0))
     session.move_to_end(("t", ID, 9))
     assert [key[2] for key in session.partitions] == [1, 2, 0]
 
 
-def test_what_a_client_was_told_is_no_news() -> None:
+def test_a_partition_that_has_not_changed_is_left_out() -> None:
     (partition,) = wanted(0)
     answer = PartitionData(high_watermark=5, log_start_offset=0, records=b"")
     assert partition.note(answer)

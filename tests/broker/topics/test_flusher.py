@@ -112,7 +112,7 @@ async def test_with_flush_messages_1_the_answer_comes_after_the_fsync(raw: Raw, 
     assert disk.synced == ["t-0"]
 
 
-async def test_after_so_many_bytes_it_is_written_down_how_far_is_on_disk(
+async def test_recovery_points_are_written_after_so_many_bytes(
     broker: Broker, raw: Raw, config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flushing, "PROGRESS_BYTES", 20_000)
@@ -139,7 +139,7 @@ async def test_all_that_wait_share_an_fsync(broker: Broker, raw: Raw, disk: Slow
         client.close()
 
 
-async def test_partitions_of_a_request_are_forced_side_by_side(raw: Raw, disk: SlowDisk) -> None:
+async def test_partitions_of_a_request_are_flushed_in_parallel(raw: Raw, disk: SlowDisk) -> None:
     await raw.create_topic("t", partitions=3, flush_messages="1")
     disk.gate.clear()
     data = [PartitionProduceData(index, batch_of(b"x")) for index in range(3)]
@@ -150,7 +150,7 @@ async def test_partitions_of_a_request_are_forced_side_by_side(raw: Raw, disk: S
     assert [each.error_code for each in response.responses[0].partition_responses] == [0, 0, 0]
 
 
-async def test_acks_0_is_forced_to_disk_as_well(raw: Raw, disk: SlowDisk) -> None:
+async def test_a_batch_with_acks_0_is_flushed_too(raw: Raw, disk: SlowDisk) -> None:
     await raw.create_topic("t", flush_messages="1")
     data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
     raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, timeout_ms=1000, topic_data=data))
@@ -380,7 +380,7 @@ async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_com
     assert len(errors(caplog)) == 1
 
 
-async def test_a_disk_that_does_not_answer_keeps_no_stop_for_ever(
+async def test_a_disk_that_does_not_answer_does_not_hold_up_a_stop_for_ever(
     config: BrokerConfig, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(server, "CLOSE_DEADLINE_S", 0.05)

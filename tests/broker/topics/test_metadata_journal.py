@@ -33,7 +33,7 @@ def change(metadata: Metadata, step: int) -> None:
             metadata.delete_topic(f"t{step - 4}")
 
 
-def test_a_restart_knows_all(tmp_path: Path) -> None:
+def test_topics_configs_and_ids_survive_a_restart(tmp_path: Path) -> None:
     first = Metadata(tmp_path)
     first.set_cluster_id("here")
     for step in range(10):
@@ -133,7 +133,7 @@ def test_a_snapshot_that_fails_fails_no_change(tmp_path: Path, monkeypatch: pyte
     assert state(Metadata(tmp_path, disk)) == state(metadata)
 
 
-def test_after_a_failed_fsync_nothing_more_is_promised(tmp_path: Path) -> None:
+def test_after_a_failed_fsync_every_change_is_rejected(tmp_path: Path) -> None:
     disk = FaultyDisk()
     metadata = Metadata(tmp_path, disk)
     disk.fsync_fails = True
@@ -145,7 +145,7 @@ def test_after_a_failed_fsync_nothing_more_is_promised(tmp_path: Path) -> None:
     assert metadata.topics == {}
 
 
-def test_a_record_of_a_newer_odradek_is_not_guessed_at(tmp_path: Path) -> None:
+def test_a_record_of_a_newer_odradek_stops_the_start(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path, "metadata")
     journal.append([{"type": "tiered_topic", "name": "x"}])
     journal.close()

@@ -139,7 +139,7 @@ def test_a_read_outside_of_the_log_is_refused(room: Room) -> None:
         assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_with_log_append_time_the_broker_says_when(room: Room) -> None:
+def test_with_log_append_time_the_broker_sets_the_time(room: Room) -> None:
     room.partition.log_append_time = True
     appended = room.partition.append(memoryview(bytearray(batch_of(b"a", timestamp_ms=5))), PRODUCE_VERSION)
     assert appended.log_append_time_ms == room.clock.now_ms()

@@ -84,7 +84,7 @@ async def test_read_committed_ends_where_the_first_open_transaction_begins(
     assert await latest(raw, 1) == await latest(raw, 0) == 6
 
 
-async def test_aborted_transactions_are_told_by_first_offset_and_only_to_who_asks(
+async def test_aborted_transactions_are_returned_by_first_offset_and_only_to_read_committed(
     raw: Raw, producer: Transactional, other: Transactional
 ) -> None:
     ids = other.producer_id, producer.producer_id
@@ -193,7 +193,7 @@ async def test_clients_write_no_control_batches(producer: Transactional) -> None
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 9, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_a_producer_is_told_what_its_version_knows(said: ErrorCode, version: int, told: ErrorCode) -> None:
+def test_errors_of_a_producer_follow_its_version(said: ErrorCode, version: int, told: ErrorCode) -> None:
     assert produce_error(said, version) is told
 
 

@@ -67,7 +67,7 @@ class TestRules:
         )
         assert found == ValidationRules(Compression.LZ4, 9, before_max_ms=9)
 
-    def test_the_past_is_no_matter_where_the_broker_sets_the_time(self) -> None:
+    def test_old_timestamps_are_accepted_if_the_broker_sets_the_time(self) -> None:
         assert rules(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="5") is None
 
     def test_a_level_that_gzip_does_not_have(self) -> None:
@@ -137,7 +137,7 @@ class TestCompression:
         assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
     @pytest.mark.parametrize("change", [{"max_bytes": 50}, {"cut": True}, {"damage": True}])
-    def test_what_the_header_or_crc_tells_is_left_to_the_append(self, change: dict[str, int]) -> None:
+    def test_faults_of_the_header_or_the_crc_are_left_to_the_append(self, change: dict[str, int]) -> None:
         sent = batch_at(1, 2)
         if change.pop("cut", False):
             sent = sent[:-1]
@@ -146,7 +146,7 @@ class TestCompression:
         assert prepare(sent, 9, rules(compression_type="gzip"), NOW_MS, **change).records is sent
 
 
-def test_what_is_large_goes_to_a_thread() -> None:
+def test_large_batches_go_to_a_thread() -> None:
     small, large = batch_of(b"x" * 500), batch_of(b"x" * LARGE_BYTES)
     messages = legacy.encode_message_set([Record(0, 1, None, b"x" * 2000)], 1)
     wrapper = legacy.encode_message_set([Record(0, 1, None, b"x")], 1, Compression.GZIP)

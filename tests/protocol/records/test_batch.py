@@ -91,7 +91,7 @@ def test_other_magics_are_refused(magic: int, error: type[RecordError]) -> None:
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48])
-def test_a_length_that_cannot_be_is_refused(length: int) -> None:
+def test_an_impossible_length_is_rejected(length: int) -> None:
     data = rewrite(batch.encode_batch(RECORDS), 8, ">i", length)
     with pytest.raises(CorruptBatch):
         batch.read_header(data)
@@ -186,7 +186,7 @@ def test_any_bytes_decode_or_raise_a_record_error(body: bytes, codec: int, count
         ({"attributes": 7}, UnsupportedCodec),
     ],
 )
-def test_what_a_broker_takes_from_no_client(changes: dict[str, int], error: type[RecordError]) -> None:
+def test_batches_that_a_broker_accepts_from_no_client(changes: dict[str, int], error: type[RecordError]) -> None:
     batch.check_shape(header())
     batch.check_shape(header(producer_id=0, producer_epoch=0, base_sequence=0))
     with pytest.raises(error):

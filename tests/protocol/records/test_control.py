@@ -44,6 +44,6 @@ def test_types_of_newer_brokers_are_unknown_and_newer_values_are_read() -> None:
         Record(key=b"\x00\x00\x00\x01", value=b"\xff\xff" + bytes(4)),
     ],
 )
-def test_what_is_no_marker(record: Record) -> None:
+def test_batches_that_are_no_markers(record: Record) -> None:
     with pytest.raises(InvalidRecord):
         read_marker(record)

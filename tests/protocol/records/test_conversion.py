@@ -92,7 +92,7 @@ class TestUp:
         with pytest.raises(TruncatedBatch):
             up_converted(data + b"\0" * 5)
 
-    def test_no_message_at_all(self) -> None:
+    def test_an_empty_message_set_is_rejected(self) -> None:
         with pytest.raises(InvalidRecord):
             up_converted(b"")
 
@@ -117,14 +117,14 @@ class TestUp:
         with pytest.raises(InvalidRecord):
             up_converted(packed)
 
-    def test_zstd_never_came_to_message_sets(self) -> None:
+    def test_zstd_in_a_message_set_is_rejected(self) -> None:
         data = bytearray(legacy.encode_message_set(records_of(b"a"), 1))
         data[17] = Compression.ZSTD
         data[12:16] = legacy.crc32(bytes(data[16:])).to_bytes(4, "big")
         with pytest.raises(UnsupportedCodec):
             up_converted(data)
 
-    def test_what_would_fill_the_memory_is_refused(self) -> None:
+    def test_sets_that_would_fill_the_memory_are_rejected(self) -> None:
         data = legacy.encode_message_set(records_of(b"\0" * 100_000), 1, Compression.GZIP)
         with pytest.raises(DecompressionLimit):
             up_converted(data, limit=50_000)

@@ -33,7 +33,7 @@ def batches(draw: st.DrawFn) -> tuple[bytes, BatchHeader]:
 
 @settings(max_examples=50)
 @given(batches())
-def test_each_part_is_its_record(given_: tuple[bytes, BatchHeader]) -> None:
+def test_the_parts_of_a_batch_are_its_records(given_: tuple[bytes, BatchHeader]) -> None:
     data, header = given_
     parts = list(iter_parts(body_of(memoryview(data), header), header))
     records = list(decode_batch(data))
@@ -44,7 +44,7 @@ def test_each_part_is_its_record(given_: tuple[bytes, BatchHeader]) -> None:
 
 @settings(max_examples=50)
 @given(batches(), st.data(), st.none() | st.integers(0, 2 * NOW_MS))
-def test_what_is_kept_is_what_it_was(
+def test_kept_records_are_unchanged(
     given_: tuple[bytes, BatchHeader], data: st.DataObject, horizon_ms: int | None
 ) -> None:
     batch, header = given_

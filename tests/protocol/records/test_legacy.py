@@ -101,7 +101,7 @@ def test_a_wrapper_in_a_wrapper_is_refused() -> None:
         (batch.encode_batch(RECORDS), UnsupportedMagic),
     ],
 )
-def test_what_cannot_be_is_refused(data: bytes, error: type[RecordError]) -> None:
+def test_impossible_messages_are_rejected(data: bytes, error: type[RecordError]) -> None:
     with pytest.raises(error):
         legacy.decode_message_set(data)
 
@@ -151,7 +151,7 @@ def test_headers_are_left_out_as_the_format_has_none() -> None:
         ([Record()], 1, Compression.ZSTD, UnsupportedCodec),
     ],
 )
-def test_what_cannot_be_written(
+def test_records_that_the_format_cannot_hold(
     records: list[Record], magic: int, codec: Compression, error: type[RecordError]
 ) -> None:
     with pytest.raises(error):

@@ -24,7 +24,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_code_is_kafkas(name: str) -> None:
+def test_the_error_code_is_kafkas(name: str) -> None:
     data = bytes.fromhex(CASES[name]["hex"])
     try:
         header = batch.read_header(data)
@@ -39,6 +39,6 @@ def test_the_code_is_kafkas(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["count and delta too large", "count and delta too large, lz4"])
-def test_a_consumer_notices_what_the_header_hides(name: str) -> None:
+def test_a_consumer_finds_faults_that_the_header_hides(name: str) -> None:
     with pytest.raises(RecordError):
         batch.decode_batch(bytes.fromhex(CASES[name]["hex"]))

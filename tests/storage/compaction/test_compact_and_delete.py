@@ -129,7 +129,7 @@ class Both:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_both_policies_leave_what_each_promises(tmp_path: Path, seed: int) -> None:
+def test_records_stay_only_if_both_policies_keep_them(tmp_path: Path, seed: int) -> None:
     both = Both(tmp_path / "t-0", seed)
     steps = (
         [both.put] * 6 + [both.clean] * 3 + [both.wait] * 3 + [both.retain] * 2 + [both.delete_records, both.restart]
@@ -139,7 +139,7 @@ def test_both_policies_leave_what_each_promises(tmp_path: Path, seed: int) -> No
         both.check()
 
 
-def test_what_compaction_left_goes_by_age(tmp_path: Path) -> None:
+def test_compacted_segments_are_deleted_by_age(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=700, segment_ms=2**60, retention_ms=1000)
     log = Log.open(tmp_path / "t-0", config, clean=True, now_ms=0)
     for number in range(30):

@@ -200,7 +200,7 @@ def test_the_time_of_a_tombstone_begins_when_no_older_value_is_left(log: Log) ->
     assert [each.key for each in committed(log)] == [b"a", b"c"]
 
 
-def test_a_cleaning_relies_on_what_is_on_disk(tmp_path: Path) -> None:
+def test_a_cleaning_relies_only_on_records_that_are_on_disk(tmp_path: Path) -> None:
     """A power cut must not take the record because of which a cleaning has removed an older one."""
     disk = FaultyDisk()
     log = Log.open(tmp_path / "t-0", CONFIG, clean=True, now_ms=0, disk=disk)
@@ -279,7 +279,7 @@ def test_a_second_cleaning_of_the_same_writes_nothing(log: Log) -> None:
     assert all(group.size == -1 for group in groups if group.sources == 1)
 
 
-def test_what_is_too_young_stays_and_what_waits_too_long_is_due(log: Log) -> None:
+def test_young_records_stay_dirty_and_a_partition_that_waits_too_long_is_due(log: Log) -> None:
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
     roll(log, 0)

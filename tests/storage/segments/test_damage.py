@@ -124,7 +124,7 @@ def test_the_newest_segment_is_named_at_the_start_and_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"\xa5"], ids=["cut off", "zeros", "garbage"])
-def test_where_nothing_sound_is_left_the_log_goes_on_at_the_recovery_point_in_a_new_segment(
+def test_a_log_without_a_sound_batch_goes_on_at_the_recovery_point_in_a_new_segment(
     tmp_path: Path, content: bytes
 ) -> None:
     batches = written(tmp_path)
@@ -150,7 +150,7 @@ def test_where_nothing_sound_is_left_the_log_goes_on_at_the_recovery_point_in_a_
     assert read_header(log.read(COUNT, 1, NEVER).read()).base_offset == COUNT
 
 
-def test_what_follows_damage_that_reaches_past_the_recovery_point_is_cut(tmp_path: Path) -> None:
+def test_batches_behind_damage_across_the_recovery_point_are_cut(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
     batches = written(tmp_path, config=config)
     size = len(batches[0])
@@ -179,7 +179,7 @@ def test_replaying_stops_at_damage_or_is_told_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base_offset", [1, 21, 1 << 20])
-def test_an_offset_that_cannot_be_costs_its_batch_and_no_other(tmp_path: Path, base_offset: int) -> None:
+def test_an_impossible_offset_costs_its_batch_and_no_other(tmp_path: Path, base_offset: int) -> None:
     config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
     batches = written(tmp_path, config=config)
     damage(logs(tmp_path)[0], 5 * len(batches[0]), base_offset.to_bytes(8))
@@ -218,7 +218,7 @@ def test_times_are_found_around_it(tmp_path: Path) -> None:
     assert [find_time(log, 1000 + n, NEVER) for n in (3, 5)] == [(1003, 3, 0), (1005, 5, 0)]
 
 
-def test_what_is_marked_from_outside_is_refused_and_the_rest_served(tmp_path: Path) -> None:
+def test_a_batch_that_is_marked_as_damaged_is_rejected_and_the_rest_served(tmp_path: Path) -> None:
     batches = written(tmp_path)
     log = opened(tmp_path, clean=True)
     size = len(batches[0])

@@ -40,7 +40,7 @@ def found(segment: Segment, disk: Disk = DISK, up_to: int = NEVER) -> list[Damag
     return [each for each in scrub(segment, up_to, disk) if isinstance(each, Damage)]
 
 
-def test_what_is_sound_is_read_to_its_end(log: Log) -> None:
+def test_a_sound_segment_is_read_to_its_end(log: Log) -> None:
     for segment in log.segments:
         steps = list(scrub(segment.twin(), NEVER, DISK))
         assert sum(step for step in steps if isinstance(step, int)) == segment.size

@@ -60,7 +60,7 @@ def test_an_entry_taken_back_is_written_over(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 3)), max_size=12), st.integers(0, 40), st.integers(0, 40))
-def test_what_is_collected_is_what_reaches_into_the_range(
+def test_a_look_up_returns_the_transactions_that_overlap_the_range(
     tmp_path_factory: pytest.TempPathFactory, shapes: list[tuple[int, int]], offset: int, up_to: int
 ) -> None:
     index = TransactionIndex(tmp_path_factory.mktemp("index") / "0.txnindex")
