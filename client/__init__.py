@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .record import (
         EARLIEST,
         LATEST,
+        ConsumerGroupMetadata,
         ConsumerRecord,
         OffsetAndMetadata,
         OffsetAndTimestamp,
@@ -35,6 +36,7 @@ __all__ = [
     "ConfigChange",
     "ConfigResource",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "CooperativeStickyAssignor",
     "KafkaError",
@@ -58,6 +60,7 @@ _HOMES = {
     "ConfigChange": "descriptions",
     "ConfigResource": "descriptions",
     "Consumer": "consumer",
+    "ConsumerGroupMetadata": "record",
     "ConsumerRecord": "record",
     "CooperativeStickyAssignor": "assignors",
     "KafkaError": "errors",

@@ -72,3 +72,12 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp_ms: int
     leader_epoch: int = -1
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """A consumer's place in its group, so that a transaction's offsets are fenced with it (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None

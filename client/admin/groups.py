@@ -66,7 +66,7 @@ async def describe(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Grou
 
 
 async def _describe_one(coordinator: Coordinator) -> GroupDescription:
-    request = DescribeGroupsRequest(groups=[coordinator.group_id])
+    request = DescribeGroupsRequest(groups=[coordinator.key])
 
     async def attempt() -> GroupDescription:
         response = await coordinator.request(request, DescribeGroupsResponse)
@@ -112,7 +112,7 @@ async def explain(coordinator: Coordinator) -> list[GroupRebalance]:
 
 
 async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
-    request = DescribeGroupsRequest(groups=[coordinator.group_id], include_history=True)
+    request = DescribeGroupsRequest(groups=[coordinator.key], include_history=True)
     response = await coordinator.request(request, DescribeGroupsResponse)
     (group,) = response.groups
     coordinator.raise_error(group.error_code, "the history")
@@ -135,7 +135,7 @@ async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition,
             raise
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,
-            f"the offsets of group {coordinator.group_id!r} are its members' to commit: stop its consumers first",
+            f"the offsets of group {coordinator.key!r} are its members' to commit: stop its consumers first",
         ) from error
 
 
@@ -145,7 +145,7 @@ async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicP
     for name, number in partitions:
         topic = topics.setdefault(name, OffsetDeleteRequestTopic(name))
         topic.partitions.append(OffsetDeleteRequestPartition(number))
-    request = OffsetDeleteRequest(coordinator.group_id, list(topics.values()))
+    request = OffsetDeleteRequest(coordinator.key, list(topics.values()))
 
     async def attempt() -> None:
         response = await coordinator.request(request, OffsetDeleteResponse)
@@ -160,7 +160,7 @@ async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicP
 
 async def delete(coordinator: Coordinator) -> None:
     """Delete a group and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
-    request = DeleteGroupsRequest(groups_names=[coordinator.group_id])
+    request = DeleteGroupsRequest(groups_names=[coordinator.key])
 
     async def attempt() -> None:
         response = await coordinator.request(request, DeleteGroupsResponse)

@@ -28,7 +28,15 @@ from ..errors import ClientStopped, CommitFailed, InvalidOption, NotAssigned
 from ..metadata import ClusterView
 from ..network.log_offsets import list_offsets
 from ..network.options import ClusterOptions
-from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ..record import (
+    EARLIEST,
+    LATEST,
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from .assignment import RebalanceListener
 from .offset_commits import taken_away
 from .options import fetch_options, group_options
@@ -454,6 +462,17 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             if session.membership is not None:
                 session.membership.request_rejoin()
             raise
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the consumer's place in its group, for a producer's `send_offsets`.
+
+        Raises CommitFailed if partitions were taken away after the last poll returned their records, GroupRequired.
+        """
+        session = self._running()
+        metadata = session.group_metadata()
+        if lost := session.polls.lost():
+            raise taken_away(lost)
+        return metadata
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""

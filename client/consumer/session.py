@@ -14,7 +14,7 @@ from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets
 from ..network.coordinator import Coordinator
 from ..network.options import ClusterOptions
-from ..record import TopicPartition
+from ..record import ConsumerGroupMetadata, TopicPartition
 from .assignment import Assignment
 from .fetch_collector import FetchCollector
 from .fetcher import Fetcher
@@ -150,6 +150,18 @@ class Session:
         if self._committed is None:
             raise GroupRequired("offsets are kept by groups: give the consumer a group_id")
         return self._committed
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the consumer's place in its group. Raises GroupRequired."""
+        self.committed_offsets()
+        assert self._group_options is not None
+        group_id = self._group_options.group_id
+        if self.membership is None:
+            return ConsumerGroupMetadata(group_id)
+        generation = self.membership.generation
+        return ConsumerGroupMetadata(
+            group_id, generation.generation_id, generation.member_id, generation.group_instance_id
+        )
 
     # -- Polls
 

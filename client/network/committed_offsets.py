@@ -75,7 +75,7 @@ class CommittedOffsets:
         named = any(topic.topic_id == ZERO_UUID for topic in topics)
         version = connection.version_for(OffsetCommitRequest, _LAST_NAMED_COMMIT if named else None)
         request = OffsetCommitRequest(
-            group_id=self._coordinator.group_id,
+            group_id=self._coordinator.key,
             generation_id_or_member_epoch=generation.generation_id,
             member_id=generation.member_id,
             group_instance_id=generation.group_instance_id,
@@ -112,7 +112,7 @@ class CommittedOffsets:
         if code in _FENCED:
             raise CommitFailed(
                 code,
-                f"group {self._coordinator.group_id!r} did not take the commit: {code.text} The records since the last "
+                f"group {self._coordinator.key!r} did not take the commit: {code.text} The records since the last "
                 "commit will be read again by the consumer that has their partitions now.",
             )
         self._coordinator.raise_error(error_code, "committing offsets")
@@ -154,7 +154,7 @@ class CommittedOffsets:
         return found
 
     def _fetch_request(self, numbers: Mapping[str, list[int]] | None, version: int) -> OffsetFetchRequest:
-        group_id = self._coordinator.group_id
+        group_id = self._coordinator.key
         if version < _FIRST_GROUPS_FETCH:
             request = OffsetFetchRequest(group_id=group_id, topics=None)
             if numbers is not None:

@@ -92,6 +92,11 @@ class Connection(asyncio.BufferedProtocol):
         """API key -> the (lowest, highest) version that the broker supports."""
         return self._exchange.versions
 
+    @property
+    def features(self) -> dict[str, int]:
+        """The cluster's finalized features with their levels, as the broker told them at the start."""
+        return self._exchange.features
+
     def version_for(self, request: type[Message], at_most: int | None = None) -> int:
         """Return the highest version of `request` that both sides support. Raises UnsupportedVersion."""
         return self._exchange.version_for(request, at_most)

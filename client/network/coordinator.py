@@ -47,11 +47,13 @@ async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) ->
 
 
 class Coordinator:
-    """The connection to one group's coordinator."""
+    """The connection to the coordinator of one group or transactional id."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: Cluster, key: str, key_type: int = GROUP) -> None:
         self.cluster = cluster
-        self.group_id = group_id
+        # The group id or transactional id.
+        self.key = key
+        self._key_type = key_type
         # None while the coordinator is not known.
         self._node_id: int | None = None
 
@@ -63,7 +65,7 @@ class Coordinator:
     async def connection(self, purpose: str = COORDINATION) -> Connection:
         """Return an open connection to the coordinator. Raises KafkaError, retriable while there is none."""
         if self._node_id is None:
-            self._node_id = await find_coordinator(self.cluster, self.group_id)
+            self._node_id = await find_coordinator(self.cluster, self.key, self._key_type)
         try:
             return await self.cluster.connection(self._node_id, purpose)
         except ConnectionLost:
@@ -110,4 +112,5 @@ class Coordinator:
             self._node_id = None
         if error is ErrorCode.UNKNOWN_TOPIC_ID:
             self.cluster.refresh_soon()
-        raise KafkaError(error, f"{operation} of group {self.group_id!r}: {error.text}")
+        kind = "group" if self._key_type == GROUP else "transactional id"
+        raise KafkaError(error, f"{operation} of {kind} {self.key!r}: {error.text}")

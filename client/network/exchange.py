@@ -45,6 +45,8 @@ class Exchange(Generic[W]):
         self.in_flight: dict[int, InFlightRequest[W]] = {}
         # API key -> the lowest and highest version that the broker supports.
         self.versions: dict[int, tuple[int, int]] = {}
+        # The cluster's finalized features with their levels (KIP-584).
+        self.features: dict[str, int] = {}
 
     def version_for(self, request: type[Message], at_most: int | None = None) -> int:
         """Return the highest version of `request` that both sides support. Raises UnsupportedVersion."""
@@ -88,8 +90,9 @@ class Exchange(Generic[W]):
         return request.waiter, message
 
     def learn_versions(self, response: ApiVersionsResponse) -> None:
-        """Take over the versions that the broker supports."""
+        """Take over the versions that the broker supports, and the finalized features."""
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self.features = {each.name: each.max_version_level for each in response.finalized_features}
 
 
 def api_name(request: type[Message]) -> str:
