@@ -22,6 +22,7 @@ __all__ = [
     "ErrorCode",
     "GroupRequired",
     "InvalidOption",
+    "InvalidTransactionState",
     "KafkaError",
     "ListenerFailed",
     "LogTruncated",
@@ -30,9 +31,13 @@ __all__ = [
     "NotAssigned",
     "OffsetOutOfRange",
     "OutcomeUnknown",
+    "ProducerFenced",
+    "ProducerUnusable",
     "RecordTooLarge",
     "RequestTimedOut",
     "TopicRecreated",
+    "TransactionAborted",
+    "TransactionFailed",
     "UnknownTopic",
     "UnsupportedVersion",
 ]
@@ -113,6 +118,46 @@ class OutcomeUnknown(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+
+
+class InvalidTransactionState(KafkaError):
+    """The call does not fit the state of the producer's transaction: for example, a record without a transaction."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_TXN_STATE, message)
+
+
+class TransactionFailed(KafkaError):
+    """The transaction can only be aborted, then the producer is usable again.
+
+    `code` is that of the error that made it fail, and `__cause__` the error itself.
+    """
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class TransactionAborted(KafkaError):
+    """The record was not sent, or not acknowledged, before its transaction was aborted. No committed reader sees it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.TRANSACTION_ABORTABLE, message)
+
+
+class ProducerUnusable(KafkaError):
+    """The transactional producer cannot go on: close it, and start another one if the error allows that."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class ProducerFenced(ProducerUnusable):
+    """The transactional id has a newer epoch: of another producer, or because a transaction took too long."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.PRODUCER_FENCED, message)
 
 
 class InvalidOption(KafkaError):

@@ -45,6 +45,7 @@ class RecordAccumulator:
         delivery_timeout_ms: float,
         compression: Compression,
         idempotent: bool,
+        transactional: bool = False,
     ) -> None:
         self.batch_size = batch_size
         self.linger_ms = linger_ms
@@ -52,6 +53,7 @@ class RecordAccumulator:
         self.delivery_timeout_ms = delivery_timeout_ms
         self.compression = compression
         self.idempotent = idempotent
+        self.transactional = transactional
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
         self.used_bytes = 0
@@ -59,6 +61,8 @@ class RecordAccumulator:
         self.flushing = 0
         # Called when memory becomes free.
         self.on_release: Callable[[], None] | None = None
+        # Called with each batch that fails, before its callbacks.
+        self.on_failure: Callable[[ProducerBatch, KafkaError], None] | None = None
         # Queues that have a batch not in flight, in the order in which they take turns.
         self._unsent: dict[TopicPartition, PartitionQueue] = {}
 
@@ -152,6 +156,7 @@ class RecordAccumulator:
             producer_id=batch.producer.producer_id,
             producer_epoch=batch.producer.epoch,
             base_sequence=batch.base_sequence,
+            transactional=self.transactional,
         )
         batch.records = []
 
@@ -178,6 +183,8 @@ class RecordAccumulator:
             queue.producer_id_lost = True
             queue.outcome_unknown = queue.outcome_unknown or batch.maybe_written
         self._release(batch)
+        if self.on_failure is not None:
+            self.on_failure(batch, error)
         batch.fail(error)
         if queue.outcome_unknown:
             self.fail_uncertain(queue)
@@ -189,6 +196,12 @@ class RecordAccumulator:
                 batch,
                 OutcomeUnknown(f"{batch.partition}: an earlier batch got no answer; this one may be written or not"),
             )
+
+    def fail_unsent(self, error: KafkaError) -> None:
+        """Fail every batch that is not in flight."""
+        for queue in list(self._unsent.values()):
+            while (batch := queue.next_batch) is not None:
+                self.fail(batch, error)
 
     def expire(self, now_ms: float) -> None:
         """Fail unsent batches whose `delivery_timeout_ms` is over. Batches in flight have their request's time-out."""

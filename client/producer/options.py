@@ -26,6 +26,8 @@ class ProducerOptions:
     delivery_timeout_ms: float
     max_block_ms: float
     request_timeout_ms: float
+    transactional_id: str | None
+    transaction_timeout_ms: int
 
     @property
     def wire_acks(self) -> int:
@@ -62,3 +64,7 @@ class ProducerOptions:
                 'enable_idempotence needs acks="all" and at most 5 max_in_flight_requests_per_connection: '
                 "change those, or say enable_idempotence=False"
             )
+        if self.transactional_id is not None and not (self.transactional_id and self.enable_idempotence):
+            raise InvalidOption("transactional_id needs enable_idempotence=True, and must not be empty")
+        if self.transaction_timeout_ms < 1:
+            raise InvalidOption(f"transaction_timeout_ms must be above 0, not {self.transaction_timeout_ms}")

@@ -15,17 +15,26 @@ same. `buffer_memory` bounds the memory for records that wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn
 
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, size_upper_bound
 from ..clock import monotonic_ms, wall_clock_ms
-from ..errors import BufferFull, ClientStopped, ErrorCode, KafkaError, RecordTooLarge, UnknownTopic
+from ..errors import (
+    BufferFull,
+    ClientStopped,
+    ErrorCode,
+    InvalidTransactionState,
+    KafkaError,
+    RecordTooLarge,
+    UnknownTopic,
+)
 from ..metadata import TopicInfo
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
-from ..record import HeadersLike, RecordMetadata, TopicPartition
+from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata, TopicPartition
 from .accumulator import RecordAccumulator
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
@@ -34,6 +43,7 @@ from .partition_queue import PartitionQueue
 from .partitioner import Partitioner
 from .record_checks import checked_bytes, checked_headers, checked_partition, checked_timestamp
 from .sender import Sender, SenderOptions
+from .transactions.transactions import Transactions, TransactionScope
 
 # send_many yields to the event loop after so many records: some 5 ms of work.
 _RECORDS_PER_TURN = 1024
@@ -67,6 +77,8 @@ class Producer:
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 1_000,
         metadata_max_age_ms: float = 300_000,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
     ) -> None:
         self._options = ProducerOptions(
             acks=acks,
@@ -80,6 +92,8 @@ class Producer:
             delivery_timeout_ms=delivery_timeout_ms,
             max_block_ms=max_block_ms,
             request_timeout_ms=request_timeout_ms,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
         )
         self._cluster_options = ClusterOptions(
             bootstrap_servers,
@@ -98,13 +112,17 @@ class Producer:
         # Both exist from start() to stop().
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
+        self._transactions: Transactions | None = None
         # Why the sender's task ended, if it did.
         self._sender_error: KafkaError | None = None
 
     # -- Start and stop
 
     async def start(self) -> None:
-        """Reach the cluster. Raises NoBrokerReachable if no bootstrap server responds."""
+        """Reach the cluster; with a `transactional_id`, take it over from any earlier producer.
+
+        Raises NoBrokerReachable if no bootstrap server responds, ProducerUnusable if the id cannot be used.
+        """
         if self._cluster is not None:
             return
         self._cluster = cluster = await Cluster.open(self._cluster_options)
@@ -117,9 +135,23 @@ class Producer:
         )
         self._sender = Sender(cluster, self._accumulator, sender_options, monotonic_ms)
         cluster.spawn(self._sender.run(), "sender").add_done_callback(self._sender_ended)
+        if options.transactional_id is not None:
+            try:
+                await self._start_transactions(cluster, self._sender, options.transactional_id)
+            except BaseException:
+                await self.stop(timeout_ms=0)
+                raise
+
+    async def _start_transactions(self, cluster: Cluster, sender: Sender, transactional_id: str) -> None:
+        options = self._options
+        self._transactions = sender.transactions = Transactions(
+            cluster, transactional_id, options.transaction_timeout_ms, options.max_block_ms, sender.flush, sender.wake
+        )
+        self._accumulator.on_failure = self._transactions.batch_failed
+        await self._transactions.initialize()
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Send the queued records and close.
+        """Send the queued records and close. An open transaction is aborted.
 
         Records that are not acknowledged after `timeout_ms` (delivery_timeout_ms if none) fail.
         """
@@ -129,13 +161,24 @@ class Producer:
         limit_ms = self._options.delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                await self._flush()
+                await self._finish()
         except TimeoutError:
             pass  # each record that is left fails below
         finally:
             await cluster.close()
             self._sender = None
+            transactions, self._transactions = self._transactions, None
+            if transactions is not None:
+                transactions.close()
             self._fail_pending(ClientStopped("the producer was stopped before the broker acknowledged this record"))
+
+    async def _finish(self) -> None:
+        """End an open transaction, or send what is queued."""
+        if self._transactions is not None:
+            with suppress(KafkaError):  # the calls that wait for the transaction's end raise it
+                await self._transactions.stop()
+        elif self._sender is not None:
+            await self._sender.flush()
 
     async def __aenter__(self) -> Producer:
         await self.start()
@@ -215,6 +258,7 @@ class Producer:
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
         self._running()
+        self._check_open()
         info = self._topic_info(topic)
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
@@ -228,6 +272,9 @@ class Producer:
         delivery = Delivery(asyncio.get_running_loop().create_future(), time_ms)
         queue = self._accumulator.queue(TopicPartition(topic, number))
         self._append(queue, Record(-1, time_ms, key, value, headers), size, delivery, now_ms)
+        if self._transactions is not None:
+            # The commit fails if the record does, so nobody need wait for the record as well.
+            delivery.future.add_done_callback(_retrieve)
         return delivery.future
 
     def _partition(self, info: TopicInfo, key: bytes | None, size: int) -> int:
@@ -266,6 +313,7 @@ class Producer:
         partition: int | None,
     ) -> None:
         info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
+        self._check_open()
         accumulator, by_key, limit = self._accumulator, self._partitioner.by_key, self._options.max_request_size
         queues = self._queues(info)
         fixed = None if partition is None else checked_partition(info, partition)
@@ -282,6 +330,7 @@ class Producer:
                 await self._end_turn(size)
                 if bulk.error is not None:
                     return
+                self._check_open()
                 info = self._topic_info(topic) or info
                 if len(info.partitions) != count:
                     queues, count = self._queues(info), len(info.partitions)
@@ -303,6 +352,64 @@ class Producer:
 
     def _queues(self, info: TopicInfo) -> list[PartitionQueue]:
         return [self._accumulator.queue(TopicPartition(info.name, number)) for number in range(len(info.partitions))]
+
+    # -- Transactions
+
+    def transaction(self) -> TransactionScope:
+        """Return a context for one transaction: committed at the end of the block, aborted if the block raises.
+
+        async with producer.transaction():
+            await producer.send("flights", b"value")
+        """
+        return TransactionScope(self._transactional)
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction; first wait for the end of one that is under way.
+
+        Raises InvalidTransactionState, TransactionFailed, ProducerUnusable, RequestTimedOut.
+        """
+        await self._transactional().begin()
+
+    async def commit_transaction(self) -> None:
+        """Send the queued records, then commit.
+
+        Raises TransactionFailed if only `abort_transaction` is left, ProducerUnusable if nothing is. After a
+        cancellation or a RequestTimedOut the commit goes on: call this again to learn how it ended.
+        """
+        await self._transactional().commit()
+
+    async def abort_transaction(self) -> None:
+        """Drop the queued records, then abort. Raises ProducerUnusable, RequestTimedOut, InvalidTransactionState."""
+        await self._transactional().abort()
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str
+    ) -> None:
+        """Commit a group's offsets as a part of the transaction: they become visible with its records.
+
+        With `consumer.group_metadata()` the commit is rejected if the consumer has lost its partitions; with the
+        group's id alone it is not checked. Raises TransactionFailed, ProducerUnusable, RequestTimedOut.
+        """
+        metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        checked = {
+            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+        await self._transactional().send_offsets(checked, metadata)
+
+    # Kafka's name.
+    send_offsets_to_transaction = send_offsets
+
+    def _transactional(self) -> Transactions:
+        self._running()
+        if self._transactions is None:
+            raise InvalidTransactionState("this producer has no transactional_id: give it one to use transactions")
+        return self._transactions
+
+    def _check_open(self) -> None:
+        """Raise InvalidTransactionState if records need a transaction and there is none."""
+        if self._transactions is not None:
+            self._transactions.check_open()
 
     # -- Room in the buffer
 
@@ -336,29 +443,8 @@ class Producer:
     async def flush(self) -> None:
         """Send the queued records without lingering. Return when all are acknowledged or have failed."""
         self._running()
-        await self._flush()
-
-    async def _flush(self) -> None:
-        pending = self._accumulator.pending()
-        if not pending or self._sender is None:
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        left = len(pending)
-
-        def batch_done() -> None:
-            nonlocal left
-            left -= 1
-            if not left and not done.done():
-                done.set_result(None)
-
-        for batch in pending:
-            batch.on_done.append(batch_done)
-        self._accumulator.flushing += 1
-        self._sender.wake()
-        try:
-            await done
-        finally:
-            self._accumulator.flushing -= 1
+        assert self._sender is not None
+        await self._sender.flush()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions. Raises UnknownTopic after `max_block_ms`."""
@@ -371,6 +457,12 @@ class Producer:
         return info if info is not None and info.partitions else None
 
 
+def _retrieve(future: asyncio.Future[RecordMetadata]) -> None:
+    """Mark an exception as retrieved, so that asyncio does not warn of it."""
+    if not future.cancelled():
+        future.exception()
+
+
 def _accumulator(options: ProducerOptions) -> RecordAccumulator:
     return RecordAccumulator(
         batch_size=min(options.batch_size, options.max_request_size),
@@ -379,4 +471,5 @@ def _accumulator(options: ProducerOptions) -> RecordAccumulator:
         delivery_timeout_ms=options.delivery_timeout_ms,
         compression=options.compression,
         idempotent=options.enable_idempotence,
+        transactional=options.transactional_id is not None,
     )

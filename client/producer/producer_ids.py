@@ -25,6 +25,13 @@ class ProducerIds:
         self._on_given = on_given
         self._request: asyncio.Task[None] | None = None
 
+    def ready(self, queue: PartitionQueue) -> bool:
+        """Whether a queue has a producer id to go on with; if not, one is requested."""
+        if queue.needs_producer_id:
+            self.request()
+            return False
+        return True
+
     def request(self) -> None:
         """Start a request unless one is under way."""
         if self._request is None or self._request.done():

@@ -33,10 +33,13 @@ from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
+from .transactions.machine import IMPLICIT
+from .transactions.transactions import Transactions
 
 _log = logging.getLogger(__name__)
 
 _LAST_NAMED_VERSION = 12  # Produce 13 goes by topic id
+_LAST_EXPLICIT_VERSION = 11  # Produce 12 adds its partitions to the transaction (KIP-890)
 # While batches are due that cannot be sent, a pass looks for expired ones this often.
 _EXPIRY_CHECK_MS = 1_000.0
 
@@ -84,6 +87,8 @@ class Sender:
         # Monotonic, in milliseconds.
         self._clock = clock
         self._wake = asyncio.Event()
+        # Set for a transactional producer, before `run`.
+        self.transactions: Transactions | None = None
         self._producer_ids = ProducerIds(cluster, accumulator, self.wake)
         # Requests in flight by node id.
         self._in_flight: dict[int, int] = {}
@@ -102,6 +107,29 @@ class Sender:
             self._wake.clear()
             await wait_for(self._wake, self._send_due())
 
+    async def flush(self) -> None:
+        """Send the queued records without lingering. Return when all are acknowledged or have failed."""
+        pending = self._accumulator.pending()
+        if not pending:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left = len(pending)
+
+        def batch_done() -> None:
+            nonlocal left
+            left -= 1
+            if not left and not done.done():
+                done.set_result(None)
+
+        for batch in pending:
+            batch.on_done.append(batch_done)
+        self._accumulator.flushing += 1
+        self.wake()
+        try:
+            await done
+        finally:
+            self._accumulator.flushing -= 1
+
     # -- Send
 
     def _send_due(self) -> float | None:
@@ -109,6 +137,7 @@ class Sender:
         while True:
             now_ms = self._clock()
             self._accumulator.expire(now_ms)
+            self._discard()
             # A batch lingers only while a request is under way: a lone record need not wait for neighbours.
             ready, next_ms = self._accumulator.due(now_ms, linger=any(self._in_flight.values()))
             sent = False
@@ -119,16 +148,21 @@ class Sender:
                 # task. Only their expiry needs a pass by time.
                 return min(next_ms or _EXPIRY_CHECK_MS, _EXPIRY_CHECK_MS) if ready or next_ms is not None else None
 
+    def _discard(self) -> None:
+        """Fail what is queued for a transaction that will not be committed."""
+        error = None if self.transactions is None else self.transactions.discard_error()
+        if error is not None:
+            self._accumulator.fail_unsent(error)
+
     def _sendable_by_leader(self, ready: list[PartitionQueue]) -> dict[int, list[PartitionQueue]]:
         """Return the queues that can be sent by leader; look for the leader or producer id of the others."""
+        gate = self.transactions or (self._producer_ids if self._accumulator.idempotent else None)
         leaders: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
             leader = self._cluster.leader(queue.partition)
             if leader == NO_LEADER:
                 self._cluster.refresh_leader(queue.partition)
-            elif self._accumulator.idempotent and queue.needs_producer_id:
-                self._producer_ids.request()
-            else:
+            elif gate is None or gate.ready(queue):
                 leaders.setdefault(leader, []).append(queue)
         return leaders
 
@@ -175,8 +209,12 @@ class Sender:
                 topic = topics[name] = TopicProduceData(name=name, topic_id=view.topic_id(name))
             topic.partition_data.append(PartitionProduceData(index=number, records=batch.encoded))
         named = any(topic.topic_id == ZERO_UUID for topic in topics.values())
-        version = connection.version_for(ProduceRequest, _LAST_NAMED_VERSION if named else None)
+        at_most = _LAST_NAMED_VERSION if named else ProduceRequest.VERSIONS[-1]
+        if self.transactions is not None and self.transactions.version < IMPLICIT:
+            at_most = _LAST_EXPLICIT_VERSION
+        version = connection.version_for(ProduceRequest, at_most)
         request = ProduceRequest(
+            transactional_id=None if self.transactions is None else self.transactions.transactional_id,
             acks=self._options.acks,
             timeout_ms=int(self._options.request_timeout_ms),
             topic_data=list(topics.values()),
@@ -286,7 +324,8 @@ class Sender:
 
         Either way the batch is not in the log and may go again: behind the missing one, or with a new producer id.
         """
-        if error.code == ErrorCode.UNKNOWN_PRODUCER_ID and not batch.maybe_written:
+        transactional = self.transactions is not None
+        if error.code == ErrorCode.UNKNOWN_PRODUCER_ID and not batch.maybe_written and not transactional:
             queue.producer_id_lost = True
             return True
         if error.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:

@@ -11,8 +11,8 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey
 from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -20,10 +20,12 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.protocol.records.batch import read_header
 
 from .fake_group import FakeGroup
 from .fake_log import FakeLog
 from .fake_reads import FakeReads
+from .fake_transactions import FakeTransactions
 from .wire import Call, Step, Wire
 
 __all__ = ["FakeCluster", "FakeLog", "refuse_produce"]
@@ -40,16 +42,17 @@ class FakeCluster(Wire):
         self.controller = 1
         self._producer_ids = iter(range(1000, 1 << 30))
         self.group = FakeGroup()
+        self.transactions = FakeTransactions(self)
         self.reads = FakeReads()
         # How often a topic was deleted and created again.
         self.remade: dict[str, int] = {}
         self.racks: dict[int, str] = {}
         self.defaults |= {
             ApiKey.METADATA: self._metadata,
-            ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
             ApiKey.PRODUCE: self._produce,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             **self.group.defaults(self),
+            **self.transactions.defaults(),
             **self.reads.defaults(self),
         }
 
@@ -108,8 +111,13 @@ class FakeCluster(Wire):
         ]
         return MetadataResponseTopic(name=name, topic_id=self.topic_id(name), partitions=partitions)
 
-    async def _init_producer_id(self, call: Call) -> Any:
-        return InitProducerIdResponse(producer_id=next(self._producer_ids))
+    def new_producer_id(self) -> int:
+        return next(self._producer_ids)
+
+    def versions_answer(self) -> ApiVersionsResponse:
+        answer = super().versions_answer()
+        answer.finalized_features = [FinalizedFeatureKey("transaction.version", self.transactions.version, 0)]
+        return answer
 
     async def _produce(self, call: Call) -> Any:
         response = ProduceResponse()
@@ -121,13 +129,21 @@ class FakeCluster(Wire):
                 if log is None or log.leader != call.node.node_id:
                     code, offset = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
                 else:
-                    code, offset = log.append(bytes(each.records))
+                    code, offset = self._append(call, (name, each.index), log, bytes(each.records))
                 answers.partition_responses.append(PartitionProduceResponse(each.index, code, offset))
             response.responses.append(answers)
         return None if call.request.acks == 0 else response
 
+    def _append(self, call: Call, place: tuple[str, int], log: FakeLog, data: bytes) -> tuple[ErrorCode, int]:
+        if call.request.transactional_id is not None:
+            name = call.request.transactional_id
+            if code := self.transactions.check_produce(call, name, place, read_header(data)):
+                return code, -1
+        return log.append(data)
+
     async def _find_coordinator(self, call: Call) -> Any:
-        node = self.nodes[self.group.node_id]
+        is_group = call.request.key_type == 0
+        node = self.nodes[self.group.node_id if is_group else self.transactions.node_id]
         if call.version < 4:
             return FindCoordinatorResponse(node_id=node.node_id, host="127.0.0.1", port=node.port)
         found = [Coordinator(key, node.node_id, "127.0.0.1", node.port) for key in call.request.coordinator_keys]

@@ -34,6 +34,8 @@ class FakeLog:
                 if header.base_sequence != 0:
                     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
                 known = self._producers[header.producer_id] = (header.producer_epoch, [])
+            if header.producer_epoch < known[0]:
+                return ErrorCode.INVALID_PRODUCER_EPOCH, -1
             window = known[1]
             for first, _, offset in window:
                 if first == header.base_sequence:
@@ -64,7 +66,7 @@ class FakeLog:
         return found
 
     def records(self) -> list[Record]:
-        return [record for batch in self.batches for record in decode_batch(batch)]
+        return [record for batch in self.batches if not read_header(batch).is_control for record in decode_batch(batch)]
 
     def truncate(self, offset: int, leader: int | None = None) -> None:
         """Elect a leader that has only the records below `offset`."""

@@ -1,0 +1,345 @@
+"""Transactions of a running producer: the task that sends what the machine asks for, and the calls that wait for it.
+
+One task sends one request at a time. Calls of the user only tell the machine what is wanted, and wait: a call that is
+cancelled, or runs out of `max_block_ms`, leaves its request under way, and the next call sees how it ended.
+
+The sender asks `ready` before it drains a queue. `discard_error` says that queued records must fail instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ...errors import (
+    ClientStopped,
+    ConnectionLost,
+    InvalidTransactionState,
+    RequestTimedOut,
+    TransactionAborted,
+    TransactionFailed,
+)
+from ...network.backoff import Backoff
+from ...network.cluster import Cluster
+from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from ..batch import ProducerBatch
+from ..partition_queue import PartitionQueue
+from .actions import Action, AddGroup, AddPartitions, CommitOffsets, End, Initialize
+from .machine import TransactionMachine
+from .requests import TransactionRequests
+from .states import ENDING, TransactionState
+from .verdicts import Verdict
+
+# CONCURRENT_TRANSACTIONS means that markers of the last transaction are being written, which takes milliseconds.
+_FIRST_CONCURRENT_PAUSE_MS = 10.0
+
+
+class Transactions:
+    """The transactions of one producer. `flush` waits until no record is queued; `wake` wakes the sender."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        transaction_timeout_ms: int,
+        max_block_ms: float,
+        flush: Callable[[], Awaitable[None]],
+        wake: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._machine = TransactionMachine(transactional_id)
+        self._requests = TransactionRequests(cluster, transactional_id, transaction_timeout_ms)
+        self._max_block_ms = max_block_ms
+        self._flush = flush
+        self._wake = wake
+        first_ms = min(_FIRST_CONCURRENT_PAUSE_MS, cluster.options.retry_backoff_ms)
+        self._concurrent_backoff = Backoff(first_ms, cluster.options.retry_backoff_max_ms)
+        self._task: asyncio.Task[None] | None = None
+        # Done when the state has left ENDING: the result of the last initialize, commit or abort.
+        self._end: asyncio.Future[None] | None = None
+        # A commit or an abort whose result no call has returned: the same call again returns it.
+        self._unseen: tuple[bool, asyncio.Future[None]] | None = None
+        # The offsets that wait to be committed, with the futures of their calls.
+        self._offsets: dict[CommitOffsets, asyncio.Future[None]] = {}
+
+    # -- Calls of the user
+
+    async def initialize(self) -> None:
+        """Get the producer id, which fences earlier producers. Raises ProducerUnusable, RequestTimedOut."""
+        self._machine.initialize()
+        await self._wait_for_end(self._start_end(), "initialize the transactional id")
+
+    async def begin(self) -> None:
+        """Open a transaction; first wait for the end of one that is under way.
+
+        Raises InvalidTransactionState, TransactionFailed, ProducerUnusable, RequestTimedOut.
+        """
+        if self._end is not None and self._machine.state in ENDING:
+            await self._wait_for_end(self._end, "end the transaction before")
+        self._machine.begin()
+        self._unseen = None
+
+    async def commit(self) -> None:
+        """Send what is queued, then commit. Called again after a time-out or a cancellation, wait for the same commit.
+
+        Raises TransactionFailed, ProducerUnusable, RequestTimedOut, InvalidTransactionState.
+        """
+        await self._finish(True)
+
+    async def abort(self) -> None:
+        """Drop what is queued, then abort. Called again after a time-out or a cancellation, wait for the same abort.
+
+        Raises ProducerUnusable, RequestTimedOut, InvalidTransactionState.
+        """
+        await self._finish(False)
+
+    async def _finish(self, commit: bool) -> None:
+        if self._unseen is None or self._unseen[0] is not commit:
+            if commit:
+                self._machine.commit()
+            else:
+                self._machine.abort()
+                self._drop_offsets(self._aborted())
+            self._unseen = commit, self._start_end()
+            self._cluster.spawn(self._settle(), "flush for the end of a transaction")
+        await self._wait_for_end(self._unseen[1], "commit" if commit else "abort")
+        self._unseen = None
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Add a group's offsets to the transaction.
+
+        Raises TransactionFailed, ProducerUnusable, RequestTimedOut, InvalidTransactionState.
+        """
+        self._machine.check_open()
+        if not offsets:
+            return
+        commit = CommitOffsets(group, dict(offsets))
+        self._machine.send_offsets(commit)
+        done = self._offsets[commit] = self._new_future()
+        self._go_on()
+        await self._wait_for_end(done, "send offsets")
+
+    def check_open(self) -> None:
+        """Raise unless a transaction takes records."""
+        self._machine.check_open()
+
+    async def stop(self) -> None:
+        """Abort an open transaction, or wait for the end of one that is under way."""
+        state = self._machine.state
+        if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
+            await self.abort()
+        elif state in ENDING and self._end is not None:
+            await asyncio.shield(self._end)
+
+    def close(self) -> None:
+        """Fail the calls that wait: the producer is stopped."""
+        error = ClientStopped("the producer was stopped before the transaction ended; its outcome is not known")
+        self._resolve(self._end, error)
+        self._drop_offsets(error)
+
+    @property
+    def number(self) -> int:
+        """The number of the transaction that is open, or was open last."""
+        return self._machine.number
+
+    def is_ended(self, number: int) -> bool:
+        """Whether a transaction was committed or aborted, or is about to be."""
+        return number != self._machine.number or self._machine.state in {*ENDING, TransactionState.READY}
+
+    # -- The sender
+
+    def ready(self, queue: PartitionQueue) -> bool:
+        """Whether a queue's next batch may be sent now; if not, what it waits for is under way."""
+        machine = self._machine
+        if not machine.sends:
+            return False
+        if queue.producer != machine.producer:
+            if queue.in_flight:
+                return False
+            queue.reset_producer_id(machine.producer)
+        if machine.may_write(queue.partition):
+            return True
+        self._go_on()
+        return False
+
+    @property
+    def version(self) -> int:
+        """The transaction version: with 2 a partition is added by writing to it."""
+        return self._machine.version
+
+    @property
+    def transactional_id(self) -> str:
+        """The id under which the producer's transactions go on over restarts."""
+        return self._machine.transactional_id
+
+    def discard_error(self) -> KafkaError | None:
+        """Return the error of records that must not be sent any more, None while they may be sent."""
+        if not self._machine.discards:
+            return None
+        return self._aborted() if self._machine.state is TransactionState.ABORTING else self._machine.error()
+
+    def batch_failed(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """A batch has failed for good."""
+        if not isinstance(error, (TransactionAborted, TransactionFailed)):
+            self._machine.write_failed(error, sequence_lost=batch.base_sequence >= 0)
+            self._notify()
+
+    def _aborted(self) -> TransactionAborted:
+        return TransactionAborted(f"the transaction of {self.transactional_id!r} was aborted before this was sent")
+
+    # -- The task
+
+    async def _settle(self) -> None:
+        """Wait until each record of the transaction is acknowledged or has failed."""
+        number = self._machine.number
+        await self._flush()
+        if number == self._machine.number:
+            self._machine.settled()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = self._cluster.spawn(self._send_requests(), "transaction requests")
+            self._task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """Fail the calls that wait if the task ended by a defect: nothing would answer them any more."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's transactions broke: {error!r}")
+            failure.__cause__ = error
+            self._resolve(self._end, failure)
+            self._drop_offsets(failure)
+
+    async def _send_requests(self) -> None:
+        failures = 0
+        while (action := self._machine.next_action()) is not None:
+            error = await self._attempt(action)
+            self._notify()
+            if error is None:
+                failures = 0
+                continue
+            failures += 1
+            concurrent = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+            backoff = self._concurrent_backoff if concurrent else self._cluster.backoff
+            await asyncio.sleep(backoff.pause_ms(failures) / 1000)
+        self._notify()
+
+    async def _attempt(self, action: Action) -> KafkaError | None:
+        """Send the request of an action once. Return the error after which it is to be tried again, if any."""
+        try:
+            await self._carry_out(action)
+        except (ConnectionLost, RequestTimedOut) as error:
+            self._machine.unanswered(action)
+            return error
+        except KafkaError as error:
+            return error if self._machine.failed(action, error) is Verdict.RETRY else None
+        return None
+
+    async def _carry_out(self, action: Action) -> None:
+        machine, requests = self._machine, self._requests
+        match action:
+            case Initialize():
+                machine.initialized(*await requests.initialize(action))
+            case AddPartitions():
+                await requests.add_partitions(action, machine.producer)
+                machine.partitions_added(action)
+            case AddGroup():
+                await requests.add_group(action, machine.producer)
+                machine.group_added(action)
+            case CommitOffsets():
+                await requests.commit_offsets(action, machine.producer, machine.version)
+                machine.offsets_committed(action)
+                self._resolve(self._offsets.pop(action, None), None)
+            case End():
+                machine.ended(*await requests.end(action, machine.producer, machine.version))
+
+    # -- Waiting
+
+    def _new_future(self) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Retrieved, so that asyncio does not warn if the call that waits was cancelled.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return future
+
+    def _start_end(self) -> asyncio.Future[None]:
+        self._end = self._new_future()
+        self._go_on()
+        return self._end
+
+    def _notify(self) -> None:
+        """Tell the calls that wait, and the sender, of the machine's state."""
+        machine = self._machine
+        failed = machine.state in (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
+        if machine.state not in ENDING and machine.state is not TransactionState.IN_TRANSACTION:
+            self._resolve(self._end, machine.error() if failed else None)
+        if failed:
+            self._drop_offsets(machine.error())
+        self._wake()
+
+    def _drop_offsets(self, error: KafkaError) -> None:
+        dropped, self._offsets = self._offsets, {}
+        for future in dropped.values():
+            self._resolve(future, error)
+
+    def _resolve(self, future: asyncio.Future[None] | None, error: KafkaError | None) -> None:
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    async def _wait_for_end(self, end: asyncio.Future[None], what: str) -> None:
+        """Wait at most `max_block_ms`. A caller that gives up leaves the request under way."""
+        try:
+            async with asyncio.timeout(self._max_block_ms / 1000):
+                await asyncio.shield(end)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"{self.transactional_id!r} could not {what} within max_block_ms ({self._max_block_ms:g}); "
+                "it is tried on: the next call tells how it ended"
+            ) from None
+
+
+class TransactionScope:
+    """One transaction as a context: committed at the end of the block, aborted if the block raises.
+
+    A transaction that the block itself commits or aborts is left unchanged.
+    """
+
+    def __init__(self, transactions: Callable[[], Transactions]) -> None:
+        self._find = transactions
+        self._number: int | None = None
+
+    async def __aenter__(self) -> None:
+        if self._number is not None:
+            raise InvalidTransactionState("a transaction's context is used once: call transaction() for the next")
+        transactions = self._find()
+        await transactions.begin()
+        self._number = transactions.number
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        transactions = self._find()
+        if self._number is None or transactions.is_ended(self._number):
+            return
+        if error is not None:
+            await self._abort(transactions, error)
+            return
+        try:
+            await transactions.commit()
+        except TransactionFailed as failure:
+            await self._abort(transactions, failure)
+            raise
+
+    async def _abort(self, transactions: Transactions, error: BaseException) -> None:
+        """Abort because of `error`, which stays the one that is raised."""
+        try:
+            await transactions.abort()
+        except KafkaError as failure:
+            error.add_note(f"the abort failed as well: {failure}")
