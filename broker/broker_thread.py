@@ -37,7 +37,7 @@ class BrokerThread:
         self._thread = threading.Thread(target=self._run, name="odradek-broker", daemon=True)
 
     def start(self) -> None:
-        """Return once the broker serves. What its start raises is raised here."""
+        """Start the broker and return once it serves. Raises the errors of its start."""
         atexit.register(self.stop)
         self._thread.start()
         try:
@@ -49,7 +49,7 @@ class BrokerThread:
             self.stop()
 
     def stop(self) -> None:
-        """Stop the broker and wait for the thread's end. Idempotent. What its stop raises is raised here.
+        """Stop the broker and wait for the thread's end. Idempotent. Raises the errors of its stop.
 
         StopError if the thread does not end in time.
         """

@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """What exists while a broker runs."""
+    """The parts of a broker that exist while it runs."""
 
     services: Services
     acceptor: Acceptor
@@ -144,7 +144,7 @@ class Broker:
 
     @property
     def services(self) -> Services:
-        """What request handlers get. The broker must run."""
+        """Return the services for request handlers. The broker must run."""
         return self._parts.services
 
     @property

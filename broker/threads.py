@@ -38,7 +38,7 @@ class Work(Enum):
     FSYNC = "fsync", 8
     # Pieces of responses that are not in the page cache: at most 1 MiB of memory each.
     READ = "read", 8
-    # Where an offset or a timestamp lies. One by time may read a whole segment.
+    # Finds the position of an offset or a timestamp. By timestamp it may read a whole segment.
     LOOK_UP = "look-up", 4
     CHECKPOINT = "checkpoint", 1
     # Removal of files, and what else nobody waits for.
@@ -78,7 +78,7 @@ class ThreadPool:
         threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
 
     def close(self) -> None:
-        """End the threads when their work is done. What is queued is still run."""
+        """End the threads when their work is done. Work that is already queued is still run."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -113,7 +113,7 @@ class DiskThreads:
         # Bounded by the kinds of work and the data directories.
         self._pools: dict[tuple[Work, Path], ThreadPool] = {}
         self._running: dict[asyncio.Future[Any], _Running] = {}
-        # What the last look found running, and what was logged.
+        # The work that the last look found running, and the work that was logged.
         self._seen: set[asyncio.Future[Any]] = set()
         self._reported: set[asyncio.Future[Any]] = set()
         self._is_watching = False

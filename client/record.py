@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
-# What a producer takes: pairs, where names may repeat, or a dict.
+# Headers for a producer: pairs, in which names may repeat, or a dict.
 HeadersLike = Headers | Mapping[str, bytes | None]
 
 # Kafka's timestamp types, as in a batch's attributes.

@@ -288,7 +288,7 @@ def _leaf_min_size(kind: str, flexible: bool) -> int:
     return 2 if kind == "string" else 4
 
 
-# What the written code calls when it leaves the straight line.
+# The generated code calls these for the rare cases.
 
 
 def _bad_length(name: str, length: int, position: int, end: int) -> NoReturn:

@@ -29,7 +29,7 @@ from .schema import FIXED_FORMATS, Field, Message, Struct, span
 from .source import Source
 
 Piece: TypeAlias = Sized
-"""What goes out on the wire as one: bytes, a memoryview, or whatever else with a length stood in a records field."""
+"""A part of an encoded message: bytes, a memoryview, or any object with a length from a records field."""
 
 COPIED_BYTES = 4096
 """Records up to this size are copied into the bytes around them: a page costs less than another entry in writev."""
@@ -251,7 +251,7 @@ class _EncoderSource(Source):
             self.flush(("x", ""))
 
 
-# What the written code calls when it leaves the straight line.
+# The generated code calls these for the rare cases.
 
 
 def _refuse(title: str, name: str, value: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What can go wrong on the wire: Kafka's table of error codes, and what is raised for each kind of trouble.
+"""The errors on the wire: Kafka's table of error codes, and the exceptions of the codec and the frames.
 
 ErrorCode is the one table: code, name, whether a client may simply try again, and what it means. KafkaError carries a
 code to the code that answers the request. DecodeError and EncodeError say that bytes or values do not fit the messages.

@@ -24,7 +24,7 @@ from .schema import Message
 M = TypeVar("M", bound=Message)
 
 MAX_FRAME_BYTES = 0x7FFFFFFF
-"""What the size in front of a frame can say."""
+"""The largest size that fits in front of a frame."""
 
 # No version of Kafka defines a tagged field of a header. Each takes two bytes at least, and a microsecond to step over.
 MAX_HEADER_TAGS = 1_000
@@ -54,7 +54,7 @@ _flexible_versions = _FlexibleVersions()
 
 
 class RequestHeader(NamedTuple):
-    """Who asks for what."""
+    """The API, version and client of a request."""
 
     api_key: int
     """Not always a known one."""

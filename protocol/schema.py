@@ -33,7 +33,7 @@ from .errors import EncodeError
 from .primitives import ZERO_UUID
 
 LAST_VERSION: Final = 0x7FFF
-"""What "+" ends in: versions are int16 on the wire."""
+"""The last version that "+" means: versions are int16 on the wire."""
 
 OWN_TAGS: Final = 10_000
 """Tags from here on are our own additions; Kafka counts its tags from 0, struct by struct. Other brokers and clients
@@ -42,8 +42,8 @@ step over them, as over every tag that they do not know (KIP-482)."""
 NO_DEFAULT: Final = object()
 
 Records: TypeAlias = Any
-"""What a records field holds. Decoded: a memoryview into the frame, never a copy. To be encoded: bytes, a memoryview,
-any other object with a length (a range of a file), or a list or tuple of such, passed on as pieces of their own."""
+"""The value of a records field. Decoded: a memoryview into the frame, never a copy. To be encoded: bytes, a memoryview,
+any other object with a length (a range of a file), or a list or tuple of these; each passes through as a piece."""
 
 FIXED_FORMATS: Final = {
     "bool": "?",
@@ -67,7 +67,7 @@ ZEROS: Final[dict[str, Any]] = {
     "bytes": b"",
     "records": None,
 }
-"""What a field is where the schema names no default, as in Apache's classes."""
+"""The defaults of fields without a default in the schema, as in Apache's classes."""
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 from .files import DISK, Disk
 
 DELETED_DIR_SUFFIX = "-delete"
-# What file systems allow.
+# The longest name that file systems allow.
 MAX_FILE_NAME_BYTES = 255
 
 

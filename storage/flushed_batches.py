@@ -45,7 +45,7 @@ class FlushedBatches:
         self._take = take
         self._on_damage = on_damage
         self._headers = segment.sound_headers(0, on_damage)
-        # Where the last accepted batch ends.
+        # The end of the last accepted batch.
         self._end = 0
         # The lowest offset that the next batch may have.
         self._due_offset = segment.next_offset

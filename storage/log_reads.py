@@ -1,4 +1,4 @@
-"""What can be read from a log: ranges of its files by offset, aborted transactions, and batches for a replay.
+"""The reads of a log: ranges of its files by offset, aborted transactions, and batches for a replay.
 
 A read gives a range of one file, from the batch that holds the offset. It never passes the end of a segment: the reader
 asks again from where the range ends, so no gap can open.

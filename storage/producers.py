@@ -57,7 +57,7 @@ class CoordinatorFenced(KafkaError):
 
 
 class Duplicate(NamedTuple):
-    """Where a batch lies that is in the log already."""
+    """The place of a batch that is in the log already."""
 
     base_offset: int
     last_offset: int

@@ -43,7 +43,7 @@ from .segments.transaction_index import AbortedTransaction
 
 @dataclass(slots=True)
 class Contents:
-    """What a log is made of; see Log."""
+    """The parts of a log; see Log."""
 
     segments: list[Segment]
     producers: ProducerStates
@@ -119,7 +119,7 @@ class Recovery:
         return segment
 
     def _load_epochs(self) -> LeaderEpochs:
-        """Read the leader epochs. Where the file is damaged, the headers of all batches tell them again."""
+        """Read the leader epochs. If the file is damaged, read them from the headers of all batches."""
         try:
             return LeaderEpochs.load(self._directory, self._disk)
         except DamagedFile as error:
@@ -241,7 +241,7 @@ class Recovery:
         return False
 
     def _first_to_check(self, recovery_point: int) -> int:
-        """Return the index of the segment with the recovery point; 0 where transaction indexes are to be made again."""
+        """Return the index of the segment with the recovery point; 0 if transaction indexes must be built again."""
         if not self._aborted_whole:
             return 0
         return max((slot for slot, each in enumerate(self._segments) if each.base_offset <= recovery_point), default=0)
@@ -251,7 +251,7 @@ class Recovery:
         last = self._segments[-1]
         if last.size and last.next_offset < recovery_point and not last.is_damaged_at_end:
             self._report.missing = last.next_offset, recovery_point
-            # A reader of these offsets is told, and is not given the next record.
+            # A reader of these offsets gets an error, not the next record.
             last.mark(last.size, "batches that had been forced to disk are missing", last.size)
         if last.is_damaged_at_end:
             last.seal()

@@ -1,4 +1,4 @@
-"""What the opening of a log found and did, for the broker's log and for `odradek log verify --repair`."""
+"""The report of what the opening of a log found and did, for the broker's log and `odradek log verify --repair`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .segments.damage import Damage
 
 @dataclass(slots=True)
 class Cut:
-    """What was cut off the log: `size` bytes of `path` from `position` on."""
+    """A cut of the log: `size` bytes of `path` from `position` on."""
 
     path: Path
     position: int

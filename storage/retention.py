@@ -118,7 +118,7 @@ def policy_named(name: str) -> Policy:
         raise PolicyError(f"must be one of {', '.join(_BUILT_IN)}, or package.module:function")
     try:
         policy = getattr(import_module(module), function, None)
-    except Exception as error:  # whatever a module that is not ours raises while it is imported
+    except Exception as error:  # a user's module may raise anything while it is imported
         raise PolicyError(f"{module} cannot be imported: {error}") from error
     if not callable(policy):
         raise PolicyError(f"{module} has no function {function}")

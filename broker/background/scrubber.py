@@ -48,7 +48,7 @@ class _Closed(NamedTuple):
 
     partition: Partition
     segment: Segment
-    # Where the next segment begins.
+    # The base offset of the next segment.
     end_offset: int
 
 

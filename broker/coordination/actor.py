@@ -27,7 +27,7 @@ OutcomeT = TypeVar("OutcomeT", bound=Outcome[Any, Any])
 class Machine(Generic[StateT, EventT, OutcomeT]):
     """One kind of machine, as the functions that differ between groups and transactional ids."""
 
-    # What it is in a line for the log: "group".
+    # The kind of actor in lines of the log, such as "group".
     noun: str
     step: Callable[[StateT, EventT, int], OutcomeT]
     apply: Callable[[StateT, Any], None]
@@ -52,7 +52,7 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
 
 
 class Runtime(NamedTuple):
-    """What all actors of a coordinator share."""
+    """The parts that all actors of a coordinator share."""
 
     log: StateLog
     timers: Timers

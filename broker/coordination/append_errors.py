@@ -1,4 +1,4 @@
-"""What clients are told when a coordinator's records cannot be appended: they know coordinators, not logs."""
+"""The errors that clients get when a coordinator's records cannot be appended: they know coordinators, not logs."""
 
 from __future__ import annotations
 

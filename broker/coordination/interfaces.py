@@ -1,4 +1,4 @@
-"""What the coordinators need of the rest of the broker: clocks, timers, topics, and the log of their records.
+"""The interfaces of the broker that coordinators use: clocks, timers, topics, and the log of their records.
 
 These are protocols, so that tests can put their own in the place of each.
 """

@@ -1,4 +1,4 @@
-"""What a step of a coordinator's machine leads to: records to append, clients to answer, timers to set.
+"""The outcome of a step of a coordinator's machine: records to append, clients to answer, timers to set.
 
 Both machines speak these words: a consumer group's and a transactional id's. Plain values, no behaviour.
 """
@@ -83,5 +83,5 @@ class AppendFailed(Generic[OutcomeT]):
     """The records of an outcome were not committed: nothing of the outcome has happened."""
 
     outcome: OutcomeT
-    # What clients are told: an error of a coordinator, not of a log.
+    # The error for clients: that of a coordinator, not of a log.
     error: ErrorCode

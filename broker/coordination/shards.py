@@ -93,7 +93,7 @@ class Shards(Generic[ActorT, RecordT]):
             actor.feed(Loaded())
 
     def unload(self, partition: int) -> None:
-        """Give a partition up. Clients that wait in it are told NOT_COORDINATOR."""
+        """Give a partition up. Clients that wait in it get NOT_COORDINATOR."""
         self.owned.discard(partition)
         for key in [key for key, actor in self.actors.items() if actor.partition == partition]:
             self.actors.pop(key).close()

@@ -143,11 +143,11 @@ class _Fetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         # Clients that cannot limit the total fetch their partitions in the same order for ever: none may starve.
         self._one_each = version < FIRST_WITH_MAX_BYTES
-        # What the last walk found, in the order of the response.
+        # The results of the last walk, in the order of the response.
         self._results: list[_Result] = []
         # Partitions whose data the last walk did not find in memory.
         self._cold: dict[Partition, FetchedPartition] = {}
-        # What threads have read from disk since the request came, or why they could not.
+        # The reads of threads since the request came, or their errors.
         self._disk_reads: dict[Partition, _DiskRead | KafkaError] = {}
 
     # -- When to respond -------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class _Fetch:
                 is_complete = is_complete or data.diverging_epoch.epoch >= 0
             elif data.error_code not in _PATIENT:
                 is_complete = True
-        # Where no partition exists nothing can come of waiting.
+        # If no partition exists, waiting is useless.
         return is_complete or not any_exists or got_bytes >= self._min_bytes
 
     def _find(self, each: FetchedPartition) -> Partition | ErrorCode:

@@ -83,7 +83,7 @@ async def _create_in_turns(
 
 
 def _is_misnamed(request: MetadataRequest, version: int) -> bool:
-    """Return whether a topic goes by id in a version that does not allow it, or by nothing at all."""
+    """Return whether a topic is named by an id in a version that does not allow it, or not named at all."""
     if version < 10 or not request.topics:
         return False
     if version < 12:

@@ -40,7 +40,7 @@ class Portions:
     results: str
     inner: str | None = None
     inner_results: str | None = None
-    # What tells elements apart, where the API answers each of them once however often it is named.
+    # The identity of an element, for an API that answers a repeated element once.
     identity: Callable[[Any], Hashable] | None = None
 
     def split(self, request: Message, max_values: int) -> Iterator[Message]:

@@ -35,7 +35,7 @@ class Receiver(Protocol):
 
 
 class RequestMemory:
-    """Who holds how much, and who waits for more."""
+    """The bytes that each connection holds, and the connections that wait for more."""
 
     def __init__(self, limit_bytes: int, clock: Clock, timers: Timers) -> None:
         """A negative limit is none."""

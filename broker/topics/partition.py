@@ -92,7 +92,7 @@ class Partition:
         self.max_message_bytes = 1048588
         self.log_append_time = False
         self.timestamp_after_max_ms = 3_600_000
-        # What the topic requires of every batch beyond its header. None, the ordinary case, means nothing.
+        # The requirements of the topic for every batch, beyond its header. An ordinary topic has none.
         self.rules: ValidationRules | None = None
         # Why the partition is offline, None while it is online. Invariant: once set it stays until the next start.
         self.failure = failure

@@ -6,7 +6,7 @@ It is opened, record by record, only where the header does not say enough:
     its largest timestamp is beyond message.timestamp.after.max.ms      to name the records (reject_timestamps)
     message.timestamp.before.max.ms is set                              the smallest timestamp
     the topic is compacted                                              whether every record has a key
-    compression.type is another codec than the batch's                  it is compressed anew
+    compression.type is another codec than the batch's                  it is compressed again
     it is a message set (Produce 0-2)                                   it is converted into a batch
 
 `ValidationRules` are those of one topic. An ordinary topic has none (None), so that its batches do not pay for them.

@@ -9,7 +9,7 @@ from .addresses import Address
 from .connection import Connection
 from .options import ClusterOptions
 
-# What a connection is for. Brokers respond to a connection's requests in order, so requests that wait long have a
+# The purpose of a connection. Brokers respond to a connection's requests in order, so requests that wait long have a
 # connection of their own: a fetch must not hold up the heartbeat behind it, nor a JoinGroup the commit.
 GENERAL = "general"
 FETCH = "fetch"

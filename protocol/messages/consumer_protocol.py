@@ -1,4 +1,4 @@
-"""What consumers tell each other through the group: opaque to the broker, bytes in JoinGroup and SyncGroup.
+"""The messages of consumers to each other through the group: opaque to the broker, bytes in JoinGroup and SyncGroup.
 
 Both begin with their version as int16 (encode_versioned, decode_versioned).
 Versions: 1 adds the partitions that a member owns, 2 the generation it owned them in, 3 its rack.

@@ -111,7 +111,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Where the batch after this one starts at the earliest."""
+        """The lowest offset at which the next batch can start."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -134,7 +134,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Holds control records (see control.py), which no consumer is handed."""
+        """Whether the batch holds control records (see control.py), which no consumer gets."""
         return self.attributes & CONTROL != 0
 
     @property
@@ -302,7 +302,7 @@ def assign(buffer: Buffer, position: int, header: BatchHeader, base_offset: int,
 def set_max_timestamp(
     buffer: Buffer, position: int, header: BatchHeader, timestamp_type: TimestampType, timestamp_ms: int
 ) -> BatchHeader:
-    """Set type and largest timestamp of the batch at `position`, in place, and its CRC anew; return its new header.
+    """Set type and largest timestamp of the batch at `position`, in place, and its CRC; return its new header.
 
     `header` is the present one. With LOG_APPEND_TIME this gives every record that timestamp. Raises TruncatedBatch.
     """

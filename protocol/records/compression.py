@@ -252,7 +252,7 @@ def lz4_header_checksum(data: Buffer, *, broken: bool) -> bytearray:
     """Return the LZ4 frame `data` with its header checksum made right, or made wrong in the way of magic 0.
 
     Kafka up to 0.9 computed the checksum over the frame's magic number too (KAFKA-3160). Message sets of magic 0 keep
-    that mistake for ever: they are written with it for old readers, and read whatever stands there.
+    that mistake for ever: they are written with it for old readers, and read with any checksum.
     """
     frame = bytearray(data)
     if len(frame) < 7 or not frame.startswith(LZ4_MAGIC):

@@ -1,4 +1,4 @@
-"""Control records: what brokers write into a log for brokers and clients to act on; consumers are never handed them.
+"""Control records: brokers write them into a log, and brokers and clients act on them. No consumer gets them.
 
     key    version int16 = 0 | type int16
     value  by type. Transaction markers (ABORT, COMMIT): version int16 = 0 | coordinator epoch int32

@@ -34,7 +34,7 @@ def up_converted(
     level: int | None = None,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytearray:
-    """Return the one batch that holds the messages of a set; they get offsets from 0 on, whatever they said.
+    """Return one batch that holds the messages of a set, with offsets from 0 on instead of their own.
 
     `compression` None keeps the set's codec, the last one where several wrappers differ. Raises any RecordError:
     TruncatedBatch where the last message is cut off, InvalidRecord where there is none.

@@ -1,4 +1,4 @@
-"""What can be wrong with records. Each error carries the wire code that Kafka answers a producer with.
+"""The errors of records. Each carries the wire code that Kafka answers a producer with.
 
 RecordError
   TruncatedBatch             INVALID_RECORD: the buffer ends inside a batch or message; in a log, a torn tail

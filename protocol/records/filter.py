@@ -3,7 +3,7 @@
 Base offset, last offset delta, producer, sequence and leader epoch stay, so that no offset changes and a producer is
 remembered by its last batch even when no record of it is left (a batch of 0 records, Kafka's too). Records that stay
 keep their bytes, for nothing in them counts from anything that changes; only a delete horizon (KIP-534: bit 6, the base
-timestamp is when the tombstones may go) has their timestamp deltas written anew.
+timestamp is when the tombstones may go) has their timestamp deltas written again.
 """
 
 from __future__ import annotations

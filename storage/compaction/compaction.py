@@ -86,7 +86,7 @@ class Cleaned:
 
 @dataclass(slots=True)
 class CleaningStats:
-    """What a cleaning did."""
+    """The result of a cleaning."""
 
     bytes_read: int = 0
     bytes_written: int = 0

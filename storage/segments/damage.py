@@ -16,11 +16,11 @@ from ..errors import UNREADABLE, CorruptBatch, DiskError, UnreadableBatch
 from ..files import Disk, File
 from .walk import MAX_INT32, readable_bytes
 
-# Where the magic byte stands in a batch, and its value.
+# The position of the magic byte in a batch, and its value.
 _MAGIC_AT = 16
 _MAGIC = b"\x02"
 _WINDOW_BYTES = 1024 * 1024
-# What a disk cannot read is lost by the page, which is the unit of the page cache.
+# A read error loses a whole page, because that is the unit of the page cache.
 _SECTOR_BYTES = 4096
 WRONG_CRC = "its CRC is wrong"
 # Why a batch whose CRC is right counts as damaged: no CRC covers the offset.

@@ -1,4 +1,4 @@
-"""Where an offset lies in the segments of a log: the segment, the file, the position.
+"""The location of an offset in the segments of a log: the segment, the file, the position.
 
 With `cached`, a look-up uses memory and the page cache only, and raises NotCached where it would wait for the disk.
 """
@@ -20,7 +20,7 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 @dataclass(slots=True)  # frozen ones take twice the time to make, and each fetch makes one
 class Location:
-    """Where a read begins: at the batch at `position`, which has `first_bytes` bytes. The read ends by `end`."""
+    """The start of a read: the batch at `position`, which has `first_bytes` bytes. The read ends by `end`."""
 
     base_offset: int  # of the segment
     file: File

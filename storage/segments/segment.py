@@ -390,7 +390,7 @@ class Segment(SegmentFile):
         self._open_indexes()
 
     def _open_indexes(self) -> SegmentIndexes:
-        """Return the indexes. Where a file is missing or does not fit, both are built again from the log."""
+        """Return the indexes. If a file is missing or does not fit, both are built again from the log."""
         indexes = self._indexes
         if indexes is None:
             with NAMES_LOCK:

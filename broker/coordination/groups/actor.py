@@ -1,4 +1,4 @@
-"""What the actor of a consumer group needs to know about its machine.
+"""The actor of a consumer group: the events, timers and answers of its machine.
 
 Offset commits do not wait for one another: they leave the state of the group alone. An event that deletes offsets waits
 for the commits that are under way, because what these bring would stay. So does the end of a transaction.

@@ -189,7 +189,7 @@ class EndTransaction:
 
 @dataclass(slots=True)
 class Outcome(outcome.Outcome[Record, TimerEvent]):
-    """What to do after a step of the group."""
+    """The outcome of a step of the group."""
 
 
 @dataclass(slots=True)

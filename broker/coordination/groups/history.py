@@ -51,7 +51,7 @@ class Ending(Enum):
 
 
 class Fate(Enum):
-    """What happened to a member that the rebalance waited for."""
+    """The end of a wait for a member during a rebalance."""
 
     CAME = "came"
     DROPPED = "dropped"
