@@ -36,6 +36,7 @@ from ..errors import ListenerFailed
 from ..network.cluster import Cluster
 from ..network.committed_offsets import Generation
 from ..network.coordinator import Coordinator
+from ..network.task_ends import end_tasks
 from ..record import TopicPartition
 from .group_leader import GroupLeader, by_topic
 from .group_requests import GroupRequests
@@ -231,8 +232,7 @@ class Membership:
             await task
         finally:
             if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await end_tasks((task,))
         if fenced is not None:
             raise fenced
 

@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import CommitFailed
+from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets, Generation
 from ..record import OffsetAndMetadata, TopicPartition
-from .membership import Membership
-from .positions import Positions
+from .membership import Membership, MemberState
+from .positions import PartitionState, Positions
 
 _log = logging.getLogger(__name__)
 
@@ -20,8 +21,14 @@ class OffsetCommits:
     """Commits offsets one commit at a time, as a member if there is a membership."""
 
     def __init__(
-        self, committed: CommittedOffsets | None, positions: Positions, auto_commit_interval_ms: float | None
+        self,
+        cluster: Cluster,
+        committed: CommittedOffsets | None,
+        positions: Positions,
+        auto_commit_interval_ms: float | None,
     ) -> None:
+        self._backoff = cluster.backoff
+        self._limit_ms = cluster.options.default_api_timeout_ms
         # None without a group.
         self._committed = committed
         self._positions = positions
@@ -35,15 +42,44 @@ class OffsetCommits:
         """Commit offsets of the user's. Raises KafkaError, CommitFailed if a partition is taken away meanwhile."""
         states = {partition: self._positions.get(partition) for partition in offsets}
         async with self._lock:
-            moved = [partition for partition, state in states.items() if self._positions.get(partition) is not state]
-            if moved:
-                raise taken_away(moved)
             processed = {partition: state.processed for partition, state in states.items() if state is not None}
-            await self._commit(offsets)
+            await self._commit_past_rebalances(offsets, states)
             for partition, state in states.items():
                 if state is not None:
                     # Auto-commit must not overtake this commit with what was processed before it.
                     state.auto_commit_above = max(processed[partition] or 0, offsets[partition].offset)
+
+    async def _commit_past_rebalances(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        states: Mapping[TopicPartition, PartitionState | None],
+    ) -> None:
+        """Commit offsets; again with the next generation if a rebalance goes on that leaves the partitions here.
+
+        Cooperative members keep partitions over a rebalance, and their users go on committing.
+        """
+        failures, loop = 0, asyncio.get_running_loop()
+        deadline = loop.time() + self._limit_ms / 1000
+        while True:
+            moved = [partition for partition, state in states.items() if self._positions.get(partition) is not state]
+            if moved:
+                raise taken_away(moved)
+            generation = None if self.membership is None else self.membership.generation
+            try:
+                return await self._commit(offsets)
+            except CommitFailed:
+                failures += 1
+                pause = self._backoff.pause_ms(failures) / 1000
+                if not self._has_moved_on(generation) or loop.time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
+
+    def _has_moved_on(self, generation: Generation | None) -> bool:
+        """Whether this member joins, or has joined, a later generation than the one it committed with."""
+        membership = self.membership
+        if membership is None or generation is None or membership.error is not None:
+            return False
+        return membership.generation != generation or membership.state is MemberState.JOINING
 
     async def commit_processed(self) -> None:
         """With auto-commit, commit the records processed since the last commit.

@@ -14,6 +14,7 @@ from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets
 from ..network.coordinator import Coordinator
 from ..network.options import ClusterOptions
+from ..network.task_ends import end_tasks
 from ..record import ConsumerGroupMetadata, TopicPartition
 from .assignment import Assignment
 from .fetch_collector import FetchCollector
@@ -48,7 +49,7 @@ class Session:
         retries = PartitionRetries(cluster, self.signals, monotonic_ms)
         finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
         checks = PositionChecks(cluster, fetch_options, retries, self.signals)
-        self.commits = OffsetCommits(self._committed, positions, self.auto_commit_interval_ms)
+        self.commits = OffsetCommits(cluster, self._committed, positions, self.auto_commit_interval_ms)
         self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
         self.collector = FetchCollector(positions, self.signals)
         self._fetcher = Fetcher(cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms)
@@ -124,8 +125,7 @@ class Session:
         self.membership = None
         task, self._member_task = self._member_task, None
         assert task is not None
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end_tasks((task,))
         failure: ListenerFailed | None = None
         try:
             await membership.give_up_all()

@@ -26,6 +26,7 @@ from .backoff import Backoff
 from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
 from .options import ClusterOptions
+from .task_ends import end_tasks
 
 _log = logging.getLogger(__name__)
 
@@ -77,10 +78,7 @@ class Cluster:
         self._closed = True
         if self._missing_timer is not None:
             self._missing_timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, *self._connections.stop_connecting(), return_exceptions=True)
+        await end_tasks([*self._tasks, *self._connections.stop_connecting()])
         await self._connections.close()
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from odradek.client import Consumer, Producer
+from odradek.client import Consumer, Producer, TopicPartition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -16,12 +17,29 @@ from odradek.tests.support.proxy import Proxy
 from odradek.tests.support.wire import keep_silent
 
 LIMIT_MS = 50
+# What closing takes beyond the limit, at most.
+CLOSING_S = 0.5
 
 
 async def in_time(stop: Callable[..., Awaitable[None]]) -> None:
-    """Stop within the limit; the rest is for a busy machine, far below any time-out of the client's."""
-    async with asyncio.timeout(5):
+    """Stop within the limit and the time for closing, not counting how late the busy machine wakes the loop."""
+    loop, late_s, stopped = asyncio.get_running_loop(), 0.0, asyncio.Event()
+
+    async def measure() -> None:
+        nonlocal late_s
+        while not stopped.is_set():
+            due = loop.time() + 0.005
+            await asyncio.sleep(0.005)
+            late_s += loop.time() - due
+
+    clock = asyncio.ensure_future(measure())
+    began = loop.time()
+    async with asyncio.timeout(30):
         await stop(timeout_ms=LIMIT_MS)
+    lasted = loop.time() - began
+    stopped.set()
+    await clock
+    assert lasted - late_s <= LIMIT_MS / 1000 + CLOSING_S
 
 
 async def asked(cluster: FakeCluster, key: ApiKey) -> None:
@@ -104,3 +122,72 @@ async def test_a_consumer_behind_a_half_open_socket_stops_in_time() -> None:
         consumer = await member_that_has_records(cluster)
         proxy.stall()
         await in_time(consumer.stop)
+
+
+@pytest.mark.parametrize("key", [ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA], ids=lambda key: key.name)
+async def test_a_consumer_that_waits_for_a_leader_stops_in_time(key: ApiKey) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = Consumer("t", bootstrap_servers=cluster.address, metadata_max_age_ms=5)
+        await consumer.start()
+        cluster.on(key, *[keep_silent] * 10)
+        calls = len(cluster.calls(key))
+        async with asyncio.timeout(10):
+            while len(cluster.calls(key)) == calls:
+                await asyncio.sleep(0.001)
+        await in_time(consumer.stop)
+
+
+async def test_a_consumer_in_a_check_of_its_position_stops_in_time() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = await member_that_has_records(cluster)
+        cluster.on(ApiKey.OFFSET_FOR_LEADER_EPOCH, keep_silent)
+        cluster.log("t").truncate(5)
+        await asked(cluster, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        await in_time(consumer.stop)
+
+
+async def test_a_consumer_that_connects_to_a_silent_port_stops_in_time() -> None:
+    async with FakeCluster({"t": 1}) as cluster, Proxy(cluster.nodes[1].port) as proxy:
+        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g")
+        await consumer.start()
+        await asked(cluster, ApiKey.FIND_COORDINATOR)
+        proxy.stall()
+        cluster.nodes[1].port = proxy.port  # the next connections go there
+        for writer in list(cluster.nodes[1].writers):
+            writer.transport.abort()
+        await asyncio.sleep(0.01)
+        await in_time(consumer.stop)
+
+
+@pytest.mark.parametrize("method", ["on_partitions_assigned", "on_partitions_revoked"])
+async def test_a_consumer_whose_listener_does_not_end_stops_in_time(method: str) -> None:
+    """It swallows its cancellation, too."""
+    called, released = asyncio.Event(), asyncio.Event()
+
+    class Stuck:
+        async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            await self.wait("on_partitions_revoked")
+
+        async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            await self.wait("on_partitions_assigned")
+
+        async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+            return
+
+        async def wait(self, name: str) -> None:
+            while name == method and not released.is_set():
+                called.set()
+                with suppress(asyncio.CancelledError):
+                    await released.wait()
+
+    async with FakeCluster({"t": 1}) as cluster:
+        options: dict[str, Any] = {"group_id": "g", "heartbeat_interval_ms": 5}
+        consumer = Consumer(bootstrap_servers=cluster.address, **options)
+        consumer.subscribe("t", listener=Stuck())
+        await consumer.start()
+        async with asyncio.timeout(10):
+            while not (called.is_set() or (consumer.assignment() and method == "on_partitions_revoked")):
+                await consumer.getmany(timeout_ms=5)
+        await in_time(consumer.stop)
+        released.set()
+        await asyncio.sleep(0)

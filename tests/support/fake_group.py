@@ -34,6 +34,8 @@ class FakeGroup:
         self.node_id = 1
         self.generation = 0
         self.member_id = ""
+        # The member has joined, and has not synced: commits have to wait.
+        self.syncing = False
         self._numbers = iter(range(1, 1000))
         self.committed: dict[tuple[str, int], int] = {}
         # The leader epoch and the text of each commit.
@@ -73,6 +75,7 @@ class FakeGroup:
         elif request.member_id != self.member_id:
             return JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         self.generation += 1
+        self.syncing = True
         return JoinGroupResponse(
             generation_id=self.generation,
             protocol_type="consumer",
@@ -84,6 +87,7 @@ class FakeGroup:
 
     async def _sync(self, call: Call) -> Any:
         code = self._check(call, call.request.generation_id, call.request.member_id)
+        self.syncing = self.syncing and bool(code)
         assignment = b"" if code or not call.request.assignments else call.request.assignments[0].assignment
         return SyncGroupResponse(error_code=code, assignment=assignment)
 
@@ -100,6 +104,8 @@ class FakeGroup:
         code = ErrorCode.NONE
         if request.generation_id_or_member_epoch >= 0 or request.member_id:
             code = self._check(call, request.generation_id_or_member_epoch, request.member_id)
+            if not code and self.syncing:
+                code = ErrorCode.REBALANCE_IN_PROGRESS
         response = OffsetCommitResponse()
         for topic in request.topics:
             name = self._wire.topic_name(topic.name, topic.topic_id)

@@ -1,0 +1,25 @@
+"""The end of tasks: cancelled, and waited for no longer than a stop may take."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+# A task of the client ends at once. One that runs the user's code may take its time, and a stop must not.
+_PATIENCE_S = 0.2
+
+
+async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended. A task that goes on is left alone, with a line in the log."""
+    for task in tasks:
+        task.cancel()
+    pending = (await asyncio.wait(tasks, timeout=_PATIENCE_S))[1] if tasks else set[asyncio.Task[Any]]()
+    for task in pending:
+        _log.warning("the task %r goes on after its cancellation: it is not waited for", task.get_name())
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()  # retrieved: nobody else asks for it
