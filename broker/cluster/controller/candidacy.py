@@ -1,0 +1,52 @@
+"""Candidacy: how a broker becomes the controller, as steps. Source: `/controller` and `/controller_epoch`.
+
+The first broker that makes `/controller` is it. It raises the epoch in the same transaction, so two brokers never have
+the same epoch, and the version of `/controller_epoch` is the fence of everything that it writes later.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..operations import Create, Put, Steps, read, write
+from ..znodes import CONTROLLER, CONTROLLER_EPOCH, decode_controller, encode_controller
+
+
+class Won(NamedTuple):
+    """This broker is the controller. `fence` is the version of `/controller_epoch` that its writes require."""
+
+    epoch: int
+    fence: int
+
+
+class Lost(NamedTuple):
+    """Another broker is the controller; -1 where it has gone again meanwhile."""
+
+    controller_id: int
+
+
+def stand(broker_id: int, now_ms: int) -> Steps[Won | Lost]:
+    """Become the controller if there is none, and watch for the end of the one that there is."""
+    present = yield from read(CONTROLLER, watch=True)
+    if present is not None:
+        return Lost(decode_controller(present.data))
+    yield from write(Create(CONTROLLER_EPOCH, b"0"))
+    known = yield from read(CONTROLLER_EPOCH)
+    if known is None:
+        return Lost(-1)
+    epoch = int(known.data) + 1
+    claim = Create(CONTROLLER, encode_controller(broker_id, now_ms), ephemeral=True)
+    failure = yield from write(claim, Put(CONTROLLER_EPOCH, str(epoch).encode(), known.version))
+    if failure is None:
+        return Won(epoch, known.version + 1)
+    present = yield from read(CONTROLLER, watch=True)
+    return Lost(-1 if present is None else decode_controller(present.data))
+
+
+def is_elected(broker_id: int, epoch: int) -> Steps[bool]:
+    """Return whether this broker still is the controller of `epoch`, and watch for the next change of it."""
+    present = yield from read(CONTROLLER, watch=True)
+    known = yield from read(CONTROLLER_EPOCH)
+    if present is None or known is None:
+        return False
+    return decode_controller(present.data) == broker_id and int(known.data) == epoch

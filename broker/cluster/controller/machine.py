@@ -1,0 +1,371 @@
+"""The controller's machine: what it does when something happens in the cluster. Pure: ZooKeeper is reached by yielding.
+
+Each method is one event and runs to its end before the next begins. It changes what ZooKeeper holds, then `cluster`,
+then the outbox; `take_messages` returns what brokers are to be told. The shell (`controller.py`) runs the steps, fences
+every write with the controller's epoch, and sends the messages. A step that fails half-way is no harm: a new election
+begins with `take_over`, which reads everything again.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ..operations import Delete, Put, Steps, children, read, read_all, write, write_all
+from ..znodes import (
+    BROKER_IDS,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    NO_LEADER,
+    PREFERRED_REPLICA_ELECTION,
+    TOPICS,
+    Assignment,
+    LeaderAndIsr,
+    Registration,
+    TopicPartition,
+    broker_path,
+    config_path,
+    decode_assignment,
+    decode_config,
+    decode_election,
+    decode_isr_change,
+    decode_registration,
+    decode_state,
+    encode_assignment,
+    state_path,
+    topic_path,
+)
+from .cluster_state import ClusterState
+from .deletion import Deletion
+from .election import Election, elect_for_shutdown, elect_in_sync, elect_preferred, elect_unclean
+from .leadership import Leadership
+from .outbox import Message, Outbox
+from .reassignment import Reassignment, Target
+
+UNCLEAN = "unclean.leader.election.enable"
+
+_log = logging.getLogger(__name__)
+
+
+class ControllerMachine:
+    """The controller of one epoch."""
+
+    def __init__(self, broker_id: int, epoch: int, *, unclean_elections: bool = False) -> None:
+        """`unclean_elections` is the broker's setting, which a topic may override."""
+        self.cluster = ClusterState(broker_id, epoch)
+        self._outbox = Outbox()
+        self._unclean = unclean_elections
+        self._leadership = Leadership(self.cluster, self._outbox)
+        self.deletion = Deletion(self.cluster, self._outbox)
+        self.reassignment = Reassignment(self.cluster, self._outbox, self._leadership)
+
+    def take_messages(self) -> list[Message]:
+        """Return what brokers must be told since the last call."""
+        return self._outbox.take(self.cluster)
+
+    # -- Taking over
+
+    def take_over(self) -> Steps[None]:
+        """Read the whole cluster, tell every broker of it, and do what the last controller left undone."""
+        yield from self._read_brokers()
+        yield from self._read_topics()
+        for broker in self.cluster.live:
+            self._outbox.welcome(broker)
+        yield from self._lead_everything()
+        yield from self.reassignment.take_up()
+        yield from self.deletion.take_up()
+        yield from self.elect_as_asked()
+        yield from self.isr_changed()
+        yield from self.log_dirs_failed()
+        known = self.cluster.epoch, sorted(self.cluster.live), len(self.cluster.replicas)
+        _log.info("controller of epoch %d: brokers %s, %d partitions", *known)
+
+    def _read_brokers(self) -> Steps[dict[int, Registration]]:
+        """Read who is alive, and watch for changes. Returns the brokers as they were known before."""
+        before = dict(self.cluster.live)
+        ids = [int(each) for each in (yield from children(BROKER_IDS, watch=True))]
+        znodes = yield from read_all((broker_path(each) for each in ids), watch=True)
+        self.cluster.live = {
+            broker: decode_registration(broker, znode.data, znode.czxid)
+            for broker, znode in zip(ids, znodes, strict=True)
+            if znode is not None
+        }
+        return before
+
+    def _read_topics(self) -> Steps[list[TopicPartition]]:
+        """Read the topics that are not known yet, with the states of their partitions. Returns their partitions."""
+        names = yield from children(TOPICS, watch=True)
+        new = [each for each in names if each not in self.cluster.topic_ids]
+        znodes = yield from read_all((topic_path(each) for each in new), watch=True)
+        places: list[TopicPartition] = []
+        for topic, znode in zip(new, znodes, strict=True):
+            if znode is not None:
+                assignment = decode_assignment(topic, znode.data)
+                places += yield from self._add_topic(topic, assignment, znode.version)
+        states = yield from read_all(state_path(each) for each in places)
+        for place, state in zip(places, states, strict=True):
+            if state is not None:
+                self.cluster.states[place] = decode_state(place, state.data, state.version)
+        return places
+
+    def _add_topic(self, topic: str, assignment: Assignment, version: int) -> Steps[list[TopicPartition]]:
+        """Take a topic into the cluster. One that an older broker made is given an id."""
+        topic_id = assignment.topic_id
+        if topic_id is None:
+            topic_id = secrets.token_bytes(16)
+            given = Assignment(topic_id, assignment.partitions)
+            yield from write(Put(topic_path(topic), encode_assignment(given), version))
+        self.cluster.topic_ids[topic] = topic_id
+        places = [TopicPartition(topic, index) for index in sorted(assignment.partitions)]
+        self.cluster.replicas.update((each, assignment.partitions[each.partition]) for each in places)
+        return places
+
+    def _lead_everything(self) -> Steps[None]:
+        """Give a leader to every partition that has none and can have one."""
+        yield from self._leadership.begin(self.cluster.never_led())
+        dead = self.cluster.without_leader()
+        unclean = yield from self._unclean_topics({each.topic for each in dead})
+
+        def election_of(place: TopicPartition) -> Election:
+            return elect_unclean if place.topic in unclean else elect_in_sync
+
+        yield from self._leadership.elect(dead, election_of)
+
+    def _unclean_topics(self, topics: Iterable[str]) -> Steps[set[str]]:
+        """Return those topics that let a replica lead that is not in sync."""
+        names = sorted(topics)
+        znodes = yield from read_all(config_path("topics", each) for each in names)
+        found: set[str] = set()
+        for topic, znode in zip(names, znodes, strict=True):
+            configs = decode_config(config_path("topics", topic), znode.data) if znode is not None else {}
+            if configs.get(UNCLEAN, str(self._unclean)).lower() == "true":
+                found.add(topic)
+        return found
+
+    # -- Brokers come and go
+
+    def brokers_changed(self) -> Steps[None]:
+        """Note who came, who went, and who did both between two looks."""
+        before = yield from self._read_brokers()
+        now = self.cluster.live
+        bounced = {each for each in before if each in now and now[each].epoch != before[each].epoch}
+        gone = (set(before) - set(now)) | bounced
+        came = (set(now) - set(before)) | bounced
+        if gone:
+            # A broker that did both is gone first: its replicas are out of sync until they have caught up again.
+            self.cluster.live = {each: broker for each, broker in now.items() if each not in bounced}
+            yield from self._brokers_went(gone)
+            self.cluster.live = now
+        if came:
+            yield from self._brokers_came(came)
+        if not gone and not came and before != now:
+            self._outbox.tell_everybody()
+
+    def _brokers_went(self, gone: set[int]) -> Steps[None]:
+        _log.info("brokers %s are gone", sorted(gone))
+        self.cluster.shutting_down -= gone
+        self.cluster.failed = {each for each in self.cluster.failed if each[0] not in gone}
+        self._outbox.tell_everybody()
+        yield from self._replicas_died({each: list(self.cluster.on_broker(each)) for each in gone})
+        for broker in gone:
+            self.deletion.note_failed(broker)
+
+    def _replicas_died(self, dead: Mapping[int, list[TopicPartition]]) -> Steps[None]:
+        """Elect leaders where the dead led, and take the dead out of ISRs."""
+        yield from self._lead_everything()
+        for broker, places in dead.items():
+            in_isr = [each for each in places if broker in self.cluster.states.get(each, _NOBODY).isr]
+            yield from self._leadership.remove_from_isr(broker, in_isr)
+
+    def _brokers_came(self, came: set[int]) -> Steps[None]:
+        _log.info("brokers %s have come", sorted(came))
+        for broker in came:
+            self._outbox.welcome(broker)
+        self._outbox.tell_everybody()
+        yield from self._lead_everything()
+        yield from self._complete(self.reassignment.moving)
+
+    def log_dirs_failed(self) -> Steps[None]:
+        """Ask the brokers that lost a log directory what they still have: the answer comes as a response."""
+        names = yield from children(LOG_DIR_EVENTS, watch=True)
+        if names:
+            for broker in self.cluster.live:
+                self._outbox.welcome(broker)
+            yield from write_all((Delete(f"{LOG_DIR_EVENTS}/{each}"),) for each in names)
+
+    def replicas_failed(self, broker: int, places: Iterable[TopicPartition]) -> Steps[None]:
+        """Note that a broker's log directory with these replicas is offline, as its response to LeaderAndIsr says."""
+        failed = [each for each in places if (broker, each) not in self.cluster.failed]
+        if failed:
+            self.cluster.failed |= {(broker, each) for each in failed}
+            yield from self._replicas_died({broker: failed})
+
+    def shut_down(self, broker: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
+        """Move leaders away from a broker that is about to stop. Returns the partitions that it still leads.
+
+        Raises BROKER_NOT_AVAILABLE for a broker that is not alive, STALE_BROKER_EPOCH.
+        """
+        registration = self.cluster.live.get(broker)
+        if registration is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {broker} is not alive.")
+        if broker_epoch not in (-1, registration.epoch):
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+        self.cluster.shutting_down.add(broker)
+        replicated = [each for each in self.cluster.on_broker(broker) if len(self.cluster.replicas[each].replicas) > 1]
+        led = [each for each in replicated if self._leader_of(each) == broker]
+        yield from self._leadership.elect(led, lambda _: elect_for_shutdown)
+        followed = [each for each in replicated if self._leader_of(each) != broker]
+        for place in followed:
+            self._outbox.stop(broker, place, self.cluster.states[place].leader_epoch, delete=False)
+        yield from self._leadership.remove_from_isr(broker, followed)
+        return [each for each in led if self._leader_of(each) == broker]
+
+    def _leader_of(self, place: TopicPartition) -> int:
+        return self.cluster.states.get(place, _NOBODY).leader
+
+    # -- Topics
+
+    def topics_changed(self) -> Steps[None]:
+        """Note topics that were created, and those whose znodes somebody removed by hand."""
+        names = set((yield from children(TOPICS, watch=True)))
+        for topic in set(self.cluster.topic_ids) - names:
+            self.cluster.forget_topic(topic)
+        places = yield from self._read_topics()
+        yield from self._leadership.begin(each for each in places if each not in self.cluster.states)
+
+    def partitions_changed(self, topic: str) -> Steps[None]:
+        """Note the partitions that a topic was given."""
+        znode = yield from read(topic_path(topic), watch=True)
+        if znode is None or topic not in self.cluster.topic_ids or topic in self.cluster.deletions:
+            return
+        assignment = decode_assignment(topic, znode.data)
+        places = [TopicPartition(topic, index) for index in sorted(assignment.partitions)]
+        new = [each for each in places if each not in self.cluster.replicas]
+        self.cluster.replicas.update((each, assignment.partitions[each.partition]) for each in new)
+        yield from self._leadership.begin(new)
+
+    # -- Elections
+
+    def elect_as_asked(self) -> Steps[None]:
+        """Elect the preferred leaders that `/admin/preferred_replica_election` asks for."""
+        znode = yield from read(PREFERRED_REPLICA_ELECTION, watch=True)
+        if znode is not None:
+            yield from self.elect(decode_election(znode.data), unclean=False)
+            yield from write(Delete(PREFERRED_REPLICA_ELECTION))
+
+    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> Steps[dict[TopicPartition, ErrorCode]]:
+        """Elect the preferred leaders, or where `unclean` any living replica. Returns the error of each, or NONE."""
+        results: dict[TopicPartition, ErrorCode] = {}
+        wanted: list[TopicPartition] = []
+        for place in places:
+            results[place] = self._reason_not_to_elect(place, unclean=unclean)
+            if results[place] is ErrorCode.NONE:
+                wanted.append(place)
+        election: Election = elect_unclean if unclean else elect_preferred
+        errors = yield from self._leadership.elect(wanted, lambda _: election)
+        if not unclean:
+            none_left = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            preferred = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            errors = {place: preferred if error is none_left else error for place, error in errors.items()}
+        return results | errors
+
+    def _reason_not_to_elect(self, place: TopicPartition, *, unclean: bool) -> ErrorCode:
+        replicas = self.cluster.replicas.get(place)
+        if replicas is None or place.topic in self.cluster.deletions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if place not in self.cluster.states:
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        is_fine = self.cluster.is_led(place) if unclean else self._leader_of(place) == replicas.replicas[0]
+        return ErrorCode.ELECTION_NOT_NEEDED if is_fine else ErrorCode.NONE
+
+    def balance(self, imbalance_percent: int) -> Steps[None]:
+        """Make preferred replicas leaders again, of each broker that leads too few of those that it should lead."""
+        by_broker: dict[int, list[TopicPartition]] = {}
+        for place, replicas in self.cluster.replicas.items():
+            if place.topic not in self.cluster.deletions and place in self.cluster.states:
+                by_broker.setdefault(replicas.replicas[0], []).append(place)
+        for broker, places in by_broker.items():
+            away = [each for each in places if self._leader_of(each) != broker]
+            if len(away) * 100 > imbalance_percent * len(places):
+                yield from self._leadership.elect(self._may_return(broker, away), lambda _: elect_preferred)
+
+    def _may_return(self, broker: int, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that a broker can lead again at once."""
+        return [
+            each
+            for each in places
+            if self.cluster.is_alive(broker, each)
+            and broker not in self.cluster.shutting_down
+            and broker in self.cluster.states[each].isr
+            and not self.cluster.replicas[each].is_moving
+        ]
+
+    # -- In-sync replicas
+
+    def isr_changed(self) -> Steps[None]:
+        """Note the ISRs that brokers have written themselves, as those before AlterPartition do."""
+        names = yield from children(ISR_CHANGES, watch=True)
+        paths = [f"{ISR_CHANGES}/{each}" for each in names]
+        znodes = yield from read_all(paths)
+        found = [(path, znode) for path, znode in zip(paths, znodes, strict=True) if znode is not None]
+        places = {each for path, znode in found for each in decode_isr_change(path, znode.data)}
+        known = [each for each in sorted(places) if each in self.cluster.replicas]
+        yield from self._leadership.refresh(known)
+        yield from write_all((Delete(path),) for path in paths)
+        yield from self._complete(known)
+
+    def alter_partitions(
+        self, broker: int, broker_epoch: int, wanted: Mapping[TopicPartition, LeaderAndIsr]
+    ) -> Steps[dict[TopicPartition, ErrorCode]]:
+        """Write the ISRs that a leader asks for. Each names the epochs that the leader knows. Returns the errors.
+
+        Raises STALE_BROKER_EPOCH where another start of the broker is registered.
+        """
+        registration = self.cluster.live.get(broker)
+        if registration is None or registration.epoch != broker_epoch:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+        errors = {place: self._check_alteration(broker, place, state) for place, state in wanted.items()}
+        sound = {
+            place: LeaderAndIsr(broker, state.leader_epoch, state.isr, self.cluster.epoch, state.partition_epoch)
+            for place, state in wanted.items()
+            if errors[place] is ErrorCode.NONE and state.isr != self.cluster.states[place].isr
+        }
+        errors |= yield from self._leadership.set_isr(sound)
+        yield from self._complete(sound)
+        return errors
+
+    def _complete(self, places: Iterable[TopicPartition]) -> Steps[None]:
+        """Complete the reassignments whose new replicas are in sync by now, and the deletions that waited for them."""
+        yield from self.reassignment.complete(places)
+        yield from self.deletion.resume()
+
+    def _check_alteration(self, broker: int, place: TopicPartition, wanted: LeaderAndIsr) -> ErrorCode:
+        state = self.cluster.states.get(place)
+        if state is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if wanted.leader_epoch > state.leader_epoch or wanted.partition_epoch > state.partition_epoch:
+            return ErrorCode.NOT_CONTROLLER
+        if wanted.leader_epoch < state.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if wanted.partition_epoch < state.partition_epoch:
+            return ErrorCode.INVALID_UPDATE_VERSION
+        if broker != state.leader or broker not in wanted.isr:
+            return ErrorCode.INVALID_REQUEST
+        if not set(wanted.isr) <= set(self.cluster.replicas[place].replicas):
+            return ErrorCode.INVALID_REQUEST
+        eligible = set(self.cluster.alive(place, wanted.isr)) - self.cluster.shutting_down
+        joining = set(wanted.isr) - set(state.isr)
+        return ErrorCode.NONE if joining <= eligible else ErrorCode.INELIGIBLE_REPLICA
+
+    # -- Reassignments
+
+    def reassign(self, wanted: Mapping[TopicPartition, Target]) -> Steps[dict[TopicPartition, KafkaError]]:
+        """Begin or cancel reassignments. Returns the errors of those that cannot be."""
+        errors = yield from self.reassignment.begin(wanted)
+        yield from self.deletion.resume()
+        return errors
+
+
+_NOBODY = LeaderAndIsr(NO_LEADER, -1, (), -1)

@@ -1,0 +1,139 @@
+"""The outbox: what brokers must be told of a change, gathered during a step and taken as requests at its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..znodes import LEADER_DURING_DELETE, LeaderAndIsr, Registration, Replicas, TopicPartition
+from .cluster_state import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionUpdate:
+    """A partition's leader, ISR and replicas, as a broker is told of them."""
+
+    place: TopicPartition
+    state: LeaderAndIsr
+    replicas: Replicas
+    topic_id: bytes
+    # Replicas that are dead or whose log directory failed.
+    offline: tuple[int, ...] = ()
+    # Whether the replica is made now, so that a broker with an offline log directory may make it elsewhere.
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeLeaderOrFollower:
+    """Tells a broker what its replicas of these partitions are from now on (LeaderAndIsr)."""
+
+    broker_id: int
+    updates: tuple[PartitionUpdate, ...]
+    leaders: tuple[Registration, ...]
+    # Whether it names every partition of the broker, so that what the broker has beyond them is stray.
+    is_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TellMetadata:
+    """Tells a broker who is alive, and what became of these partitions (UpdateMetadata)."""
+
+    broker_id: int
+    brokers: tuple[Registration, ...]
+    updates: tuple[PartitionUpdate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicas:
+    """Tells a broker to follow these partitions no more, and which of them to delete (StopReplica)."""
+
+    broker_id: int
+    # Partition -> its leader epoch, and whether its log is deleted.
+    partitions: dict[TopicPartition, tuple[int, bool]]
+
+
+Message = BecomeLeaderOrFollower | TellMetadata | StopReplicas
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What is to be told, broker by broker. Empty after `take`."""
+
+    _roles: dict[int, dict[TopicPartition, bool]] = field(
+        default_factory=lambda: defaultdict[int, dict[TopicPartition, bool]](dict)
+    )
+    _stops: dict[int, dict[TopicPartition, tuple[int, bool]]] = field(
+        default_factory=lambda: defaultdict[int, dict[TopicPartition, tuple[int, bool]]](dict)
+    )
+    # Brokers that are told of every partition of the cluster.
+    _newcomers: set[int] = field(default_factory=set[int])
+    # Brokers that are told of every partition that they have.
+    _full: set[int] = field(default_factory=set[int])
+    _metadata: dict[TopicPartition, None] = field(default_factory=dict[TopicPartition, None])
+    _brokers_changed: bool = False
+
+    def tell_role(self, brokers: Iterable[int], place: TopicPartition, *, is_new: bool = False) -> None:
+        """Tell the leader and the followers of a partition, and everybody's metadata."""
+        for broker in brokers:
+            known = self._roles[broker].get(place, False)
+            self._roles[broker][place] = known or is_new
+        self._metadata[place] = None
+
+    def tell_everybody(self, places: Iterable[TopicPartition] = ()) -> None:
+        """Tell every broker who is alive, and what became of `places`."""
+        self._brokers_changed = True
+        self._metadata.update(dict.fromkeys(places))
+
+    def welcome(self, broker: int) -> None:
+        """Tell a broker that has just come of everything."""
+        self._newcomers.add(broker)
+        self._full.add(broker)
+
+    def stop(self, broker: int, place: TopicPartition, leader_epoch: int, *, delete: bool) -> None:
+        """Tell a broker to stop a replica."""
+        self._stops[broker][place] = (leader_epoch, delete)
+        self._roles[broker].pop(place, None)
+
+    def take(self, cluster: ClusterState) -> list[Message]:
+        """Return the requests, each broker's in the order in which it must get them, and forget them."""
+        messages: list[Message] = []
+        for broker in sorted(cluster.live):
+            messages += self._take_roles(cluster, broker)
+            messages += self._take_metadata(cluster, broker)
+            if self._stops.get(broker):
+                messages.append(StopReplicas(broker, dict(self._stops[broker])))
+        for gathered in (self._roles, self._stops, self._newcomers, self._full, self._metadata):
+            gathered.clear()
+        self._brokers_changed = False
+        return messages
+
+    def _take_roles(self, cluster: ClusterState, broker: int) -> list[Message]:
+        wanted = dict(self._roles.get(broker, {}))
+        is_full = broker in self._full
+        if is_full:
+            wanted = {place: wanted.get(place, False) for place in cluster.on_broker(broker)}
+        updates = tuple(
+            _update(cluster, place, is_new=is_new) for place, is_new in wanted.items() if place in cluster.states
+        )
+        if not updates and not is_full:
+            return []
+        leaders = {each.state.leader for each in updates} & set(cluster.live)
+        return [BecomeLeaderOrFollower(broker, updates, tuple(cluster.live[each] for each in sorted(leaders)), is_full)]
+
+    def _take_metadata(self, cluster: ClusterState, broker: int) -> list[Message]:
+        places = cluster.states if broker in self._newcomers else self._metadata
+        if not (places or self._brokers_changed or broker in self._newcomers):
+            return []
+        brokers = tuple(cluster.live[each] for each in sorted(cluster.live))
+        updates = tuple(_update(cluster, each) for each in places if each in cluster.states)
+        return [TellMetadata(broker, brokers, updates)]
+
+
+def _update(cluster: ClusterState, place: TopicPartition, *, is_new: bool = False) -> PartitionUpdate:
+    state, replicas = cluster.states[place], cluster.replicas[place]
+    if place.topic in cluster.deleting:
+        epoch = state.leader_epoch
+        state = LeaderAndIsr(LEADER_DURING_DELETE, epoch, state.isr, cluster.epoch, state.partition_epoch)
+    offline = tuple(each for each in replicas.replicas if not cluster.is_alive(each, place))
+    return PartitionUpdate(place, state, replicas, cluster.topic_ids[place.topic], offline, is_new)

@@ -1,0 +1,173 @@
+"""Reassignment: partitions get other replicas (KIP-455), in two phases that both survive a change of the controller.
+
+Phase A writes the new replicas beside the old ones, with what is added and what is removed. The new ones follow the
+leader until they are in sync. Phase B then makes one of the new replicas the leader if the old leader goes, takes the
+old ones out of the ISR, writes the new replicas alone, and has the old replicas deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ..operations import Delete, Put, Steps, read, write
+from ..znodes import (
+    REASSIGN_PARTITIONS,
+    Assignment,
+    Replicas,
+    TopicPartition,
+    decode_assignment,
+    decode_reassignment,
+    encode_assignment,
+    encode_reassignment,
+    topic_path,
+)
+from .cluster_state import ClusterState
+from .election import elect_reassigned
+from .leadership import Leadership
+from .outbox import Outbox
+
+# What is wanted of a partition: its replicas, or None to cancel the reassignment that is under way.
+Target = tuple[int, ...] | None
+
+_log = logging.getLogger(__name__)
+
+
+class Reassignment:
+    """Begins, completes and cancels reassignments."""
+
+    def __init__(self, cluster: ClusterState, outbox: Outbox, leadership: Leadership) -> None:
+        self._cluster = cluster
+        self._outbox = outbox
+        self._leadership = leadership
+        # What the znode of old asks for: it is removed when all of it is done.
+        self._asked_by_znode: set[TopicPartition] = set()
+
+    @property
+    def moving(self) -> list[TopicPartition]:
+        """The partitions that are being reassigned."""
+        return sorted(place for place, each in self._cluster.replicas.items() if each.is_moving)
+
+    def take_up(self) -> Steps[None]:
+        """Begin what `/admin/reassign_partitions` asks for, and complete what can be completed."""
+        znode = yield from read(REASSIGN_PARTITIONS, watch=True)
+        if znode is not None:
+            wanted = decode_reassignment(znode.data)
+            self._asked_by_znode |= set(wanted)
+            errors = yield from self.begin(wanted)
+            for place, error in errors.items():
+                _log.error("%s cannot be reassigned: %s", place, error.message or error.code.text)
+                self._asked_by_znode.discard(place)
+        yield from self.complete(self.moving)
+        yield from self._tidy_znode()
+
+    def begin(self, wanted: Mapping[TopicPartition, Target]) -> Steps[dict[TopicPartition, KafkaError]]:
+        """Begin or cancel reassignments. Returns the errors of those that cannot be."""
+        errors: dict[TopicPartition, KafkaError] = {}
+        begun: list[TopicPartition] = []
+        for place, target in wanted.items():
+            try:
+                changed = self._phase_a(place, target)
+            except KafkaError as error:
+                errors[place] = error
+                continue
+            if changed is not None:
+                yield from self._begin_one(place, changed)
+                begun.append(place)
+        yield from self.complete(begun)
+        return errors
+
+    def _phase_a(self, place: TopicPartition, target: Target) -> Replicas | None:
+        """Return the replicas of phase A, None where nothing is to be done. Raises KafkaError."""
+        now = self._cluster.replicas.get(place)
+        if now is None or place.topic in self._cluster.deletions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        if target is None:
+            if not now.is_moving:
+                raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            target = now.origin
+        self._check(target)
+        if target == now.target:
+            return None
+        origin = now.origin
+        adding = tuple(each for each in target if each not in origin)
+        removing = tuple(each for each in (*origin, *now.adding) if each not in target)
+        return Replicas((*target, *removing), adding, removing)
+
+    def _check(self, target: tuple[int, ...]) -> None:
+        code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        if not target:
+            raise KafkaError(code, "Empty replica list specified in partition reassignment.")
+        if len(set(target)) != len(target) or min(target) < 0:
+            raise KafkaError(code, f"The replicas {list(target)} are not different brokers.")
+        dead = [each for each in target if each not in self._cluster.live]
+        if dead:
+            raise KafkaError(code, f"Replica assignment has brokers that are not alive: {dead}.")
+
+    def _begin_one(self, place: TopicPartition, changed: Replicas) -> Steps[None]:
+        before = self._cluster.replicas[place]
+        yield from self._write(place, changed)
+        _log.info("%s moves from the brokers %s to %s", place, before.replicas, changed.target)
+        # Replicas of an earlier reassignment that nobody wants any more.
+        for broker in set(before.replicas) - set(changed.replicas):
+            self._outbox.stop(broker, place, -1, delete=True)
+        yield from self._leadership.bump([place])
+        for broker in changed.adding:
+            if self._cluster.is_alive(broker, place):
+                self._outbox.tell_role([broker], place, is_new=True)
+
+    def complete(self, places: Iterable[TopicPartition]) -> Steps[None]:
+        """Do phase B for the partitions whose new replicas are all in sync."""
+        for place in places:
+            replicas, state = self._cluster.replicas.get(place), self._cluster.states.get(place)
+            if replicas is None or state is None or not replicas.is_moving:
+                continue
+            if set(replicas.target) <= set(state.isr):
+                yield from self._phase_b(place, replicas)
+        yield from self._tidy_znode()
+
+    def _phase_b(self, place: TopicPartition, replicas: Replicas) -> Steps[None]:
+        state = self._cluster.states[place]
+        if state.leader not in replicas.target or not self._cluster.is_led(place):
+            errors = yield from self._leadership.elect([place], lambda _: elect_reassigned)
+            if errors:
+                return
+        for broker in replicas.removing:
+            yield from self._leadership.remove_from_isr(broker, [place])
+        yield from self._write(place, Replicas(replicas.target))
+        yield from self._leadership.bump([place])
+        epoch = self._cluster.states[place].leader_epoch
+        for broker in replicas.removing:
+            self._outbox.stop(broker, place, epoch, delete=True)
+        self._asked_by_znode.discard(place)
+        _log.info("%s has moved to the brokers %s", place, replicas.target)
+
+    def _write(self, place: TopicPartition, replicas: Replicas) -> Steps[None]:
+        """Write the replicas of one partition into the assignment of its topic."""
+        path = topic_path(place.topic)
+        znode = yield from read(path, watch=True)
+        if znode is None:
+            return
+        assignment = decode_assignment(place.topic, znode.data)
+        partitions = assignment.partitions | {place.partition: replicas}
+        yield from write(Put(path, encode_assignment(Assignment(assignment.topic_id, partitions)), znode.version))
+        self._cluster.replicas[place] = replicas
+
+    def _tidy_znode(self) -> Steps[None]:
+        """Remove from `/admin/reassign_partitions` what is done, and the znode with the last one."""
+        znode = yield from read(REASSIGN_PARTITIONS)
+        if znode is None:
+            self._asked_by_znode.clear()
+            return
+        left = {each: to for each, to in decode_reassignment(znode.data).items() if each in self._asked_by_znode}
+        left = {each: to for each, to in left.items() if self._is_moving(each)}
+        if not left:
+            yield from write(Delete(REASSIGN_PARTITIONS, znode.version))
+            self._asked_by_znode.clear()
+        elif len(left) < len(decode_reassignment(znode.data)):
+            yield from write(Put(REASSIGN_PARTITIONS, encode_reassignment(left), znode.version))
+
+    def _is_moving(self, place: TopicPartition) -> bool:
+        replicas = self._cluster.replicas.get(place)
+        return replicas is not None and replicas.is_moving

@@ -1,0 +1,35 @@
+"""Watches: which event of the controller follows when a znode changes."""
+
+from __future__ import annotations
+
+from ..operations import Steps
+from ..znodes import (
+    BROKER_IDS,
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    PREFERRED_REPLICA_ELECTION,
+    REASSIGN_PARTITIONS,
+    TOPICS,
+)
+from .machine import ControllerMachine
+
+
+def event_of(machine: ControllerMachine, path: str) -> Steps[None] | None:
+    """Return the steps that follow a change of `path`, or None where it concerns no controller."""
+    events = {
+        BROKER_IDS: machine.brokers_changed,
+        TOPICS: machine.topics_changed,
+        DELETE_TOPICS: machine.deletion.take_up,
+        REASSIGN_PARTITIONS: machine.reassignment.take_up,
+        PREFERRED_REPLICA_ELECTION: machine.elect_as_asked,
+        ISR_CHANGES: machine.isr_changed,
+        LOG_DIR_EVENTS: machine.log_dirs_failed,
+    }
+    if path in events:
+        return events[path]()
+    if path.startswith(f"{BROKER_IDS}/"):
+        return machine.brokers_changed()
+    if path.startswith(f"{TOPICS}/") and path.count("/") == TOPICS.count("/") + 1:
+        return machine.partitions_changed(path.rpartition("/")[2])
+    return None

@@ -1,0 +1,407 @@
+"""Znodes: the path and the content of everything that Kafka's brokers keep in ZooKeeper.
+
+The paths are relative to the chroot. Contents are the JSON of Apache Kafka 3.9: `encode_…` writes it with Kafka's names
+in Kafka's order, `decode_…` reads it and raises BadZnode where it is not what Kafka would write.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURE = "/feature"
+CONSUMERS = "/consumers"
+
+# Each broker makes them at its start if they are missing.
+PERSISTENT = (
+    CONSUMERS,
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    PRODUCER_ID_BLOCK,
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+)
+
+# A partition without a leader, and one whose topic is being deleted.
+NO_LEADER = -1
+LEADER_DURING_DELETE = -2
+
+
+class BadZnode(Exception):
+    """A znode holds what no broker would have written: `path` and `why`."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"the znode {path} cannot be read: {why}")
+        self.path = path
+        self.why = why
+
+
+class TopicPartition(NamedTuple):
+    """A partition, by its topic's name and its index."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+# -- Paths
+
+
+def broker_path(broker_id: int) -> str:
+    """Return the path of a broker's registration."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    """Return the path of a topic's assignment."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """Return the path under which a topic's partitions are."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(place: TopicPartition) -> str:
+    """Return the path of a partition, which is empty."""
+    return f"{TOPICS}/{place.topic}/partitions/{place.partition}"
+
+
+def state_path(place: TopicPartition) -> str:
+    """Return the path of a partition's leader and ISR."""
+    return f"{partition_path(place)}/state"
+
+
+def config_path(entity: str, name: str) -> str:
+    """Return the path of the configs of an entity: `topics`, `brokers`, `clients`, `users` or `ips`."""
+    return f"/config/{entity}/{name}"
+
+
+def delete_topic_path(topic: str) -> str:
+    """Return the path that asks for the deletion of a topic."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+# -- Contents
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A broker that is alive. Source: `/brokers/ids/N`. `epoch` is the znode's czxid."""
+
+    broker_id: int
+    endpoints: tuple[str, ...]
+    security_protocols: dict[str, str]
+    rack: str | None = None
+    timestamp_ms: int = 0
+    epoch: int = -1
+    features: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the first endpoint."""
+        return endpoint_address(self.endpoints[0])
+
+
+def endpoint_address(endpoint: str) -> tuple[str, int]:
+    """Return host and port of `LISTENER://HOST:PORT`."""
+    host, _, port = endpoint.partition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def encode_registration(broker: Registration) -> bytes:
+    """Return the content of `/brokers/ids/N`, version 5."""
+    host, port = broker.address
+    fields: dict[str, Any] = {
+        "features": broker.features,
+        "listener_security_protocol_map": broker.security_protocols,
+        "endpoints": list(broker.endpoints),
+    }
+    if broker.rack is not None:
+        fields["rack"] = broker.rack
+    fields |= {"jmx_port": -1, "port": port, "host": host, "version": 5, "timestamp": str(broker.timestamp_ms)}
+    return _encode(fields)
+
+
+def decode_registration(broker_id: int, data: bytes | None, epoch: int) -> Registration:
+    """Return the broker of `/brokers/ids/N`. Raises BadZnode."""
+    path = broker_path(broker_id)
+    fields = _decode(path, data)
+    endpoints = tuple(_get(path, fields, "endpoints", list)) or (
+        f"PLAINTEXT://{_get(path, fields, 'host', str)}:{_get(path, fields, 'port', int)}",
+    )
+    try:
+        for each in endpoints:
+            endpoint_address(each)
+    except ValueError as error:
+        raise BadZnode(path, f"{endpoints} are no endpoints") from error
+    protocols = fields.get("listener_security_protocol_map", {"PLAINTEXT": "PLAINTEXT"})
+    timestamp = int(fields.get("timestamp", -1))
+    return Registration(
+        broker_id, endpoints, protocols, fields.get("rack"), timestamp, epoch, fields.get("features", {})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """The brokers of one partition. During a reassignment `adding` come and `removing` go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that there will be when the reassignment is complete."""
+        return tuple(each for each in self.replicas if each not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas that there were before the reassignment."""
+        return tuple(each for each in self.replicas if each not in self.adding)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A topic's id and the replicas of its partitions. Source: `/brokers/topics/T`. An old broker gave no id."""
+
+    topic_id: bytes | None
+    partitions: dict[int, Replicas]
+
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """Return the content of `/brokers/topics/T`, version 3."""
+    partitions = sorted(assignment.partitions.items())
+    return _encode(
+        {
+            "partitions": {str(index): list(each.replicas) for index, each in partitions},
+            **({"topic_id": encode_uuid(assignment.topic_id)} if assignment.topic_id is not None else {}),
+            "adding_replicas": {str(index): list(each.adding) for index, each in partitions if each.adding},
+            "removing_replicas": {str(index): list(each.removing) for index, each in partitions if each.removing},
+            "version": 3,
+        }
+    )
+
+
+def decode_assignment(topic: str, data: bytes | None) -> Assignment:
+    """Return the assignment of `/brokers/topics/T`. Raises BadZnode."""
+    path = topic_path(topic)
+    fields = _decode(path, data)
+    topic_id = fields.get("topic_id")
+    adding, removing = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
+    try:
+        partitions = {
+            int(index): Replicas(tuple(replicas), tuple(adding.get(index, ())), tuple(removing.get(index, ())))
+            for index, replicas in _get(path, fields, "partitions", dict).items()
+        }
+        return Assignment(None if topic_id is None else decode_uuid(topic_id), partitions)
+    except (TypeError, ValueError) as error:
+        raise BadZnode(path, f"{fields} is no assignment") from error
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    """Who leads a partition and which replicas are in sync. Source: the partition's `state`."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    # The version of the znode, which Kafka calls the partition epoch.
+    partition_epoch: int = 0
+
+
+def encode_state(state: LeaderAndIsr) -> bytes:
+    """Return the content of a partition's `state`."""
+    return _encode(
+        {
+            "controller_epoch": state.controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": list(state.isr),
+        }
+    )
+
+
+def decode_state(place: TopicPartition, data: bytes | None, version: int) -> LeaderAndIsr:
+    """Return a partition's leader and ISR; `version` is the znode's. Raises BadZnode."""
+    path = state_path(place)
+    fields = _decode(path, data)
+    isr = tuple(_get(path, fields, "isr", list))
+    numbers = (_get(path, fields, each, int) for each in ("leader", "leader_epoch", "controller_epoch"))
+    leader, leader_epoch, controller_epoch = numbers
+    return LeaderAndIsr(leader, leader_epoch, isr, controller_epoch, version)
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    """Return the content of `/controller`."""
+    return _encode({"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1})
+
+
+def decode_controller(data: bytes | None) -> int:
+    """Return the broker that is the controller. Raises BadZnode."""
+    return _get(CONTROLLER, _decode(CONTROLLER, data), "brokerid", int)
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Return the content of `/cluster/id`."""
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes | None) -> str:
+    """Return the cluster's id. Raises BadZnode."""
+    return _get(CLUSTER_ID, _decode(CLUSTER_ID, data), "id", str)
+
+
+def encode_config(configs: dict[str, str]) -> bytes:
+    """Return the content of `/config/ENTITY/NAME`."""
+    return _encode({"version": 1, "config": configs})
+
+
+def decode_config(path: str, data: bytes | None) -> dict[str, str]:
+    """Return the configs of `/config/ENTITY/NAME`. Raises BadZnode."""
+    return {str(name): str(value) for name, value in _get(path, _decode(path, data), "config", dict).items()}
+
+
+def encode_config_change(entity: str, name: str) -> bytes:
+    """Return the content of a notification under `/config/changes`."""
+    return _encode({"version": 2, "entity_path": f"{entity}/{name}"})
+
+
+def decode_config_change(path: str, data: bytes | None) -> tuple[str, str]:
+    """Return entity and name of a notification, of version 1 or 2. Raises BadZnode."""
+    fields = _decode(path, data)
+    if "entity_path" in fields:
+        entity, _, name = str(fields["entity_path"]).partition("/")
+        return entity, name
+    return _get(path, fields, "entity_type", str), _get(path, fields, "entity_name", str)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIds:
+    """The producer ids `first` to `last`, which one broker hands out. Source: `/latest_producer_id_block`."""
+
+    broker_id: int
+    first: int
+    last: int
+
+
+def encode_producer_ids(block: ProducerIds) -> bytes:
+    """Return the content of `/latest_producer_id_block`."""
+    fields = {"version": 1, "broker": block.broker_id, "block_start": str(block.first), "block_end": str(block.last)}
+    return _encode(fields)
+
+
+def decode_producer_ids(data: bytes | None) -> ProducerIds | None:
+    """Return the newest block; None where no broker has taken one yet. Raises BadZnode."""
+    if not data:
+        return None
+    fields = _decode(PRODUCER_ID_BLOCK, data)
+    try:
+        return ProducerIds(int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadZnode(PRODUCER_ID_BLOCK, f"{fields} is no block of producer ids") from error
+
+
+def encode_reassignment(targets: dict[TopicPartition, tuple[int, ...]]) -> bytes:
+    """Return the content of `/admin/reassign_partitions`."""
+    partitions = [
+        {"topic": each.topic, "partition": each.partition, "replicas": list(to)} for each, to in targets.items()
+    ]
+    return _encode({"version": 1, "partitions": partitions})
+
+
+def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the wanted replicas of `/admin/reassign_partitions`. Raises BadZnode."""
+    path = REASSIGN_PARTITIONS
+    entries = _get(path, _decode(path, data), "partitions", list)
+    try:
+        return {TopicPartition(each["topic"], int(each["partition"])): tuple(each["replicas"]) for each in entries}
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadZnode(path, f"{entries} are no partitions with replicas") from error
+
+
+def decode_election(data: bytes | None) -> list[TopicPartition]:
+    """Return the partitions of `/admin/preferred_replica_election`. Raises BadZnode."""
+    path = PREFERRED_REPLICA_ELECTION
+    entries = _get(path, _decode(path, data), "partitions", list)
+    try:
+        return [TopicPartition(each["topic"], int(each["partition"])) for each in entries]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadZnode(path, f"{entries} are no partitions") from error
+
+
+def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
+    """Return the partitions of a notification under `/isr_change_notification`. Raises BadZnode."""
+    entries: Iterable[Any] = _get(path, _decode(path, data), "partitions", list)
+    return [TopicPartition(each["topic"], int(each["partition"])) for each in entries]
+
+
+# -- Ids
+
+
+def encode_uuid(value: bytes) -> str:
+    """Return a topic id as Kafka writes it: 22 characters of base64 for URLs."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def decode_uuid(text: str) -> bytes:
+    """Return the 16 bytes of a topic id. Raises ValueError."""
+    value = base64.urlsafe_b64decode(text + "==")
+    if len(value) != 16:
+        raise ValueError(f"{text} is no UUID")
+    return value
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _decode(path: str, data: bytes | None) -> dict[str, Any]:
+    try:
+        fields = json.loads(data or b"")
+    except ValueError as error:
+        raise BadZnode(path, f"{data!r} is no JSON") from error
+    if not isinstance(fields, dict):
+        raise BadZnode(path, f"{data!r} is no JSON object")
+    return fields  # pyright: ignore[reportUnknownVariableType]
+
+
+def _get(path: str, fields: dict[str, Any], name: str, kind: type[Any]) -> Any:
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        raise BadZnode(path, f"it has no {name}")
+    return value

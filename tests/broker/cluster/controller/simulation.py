@@ -1,0 +1,401 @@
+"""A cluster of controllers in one thread: brokers that crash, sessions that expire, controllers that sleep, by seed.
+
+Each broker has a session with a model of ZooKeeper and a controller machine that runs when it is elected. One operation
+on ZooKeeper is one turn, and the seed decides whose turn it is. Messages to brokers arrive later, in order for each
+pair of brokers, or never where one of the two is dead.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
+from odradek.broker.cluster.controller.machine import ControllerMachine
+from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, TellMetadata
+from odradek.broker.cluster.controller.placement import place
+from odradek.broker.cluster.controller.watches import event_of
+from odradek.broker.cluster.operations import Create, Steps, WriteAll
+from odradek.broker.cluster.znodes import (
+    CONTROLLER,
+    Assignment,
+    LeaderAndIsr,
+    Registration,
+    Replicas,
+    TopicPartition,
+    broker_path,
+    decode_state,
+    delete_topic_path,
+    encode_assignment,
+    encode_reassignment,
+    encode_registration,
+    topic_path,
+)
+from odradek.protocol.errors import KafkaError
+from odradek.tests.support.fake_zookeeper import ControllerMoved, FakeZookeeper, SessionExpired
+
+MachineFactory = Callable[[int, int], ControllerMachine]
+
+
+@dataclass
+class Node:
+    """A broker: what it was told as a replica, and its controller while it is elected."""
+
+    broker_id: int
+    session: int = 0
+    is_alive: bool = True
+    # A paused process: it does nothing, and its session may expire meanwhile.
+    is_paused: bool = False
+    broker_epoch: int = -1
+    controller_epoch: int = 0
+    roles: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
+    metadata: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
+    # -- As a controller
+    machine: ControllerMachine | None = None
+    fence: int | None = None
+    steps: Steps[Any] | None = None
+    result: Any = None
+    asked: deque[Callable[[ControllerMachine], Steps[Any]]] = field(
+        default_factory=deque[Callable[["ControllerMachine"], Steps[Any]]]
+    )
+    must_stand: bool = True
+
+
+class Simulation:
+    """The cluster. `turn` does one thing that the seed chooses; `settle` lets everything come to rest."""
+
+    def __init__(
+        self, seed: int, brokers: int = 4, new_machine: MachineFactory = ControllerMachine, *, is_fenced: bool = True
+    ) -> None:
+        self.random = random.Random(seed)
+        self.zookeeper = FakeZookeeper()
+        self.nodes = {each: Node(each) for each in range(1, brokers + 1)}
+        self.wires: dict[tuple[int, int], deque[tuple[int, Message]]] = {}
+        self._new_machine = new_machine
+        self._is_fenced = is_fenced
+        self._topics = 0
+        self._looked_at = 0
+        self._known: dict[TopicPartition, LeaderAndIsr] = {}
+        for node in self.nodes.values():
+            self._register(node)
+
+    # -- What happens from outside
+
+    def create_topic(self) -> None:
+        """Make a topic, as the broker that serves CreateTopics does."""
+        self._topics += 1
+        factor = self.random.randint(1, 3)
+        racks = dict.fromkeys(self.nodes)
+        spread = place(racks, self.random.randint(1, 3), factor, self.random.randrange(9), self.random.randrange(9))
+        assignment = Assignment(self._topics.to_bytes(16), {index: Replicas(to) for index, to in spread.items()})
+        self.zookeeper.make(topic_path(f"t{self._topics}"), encode_assignment(assignment))
+
+    def delete_topic(self) -> None:
+        """Ask for the deletion of a topic."""
+        topics = self.zookeeper.children_of("/brokers/topics")
+        if topics:
+            self.zookeeper.make(delete_topic_path(self.random.choice(topics)))
+
+    def reassign(self) -> None:
+        """Ask for other replicas of a partition, by the znode or by the request."""
+        places = list(self._known)
+        if not places:
+            return
+        where = self.random.choice(places)
+        target = tuple(self.random.sample(sorted(self.nodes), self.random.randint(1, 3)))
+        if self.random.random() < 0.5:
+            if self.zookeeper.get("/admin/reassign_partitions") is None:
+                self.zookeeper.make("/admin/reassign_partitions", encode_reassignment({where: target}))
+            return
+        self._ask(lambda machine: machine.reassign({where: target}))
+
+    def kill(self) -> None:
+        """Kill a broker; its session expires now."""
+        node = self._some(is_alive=True)
+        if node is not None:
+            self._kill(node)
+
+    def _kill(self, node: Node) -> None:
+        if node.is_alive:
+            self._forget(node)
+            node.is_alive = False
+            self.zookeeper.expire(node.session)
+
+    def start(self) -> None:
+        """Start a dead broker again."""
+        node = self._some(is_alive=False)
+        if node is not None:
+            node.is_alive, node.is_paused = True, False
+            self._register(node)
+
+    def expire(self) -> None:
+        """Expire the session of a living broker, which learns of it with its next request and registers again."""
+        node = self._some(is_alive=True)
+        if node is not None:
+            self.zookeeper.expire(node.session)
+
+    def depose(self) -> None:
+        """Remove `/controller` by hand: the session of the controller lives on, and it learns of it later."""
+        if self.zookeeper.get(CONTROLLER) is not None:
+            self.zookeeper.delete_by_hand(CONTROLLER)
+
+    def pause(self) -> None:
+        """Stop a broker's process, or let it go on."""
+        node = self._some(is_alive=True)
+        if node is not None:
+            node.is_paused = not node.is_paused
+
+    def shut_down(self) -> None:
+        """Ask for a controlled shutdown, and stop the broker whatever comes of it."""
+        node = self._some(is_alive=True)
+        if node is not None:
+            epoch = node.broker_epoch
+            self._ask(lambda machine: machine.shut_down(node.broker_id, epoch))
+            for _ in range(self.random.randrange(30)):
+                self.turn()
+            self._kill(node)
+
+    def balance(self) -> None:
+        """Let the controller make preferred replicas leaders again."""
+        self._ask(lambda machine: machine.balance(10))
+
+    def shrink_isr(self) -> None:
+        """Let a leader take a follower out of the ISR."""
+        self._alter_isr(grow=False)
+
+    def grow_isr(self) -> None:
+        """Let a leader take a follower that is alive into the ISR."""
+        self._alter_isr(grow=True)
+
+    def _alter_isr(self, *, grow: bool) -> None:
+        for node in self.nodes.values():
+            for where, update in node.roles.items():
+                state = self._state(where)
+                if not node.is_alive or state is None or state.leader != node.broker_id != update.state.leader:
+                    continue
+                self._alter_one(node, where, state, grow=grow)
+
+    def _alter_one(self, node: Node, where: TopicPartition, state: LeaderAndIsr, *, grow: bool) -> None:
+        replicas = node.roles[where].replicas.replicas
+        others = [each for each in replicas if each != node.broker_id and (each in state.isr) != grow]
+        others = [each for each in others if self.nodes[each].is_alive or not grow]
+        if others:
+            one = self.random.choice(others)
+            isr = (*state.isr, one) if grow else tuple(each for each in state.isr if each != one)
+            wanted = {where: LeaderAndIsr(state.leader, state.leader_epoch, isr, -1, state.partition_epoch)}
+            self._ask(lambda machine: machine.alter_partitions(node.broker_id, node.broker_epoch, wanted))
+
+    # -- Turns
+
+    def turn(self) -> None:
+        """Let one broker do one operation, or deliver one message."""
+        ready = [node for node in self.nodes.values() if node.is_alive and not node.is_paused and self._has_work(node)]
+        wires = [each for each, messages in self.wires.items() if messages]
+        choice = self.random.randrange(len(ready) + len(wires)) if ready or wires else -1
+        if 0 <= choice < len(ready):
+            self._work(ready[choice])
+        elif choice >= 0:
+            self._deliver(*wires[choice - len(ready)])
+        self.check_history()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is anything left to do."""
+        nodes = any(node.is_alive and not node.is_paused and self._has_work(node) for node in self.nodes.values())
+        return nodes or any(self.wires.values())
+
+    def settle(self, limit: int = 20_000) -> None:
+        """Run until nothing is left to do."""
+        for _ in range(limit):
+            if not self.is_busy:
+                return
+            self.turn()
+        raise AssertionError("the cluster does not come to rest")
+
+    def _has_work(self, node: Node) -> bool:
+        if not self.zookeeper.is_live(node.session):
+            # The client library notices by its heartbeats.
+            return True
+        if node.steps is not None or node.must_stand or self.zookeeper.events.get(node.session):
+            return True
+        return node.machine is not None and bool(node.asked)
+
+    def _work(self, node: Node) -> None:
+        try:
+            if not self.zookeeper.is_live(node.session):
+                raise SessionExpired
+            if node.steps is None:
+                self._begin(node)
+            else:
+                self._continue(node)
+        except SessionExpired:
+            self._forget(node)
+            self._register(node)
+        except ControllerMoved:
+            self._resign(node)
+
+    def _begin(self, node: Node) -> None:
+        """Take up the next event."""
+        if node.must_stand:
+            node.must_stand = False
+            node.steps = stand(node.broker_id, 0)
+            node.result = None
+            return
+        events = self.zookeeper.events.get(node.session)
+        if events:
+            _, path = events.popleft()
+            if path == CONTROLLER:
+                self._look_at_controller(node)
+            elif node.machine is not None:
+                node.steps, node.result = event_of(node.machine, path), None
+        elif node.machine is not None and node.asked:
+            node.steps, node.result = node.asked.popleft()(node.machine), None
+
+    def _look_at_controller(self, node: Node) -> None:
+        """Somebody made or removed `/controller`."""
+        if node.machine is None:
+            node.must_stand = True
+        else:
+            node.steps, node.result = is_elected(node.broker_id, node.machine.cluster.epoch), None
+
+    def _continue(self, node: Node) -> None:
+        assert node.steps is not None
+        try:
+            operation = node.steps.send(node.result)
+            fence = node.fence if self._is_fenced else None
+            node.result = self.zookeeper.run(node.session, operation, fence)
+        except StopIteration as end:
+            node.steps = None
+            self._finish(node, end.value)
+        except KafkaError:
+            node.steps = None
+
+    def _finish(self, node: Node, outcome: object) -> None:
+        if isinstance(outcome, Won):
+            node.machine, node.fence = self._new_machine(node.broker_id, outcome.epoch), outcome.fence
+            node.steps, node.result = node.machine.take_over(), None
+        elif isinstance(outcome, Lost):
+            node.must_stand = outcome.controller_id == -1
+        elif outcome is False:
+            self._resign(node)
+        elif node.machine is not None:
+            for message in node.machine.take_messages():
+                wire = self.wires.setdefault((node.broker_id, message.broker_id), deque())
+                wire.append((node.machine.cluster.epoch, message))
+
+    def _deliver(self, sender: int, receiver: int) -> None:
+        epoch, message = self.wires[sender, receiver].popleft()
+        node, controller = self.nodes[receiver], self.nodes[sender]
+        if not node.is_alive or epoch < node.controller_epoch:
+            return
+        node.controller_epoch = epoch
+        if isinstance(message, BecomeLeaderOrFollower):
+            if message.is_full:
+                node.roles.clear()
+            for update in message.updates:
+                self._take_role(node, update)
+        elif isinstance(message, TellMetadata):
+            node.metadata |= {each.place: each for each in message.updates}
+        else:
+            for where in message.partitions:
+                node.roles.pop(where, None)
+            deleted = [each for each, (_, delete) in message.partitions.items() if delete]
+            if controller.machine is not None and controller.machine.cluster.epoch == epoch:
+                controller.asked.append(lambda machine: machine.deletion.note_stopped(receiver, deleted))
+
+    def _take_role(self, node: Node, update: PartitionUpdate) -> None:
+        known = node.roles.get(update.place)
+        if known is None or known.state.leader_epoch <= update.state.leader_epoch:
+            node.roles[update.place] = update
+
+    # -- Parts
+
+    def _register(self, node: Node) -> None:
+        node.session = self.zookeeper.connect()
+        data = encode_registration(Registration(node.broker_id, ("PLAINTEXT://h:1",), {"PLAINTEXT": "PLAINTEXT"}))
+        self.zookeeper.run(node.session, _write(Create(broker_path(node.broker_id), data, ephemeral=True)))
+        node.broker_epoch = self.zookeeper.nodes[broker_path(node.broker_id)].czxid
+        node.must_stand = True
+
+    def _forget(self, node: Node) -> None:
+        self._resign(node)
+        node.roles.clear()
+        node.metadata.clear()
+        node.controller_epoch = 0
+        for pair in [pair for pair in self.wires if node.broker_id in pair]:
+            del self.wires[pair]
+
+    def _resign(self, node: Node) -> None:
+        node.machine = node.fence = node.steps = node.result = None
+        node.asked.clear()
+        node.must_stand = True
+
+    def _some(self, *, is_alive: bool) -> Node | None:
+        found = [each for each in self.nodes.values() if each.is_alive is is_alive]
+        return self.random.choice(found) if found else None
+
+    def _ask(self, event: Callable[[ControllerMachine], Steps[Any]]) -> None:
+        for node in self.nodes.values():
+            if node.machine is not None and node.is_alive:
+                node.asked.append(event)
+
+    def _state(self, where: TopicPartition) -> LeaderAndIsr | None:
+        node = self.zookeeper.nodes.get(f"/brokers/topics/{where.topic}/partitions/{where.partition}/state")
+        return None if node is None else decode_state(where, node.data, node.version)
+
+    # -- Invariants
+
+    def check_history(self) -> None:
+        """Check every state that was written since the last look."""
+        for path, data in self.zookeeper.history[self._looked_at :]:
+            parts = path.split("/")
+            if parts[-1] != "state":
+                continue
+            where = TopicPartition(parts[3], int(parts[5]))
+            if data is None:
+                self._known.pop(where, None)
+                continue
+            state = decode_state(where, data, 0)
+            _check_state(where, self._known.get(where), state)
+            self._known[where] = state
+        self._looked_at = len(self.zookeeper.history)
+
+    def check_rest(self) -> None:
+        """Check the cluster at rest with every broker alive: all is led, and brokers know what ZooKeeper knows."""
+        for where in self._known:
+            state = self._state(where)
+            assert state is not None
+            assert state.leader != -1, f"{where} has no leader: {state}"
+            for node in self.nodes.values():
+                _check_node(where, state, node)
+            assert where in self.nodes[state.leader].roles, f"{state.leader} does not know that it leads {where}"
+        assert self.zookeeper.children_of("/admin/delete_topics") == []
+
+
+def _check_state(where: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
+    """Check a state that was written against the one before it."""
+    assert state.leader == -1 or state.leader in state.isr, f"{where} is led from outside its ISR: {state}"
+    if before is None:
+        return
+    assert state.leader_epoch >= before.leader_epoch, f"the leader epoch of {where} goes back"
+    assert state.controller_epoch >= before.controller_epoch, f"an old controller wrote the state of {where}"
+    if state.leader != before.leader:
+        assert state.leader_epoch > before.leader_epoch, f"{where} has a new leader in the same epoch"
+        assert state.leader in (-1, *before.isr), f"{where} is led by {state.leader}, not in {before.isr}"
+
+
+def _check_node(where: TopicPartition, state: LeaderAndIsr, node: Node) -> None:
+    """Check what a broker knows of a partition."""
+    told = node.metadata[where]
+    known = told.state.leader, told.state.leader_epoch, told.state.isr
+    assert known == (state.leader, state.leader_epoch, state.isr), f"{node.broker_id} knows old metadata of {where}"
+    role = node.roles.get(where)
+    if role is not None and node.broker_id in told.replicas.replicas:
+        assert role.state.leader_epoch == state.leader_epoch, f"{node.broker_id} has an old epoch of {where}"
+
+
+def _write(*changes: Create) -> WriteAll:
+    return WriteAll((changes,))

@@ -1,0 +1,93 @@
+"""The controller in a simulated cluster: brokers crash, sessions expire, controllers sleep and wake, by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import pytest
+from odradek.broker.cluster.controller.machine import ControllerMachine
+from odradek.broker.cluster.operations import Steps
+
+from .simulation import Simulation
+
+SEEDS = 80
+EVENTS = 40
+
+
+def run(simulation: Simulation) -> None:
+    """Let things happen, then start every broker and check the cluster at rest."""
+    happenings = [
+        simulation.create_topic,
+        simulation.create_topic,
+        simulation.delete_topic,
+        simulation.reassign,
+        simulation.kill,
+        simulation.start,
+        simulation.start,
+        simulation.expire,
+        simulation.depose,
+        simulation.pause,
+        simulation.shut_down,
+        simulation.balance,
+        simulation.shrink_isr,
+        simulation.grow_isr,
+    ]
+    for _ in range(EVENTS):
+        simulation.random.choice(happenings)()
+        for _ in range(simulation.random.randrange(40)):
+            simulation.turn()
+    for node in simulation.nodes.values():
+        node.is_paused = False
+    while not all(node.is_alive for node in simulation.nodes.values()):
+        simulation.start()
+    # Followers catch up, so that reassignments end.
+    for _ in range(20):
+        simulation.settle()
+        simulation.grow_isr()
+    simulation.settle()
+    simulation.check_rest()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_cluster_comes_to_rest_with_every_partition_led(seed: int) -> None:
+    run(Simulation(seed))
+
+
+# -- Planted bugs
+
+
+class ElectsAnybody(ControllerMachine):
+    """Lets any living replica lead, whatever the topic allows."""
+
+    def _unclean_topics(self, topics: Iterable[str]) -> Steps[set[str]]:
+        yield from super()._unclean_topics(())
+        return set(topics)
+
+
+class ForgetsTheDead(ControllerMachine):
+    """Elects nobody where brokers went."""
+
+    def _brokers_went(self, gone: set[int]) -> Generator[Any, Any, None]:
+        self._outbox.tell_everybody()
+        yield from ()
+
+
+class WelcomesNobody(ControllerMachine):
+    """Does not tell a broker that comes what it has to do."""
+
+    def _brokers_came(self, came: set[int]) -> Generator[Any, Any, None]:
+        yield from self._lead_everything()
+
+
+@pytest.mark.parametrize("machine", [ElectsAnybody, ForgetsTheDead, WelcomesNobody])
+def test_a_planted_bug_is_found(machine: type[ControllerMachine]) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(SEEDS):
+            run(Simulation(seed, new_machine=machine))
+
+
+def test_a_missing_fence_is_found() -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(SEEDS):
+            run(Simulation(seed, is_fenced=False))
