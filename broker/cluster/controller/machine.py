@@ -187,6 +187,11 @@ class ControllerMachine:
         yield from self._lead_everything()
         yield from self._complete(self.reassignment.moving)
 
+    def welcome(self, broker: int) -> Steps[None]:
+        """Tell a broker everything anew."""
+        self._outbox.welcome(broker)
+        yield from ()
+
     def log_dirs_failed(self) -> Steps[None]:
         """Ask the brokers that lost a log directory what they still have: the answer comes as a response."""
         names = yield from children(LOG_DIR_EVENTS, watch=True)

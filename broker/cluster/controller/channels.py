@@ -1,0 +1,119 @@
+"""Channels: the controller's way to each living broker. Messages arrive in order, or the broker is dead.
+
+A message that cannot be delivered is sent again until the broker is no longer registered. A broker that does not keep
+up, so that too many messages wait for it, is told everything anew in their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from ....protocol.schema import Message as ProtocolMessage
+from ...network.peer import Peer, PeerLost
+from ..znodes import Registration
+from .outbox import Message
+from .requests import request_of
+
+# Messages that wait for one broker.
+MAX_WAITING = 1000
+# The pause before a message is sent again, as in Kafka.
+RETRY_S = 0.1
+
+_log = logging.getLogger(__name__)
+
+# Called with a broker, what it was sent, and its response.
+OnResponse = Callable[[int, Message, ProtocolMessage], None]
+
+
+class Channels:
+    """One channel for each living broker, of the controller of one epoch. End it with `close`."""
+
+    def __init__(
+        self,
+        controller_id: int,
+        controller_epoch: int,
+        timeout_s: float,
+        on_response: OnResponse,
+        on_overflow: Callable[[int], None],
+    ) -> None:
+        self._sender = controller_id, controller_epoch
+        self._timeout_s = timeout_s
+        self._on_response = on_response
+        self._on_overflow = on_overflow
+        self._channels: dict[int, _Channel] = {}
+
+    def follow(self, live: dict[int, Registration]) -> None:
+        """Open channels to brokers that have come, and close those to brokers that are gone."""
+        for broker, channel in list(self._channels.items()):
+            registration = live.get(broker)
+            if registration is None or registration.epoch != channel.registration.epoch:
+                self._channels.pop(broker).close()
+        for broker, registration in live.items():
+            if broker not in self._channels:
+                self._channels[broker] = _Channel(registration, self._sender, self._timeout_s, self._on_response)
+
+    def send(self, message: Message) -> None:
+        """Send a message when those before it have been answered. One to a broker that is gone is dropped."""
+        channel = self._channels.get(message.broker_id)
+        if channel is not None and not channel.send(message):
+            _log.error("broker %d does not keep up: it is told everything anew", message.broker_id)
+            self._on_overflow(message.broker_id)
+
+    def close(self) -> None:
+        """Close every channel. What has not been sent is lost."""
+        while self._channels:
+            self._channels.popitem()[1].close()
+
+
+class _Channel:
+    """The way to one broker."""
+
+    def __init__(
+        self, registration: Registration, sender: tuple[int, int], timeout_s: float, on_response: OnResponse
+    ) -> None:
+        self.registration = registration
+        self._sender = sender
+        self._timeout_s = timeout_s
+        self._on_response = on_response
+        self._peer = Peer(*registration.address, f"odradek-controller-{sender[0]}")
+        self._waiting: deque[Message] = deque()
+        self._has_work = asyncio.Event()
+        self._task = asyncio.ensure_future(self._work())
+
+    def send(self, message: Message) -> bool:
+        """Queue a message. False, and all that waits is dropped, where too much waits."""
+        if len(self._waiting) >= MAX_WAITING:
+            self._waiting.clear()
+            return False
+        self._waiting.append(message)
+        self._has_work.set()
+        return True
+
+    def close(self) -> None:
+        self._task.cancel()
+        self._peer.close()
+
+    async def _work(self) -> None:
+        while True:
+            while self._waiting:
+                await self._deliver(self._waiting.popleft())
+            self._has_work.clear()
+            await self._has_work.wait()
+
+    async def _deliver(self, message: Message) -> None:
+        request, version, response_type = request_of(message, *self._sender, self.registration.epoch)
+        is_reported = False
+        while True:
+            try:
+                response = await self._peer.request(request, version, response_type, self._timeout_s)
+            except PeerLost as error:
+                if not is_reported:
+                    _log.warning("broker %d cannot be told: %s", self.registration.broker_id, error.message)
+                is_reported = True
+                await asyncio.sleep(RETRY_S)
+                continue
+            self._on_response(self.registration.broker_id, message, response)
+            return

@@ -1,0 +1,269 @@
+"""The controller's shell: stands for election, runs the machine's steps against ZooKeeper, and sends its messages.
+
+Every broker has one. Events are taken up one at a time, in order. While another broker is the controller there is no
+machine, and what is asked gets NOT_CONTROLLER. A lost session, or a write that is refused because of a newer epoch,
+ends the machine at once: its channels are closed, and nothing that it wanted to say is said any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from ....protocol.messages.stop_replica import StopReplicaResponse
+from ....protocol.schema import Message as ProtocolMessage
+from ...clock import Clock
+from ..operations import Steps
+from ..znodes import CONTROLLER, BadZnode, TopicPartition
+from ..zookeeper import ControllerMoved, SessionExpired, ZooKeeper
+from .candidacy import Lost, Won, is_elected, stand
+from .channels import Channels
+from .machine import ControllerMachine
+from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
+from .requests import errors_of_roles
+from .watches import event_of
+
+# Events that wait. A watch fires once until it is set again, so that only requests can be many.
+MAX_WAITING = 1000
+
+T = TypeVar("T")
+Event = Callable[[ControllerMachine], Steps[Any]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """What the controller needs of the broker's configs."""
+
+    broker_id: int
+    socket_timeout_ms: int
+    unclean_elections: bool
+    # leader.imbalance.per.broker.percentage
+    imbalance_percent: int
+    # None: leaders stay where they are.
+    balance_interval_s: float | None
+
+
+@dataclass(slots=True)
+class _Term:
+    """What there is while this broker is the controller."""
+
+    machine: ControllerMachine
+    fence: int
+    channels: Channels
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An event whose outcome somebody waits for."""
+
+    event: Event
+    outcome: asyncio.Future[Any]
+
+
+class Controller:
+    """This broker as the controller, or as one that would be. `start` once the broker is registered."""
+
+    def __init__(self, config: ControllerConfig, zookeeper: ZooKeeper, clock: Clock) -> None:
+        self._config = config
+        self._zookeeper = zookeeper
+        self._clock = clock
+        self._events: asyncio.Queue[str | _Asked] = asyncio.Queue(MAX_WAITING)
+        self._term: _Term | None = None
+        self._tasks: list[asyncio.Future[None]] = []
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._term is not None
+
+    @property
+    def machine(self) -> ControllerMachine | None:
+        """The machine while this broker is the controller, to be read only."""
+        return None if self._term is None else self._term.machine
+
+    def start(self) -> None:
+        """Stand for election, and take up events from now on."""
+        self._tasks = [asyncio.ensure_future(self._work())]
+        if self._config.balance_interval_s is not None:
+            self._tasks.append(asyncio.ensure_future(self._balance(self._config.balance_interval_s)))
+        self.stand()
+
+    def stop(self) -> None:
+        """Be the controller no more. Whoever waits gets NOT_CONTROLLER."""
+        for task in self._tasks:
+            task.cancel()
+        self.resign()
+
+    def stand(self) -> None:
+        """Stand for election as soon as it is this event's turn."""
+        self.note_change(CONTROLLER)
+
+    def note_change(self, path: str) -> None:
+        """Take note that a znode has changed."""
+        try:
+            self._events.put_nowait(path)
+        except asyncio.QueueFull:
+            # A change must not be missed: whoever takes over reads everything again.
+            _log.error("%d events wait for the controller: it starts over", self._events.qsize())
+            self.resign()
+            self._events.put_nowait(CONTROLLER)
+
+    async def ask(self, event: Callable[[ControllerMachine], Steps[T]]) -> T:
+        """Run steps of the machine in their turn and return their outcome.
+
+        Raises NOT_CONTROLLER where this broker is not the controller, and what the steps raise.
+        """
+        if self._term is None:
+            raise _not_controller()
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            self._events.put_nowait(_Asked(event, outcome))
+        except asyncio.QueueFull:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the controller.") from None
+        return await outcome
+
+    def resign(self) -> None:
+        """End the term, if there is one: the session is gone, or another broker is the controller."""
+        term, self._term = self._term, None
+        if term is not None:
+            term.channels.close()
+            _log.info("broker %d is no longer the controller", self._config.broker_id)
+        while not self._events.empty():
+            waiting = self._events.get_nowait()
+            if isinstance(waiting, _Asked) and not waiting.outcome.done():
+                waiting.outcome.set_exception(_not_controller())
+
+    # -- Events
+
+    async def _work(self) -> None:
+        while True:
+            event = await self._events.get()
+            try:
+                await self._take_up(event)
+            except SessionExpired:
+                # `stand` is called again when there is a new session.
+                self.resign()
+            except ControllerMoved:
+                self.resign()
+                self.stand()
+            except BadZnode as error:
+                # The next change of the znode is another try.
+                _log.error("%s", error)
+
+    async def _take_up(self, event: str | _Asked) -> None:
+        if isinstance(event, _Asked):
+            await self._answer(event)
+        elif event == CONTROLLER:
+            await self._look_at_controller()
+        elif self._term is not None:
+            steps = event_of(self._term.machine, event)
+            if steps is not None:
+                await self._run(self._term, steps)
+
+    async def _look_at_controller(self) -> None:
+        """Somebody has made or removed `/controller`, or it is the first look."""
+        term, broker_id = self._term, self._config.broker_id
+        if term is not None:
+            if await self._zookeeper.run(is_elected(broker_id, term.machine.cluster.epoch)):
+                return
+            self.resign()
+        while True:
+            outcome = await self._zookeeper.run(stand(broker_id, self._clock.now_ms()))
+            if isinstance(outcome, Won):
+                await self._take_over(outcome)
+                return
+            if outcome != Lost(-1):
+                return
+
+    async def _take_over(self, won: Won) -> None:
+        config = self._config
+        _log.info("broker %d is the controller of epoch %d", config.broker_id, won.epoch)
+        machine = ControllerMachine(config.broker_id, won.epoch, unclean_elections=config.unclean_elections)
+        timeout_s = config.socket_timeout_ms / 1000
+        channels = Channels(config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew)
+        self._term = _Term(machine, won.fence, channels)
+        await self._run(self._term, machine.take_over())
+
+    async def _answer(self, asked: _Asked) -> None:
+        term = self._term
+        if term is None:
+            asked.outcome.set_exception(_not_controller())
+            return
+        try:
+            outcome = await self._run(term, asked.event(term.machine))
+        except KafkaError as error:
+            if not asked.outcome.done():
+                asked.outcome.set_exception(error)
+        except (SessionExpired, ControllerMoved):
+            if not asked.outcome.done():
+                asked.outcome.set_exception(_not_controller())
+            raise
+        else:
+            if not asked.outcome.done():
+                asked.outcome.set_result(outcome)
+
+    async def _run(self, term: _Term, steps: Steps[T]) -> T:
+        """Run steps, then send what brokers must learn of them; also where the steps end with an error."""
+        try:
+            return await self._zookeeper.run(steps, term.fence)
+        finally:
+            if self._term is term:
+                term.channels.follow(term.machine.cluster.live)
+                for message in term.machine.take_messages():
+                    term.channels.send(message)
+
+    def _put(self, event: Event) -> None:
+        """Take up an event of this broker's own, whose outcome nobody waits for."""
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        outcome.add_done_callback(_log_error)
+        try:
+            self._events.put_nowait(_Asked(event, outcome))
+        except asyncio.QueueFull:
+            _log.error("%d events wait for the controller: it starts over", self._events.qsize())
+            self.resign()
+            self.stand()
+
+    # -- What comes back
+
+    def _note_response(self, broker: int, message: Message, response: ProtocolMessage) -> None:
+        if isinstance(response, LeaderAndIsrResponse) and isinstance(message, BecomeLeaderOrFollower):
+            errors = errors_of_roles(message, response)
+            failed = [place for place, code in errors.items() if code == int(ErrorCode.KAFKA_STORAGE_ERROR)]
+            if failed:
+                self._put(lambda machine: machine.replicas_failed(broker, failed))
+        elif isinstance(response, StopReplicaResponse) and isinstance(message, StopReplicas):
+            errors = {
+                TopicPartition(each.topic_name, each.partition_index)
+                for each in response.partition_errors
+                if each.error_code
+            }
+            wanted = [place for place, (_, delete) in message.partitions.items() if delete]
+            deleted = [place for place in wanted if place not in errors]
+            if deleted and not response.error_code:
+                self._put(lambda machine: machine.deletion.note_stopped(broker, deleted))
+
+    def _tell_anew(self, broker: int) -> None:
+        self._put(lambda machine: machine.welcome(broker))
+
+    async def _balance(self, interval_s: float) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            if self._term is not None:
+                self._put(lambda machine: machine.balance(self._config.imbalance_percent))
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
+
+
+def _log_error(outcome: asyncio.Future[Any]) -> None:
+    error = None if outcome.cancelled() else outcome.exception()
+    if error is not None:
+        _log.warning("an event of the controller was dropped: %s", error)

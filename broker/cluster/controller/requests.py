@@ -1,0 +1,168 @@
+"""Requests of the controller: what the outbox holds, in Kafka's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from ....protocol.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from ....protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from ....protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
+from ....protocol.schema import Message as ProtocolMessage
+from ..znodes import Registration, TopicPartition, endpoint_address
+from .outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, StopReplicas, TellMetadata
+
+# What Kafka 3.9 sends to brokers of its version: see inter.broker.protocol.version.
+LEADER_AND_ISR_VERSION = 7
+STOP_REPLICA_VERSION = 4
+UPDATE_METADATA_VERSION = 8
+# Types of LeaderAndIsr.
+_INCREMENTAL, _FULL = 0, 1
+# Security protocols by number.
+_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+def request_of(
+    message: Message, controller_id: int, controller_epoch: int, broker_epoch: int
+) -> tuple[ProtocolMessage, int, type[ProtocolMessage]]:
+    """Return the request for a message, its version, and the type of its response."""
+    if isinstance(message, BecomeLeaderOrFollower):
+        roles = _leader_and_isr(message, controller_id, controller_epoch, broker_epoch)
+        return roles, LEADER_AND_ISR_VERSION, LeaderAndIsrResponse
+    if isinstance(message, TellMetadata):
+        metadata = _update_metadata(message, controller_id, controller_epoch, broker_epoch)
+        return metadata, UPDATE_METADATA_VERSION, UpdateMetadataResponse
+    stop = _stop_replica(message, controller_id, controller_epoch, broker_epoch)
+    return stop, STOP_REPLICA_VERSION, StopReplicaResponse
+
+
+def _by_topic(updates: Iterable[PartitionUpdate]) -> Iterable[tuple[str, list[PartitionUpdate]]]:
+    for topic, found in groupby(sorted(updates, key=lambda each: each.place), key=lambda each: each.place.topic):
+        yield topic, list(found)
+
+
+def _leader_and_isr(
+    message: BecomeLeaderOrFollower, controller_id: int, controller_epoch: int, broker_epoch: int
+) -> LeaderAndIsrRequest:
+    topics = [
+        LeaderAndIsrTopicState(
+            topic_name=topic,
+            topic_id=updates[0].topic_id,
+            partition_states=[_role(each) for each in updates],
+        )
+        for topic, updates in _by_topic(message.updates)
+    ]
+    leaders = [LeaderAndIsrLiveLeader(each.broker_id, *each.address) for each in message.leaders]
+    return LeaderAndIsrRequest(
+        controller_id=controller_id,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        type=_FULL if message.is_full else _INCREMENTAL,
+        topic_states=topics,
+        live_leaders=leaders,
+    )
+
+
+def _role(update: PartitionUpdate) -> LeaderAndIsrPartitionState:
+    state, replicas = update.state, update.replicas
+    return LeaderAndIsrPartitionState(
+        partition_index=update.place.partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        partition_epoch=state.partition_epoch,
+        replicas=list(replicas.replicas),
+        adding_replicas=list(replicas.adding),
+        removing_replicas=list(replicas.removing),
+        is_new=update.is_new,
+    )
+
+
+def _update_metadata(
+    message: TellMetadata, controller_id: int, controller_epoch: int, broker_epoch: int
+) -> UpdateMetadataRequest:
+    topics = [
+        UpdateMetadataTopicState(
+            topic_name=topic,
+            topic_id=updates[0].topic_id,
+            partition_states=[_metadata(each) for each in updates],
+        )
+        for topic, updates in _by_topic(message.updates)
+    ]
+    return UpdateMetadataRequest(
+        controller_id=controller_id,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=topics,
+        live_brokers=[_broker(each) for each in message.brokers],
+    )
+
+
+def _metadata(update: PartitionUpdate) -> UpdateMetadataPartitionState:
+    state = update.state
+    return UpdateMetadataPartitionState(
+        partition_index=update.place.partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        zk_version=state.partition_epoch,
+        replicas=list(update.replicas.replicas),
+        offline_replicas=list(update.offline),
+    )
+
+
+def _broker(broker: Registration) -> UpdateMetadataBroker:
+    endpoints: list[UpdateMetadataEndpoint] = []
+    for each in broker.endpoints:
+        host, port = endpoint_address(each)
+        listener = each.partition("://")[0]
+        protocol = _PROTOCOLS[broker.security_protocols.get(listener, listener)]
+        endpoints.append(UpdateMetadataEndpoint(port, host, listener, protocol))
+    return UpdateMetadataBroker(id=broker.broker_id, endpoints=endpoints, rack=broker.rack)
+
+
+def _stop_replica(
+    message: StopReplicas, controller_id: int, controller_epoch: int, broker_epoch: int
+) -> StopReplicaRequest:
+    topics: dict[str, StopReplicaTopicState] = {}
+    for place, (leader_epoch, delete) in sorted(message.partitions.items()):
+        topic = topics.setdefault(place.topic, StopReplicaTopicState(place.topic, []))
+        topic.partition_states.append(StopReplicaPartitionState(place.partition, leader_epoch, delete))
+    return StopReplicaRequest(
+        controller_id=controller_id,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=list(topics.values()),
+    )
+
+
+def errors_of_roles(message: BecomeLeaderOrFollower, response: LeaderAndIsrResponse) -> dict[TopicPartition, int]:
+    """Return the error codes of a response to LeaderAndIsr, without those that are 0."""
+    names = {each.topic_id: each.place.topic for each in message.updates}
+    return {
+        TopicPartition(names[topic.topic_id], each.partition_index): each.error_code
+        for topic in response.topics
+        if topic.topic_id in names
+        for each in topic.partition_errors
+        if each.error_code
+    }

@@ -1,0 +1,66 @@
+"""Registration: the cluster that a broker belongs to, its id, and the sign that it is alive, as steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .operations import Create, Put, Steps, read, write
+from .znodes import (
+    BROKER_SEQUENCE,
+    CLUSTER_ID,
+    Registration,
+    broker_path,
+    decode_cluster_id,
+    decode_registration,
+    encode_cluster_id,
+    encode_registration,
+)
+
+# Ids below it are for those who choose their own: reserved.broker.max.id.
+RESERVED_MAX_ID = 1000
+
+
+class Registered(NamedTuple):
+    """The broker is registered. Its epoch numbers this registration over the whole ensemble."""
+
+    broker_epoch: int
+
+
+class Taken(NamedTuple):
+    """Another broker, or an earlier run of this one whose session still lives, has the id."""
+
+    holder: Registration
+
+
+def join_cluster(own_id: str) -> Steps[str]:
+    """Return the cluster's id; a cluster that has none yet gets `own_id`."""
+    found = yield from read(CLUSTER_ID)
+    if found is None:
+        yield from write(Create(CLUSTER_ID.rpartition("/")[0]))
+        yield from write(Create(CLUSTER_ID, encode_cluster_id(own_id)))
+        found = yield from read(CLUSTER_ID)
+    return decode_cluster_id(None if found is None else found.data)
+
+
+def take_broker_id() -> Steps[int]:
+    """Return an id that no broker was ever given: the first is 1001."""
+    while True:
+        found = yield from read(BROKER_SEQUENCE)
+        version = 0 if found is None else found.version
+        failure = yield from write(Put(BROKER_SEQUENCE, b"", version))
+        if failure is None:
+            return RESERVED_MAX_ID + version + 1
+
+
+def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]:
+    """Make the broker's ephemeral znode, unless another session has made it."""
+    path = broker_path(broker.broker_id)
+    while True:
+        yield from write(Create(path, encode_registration(broker), ephemeral=True))
+        found = yield from read(path)
+        if found is None:
+            # The holder has gone in between.
+            continue
+        if found.owner == session_id:
+            return Registered(found.czxid)
+        return Taken(decode_registration(broker.broker_id, found.data, found.czxid))
