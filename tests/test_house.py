@@ -47,6 +47,8 @@ BROKER_FLOORS = (
     ("handlers",),
     ("network",),
     ("services.py",),
+    ("cluster",),
+    ("replication",),
     ("background",),
     ("coordination",),
     ("topics",),

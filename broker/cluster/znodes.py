@@ -226,7 +226,7 @@ def decode_assignment(topic: str, data: bytes | None) -> Assignment:
             int(index): Replicas(tuple(replicas), tuple(adding.get(index, ())), tuple(removing.get(index, ())))
             for index, replicas in _get(path, fields, "partitions", dict).items()
         }
-        return Assignment(None if topic_id is None else decode_uuid(topic_id), partitions)
+        return Assignment(None if topic_id is None else decode_uuid(path, topic_id), partitions)
     except (TypeError, ValueError) as error:
         raise BadZnode(path, f"{fields} is no assignment") from error
 
@@ -378,11 +378,14 @@ def encode_uuid(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
-def decode_uuid(text: str) -> bytes:
-    """Return the 16 bytes of a topic id. Raises ValueError."""
-    value = base64.urlsafe_b64decode(text + "==")
+def decode_uuid(path: str, text: str) -> bytes:
+    """Return the 16 bytes of a topic id that was read from `path`. Raises BadZnode."""
+    try:
+        value = base64.urlsafe_b64decode(text + "==")
+    except ValueError:
+        value = b""
     if len(value) != 16:
-        raise ValueError(f"{text} is no UUID")
+        raise BadZnode(path, f"{text} is no topic id")
     return value
 
 

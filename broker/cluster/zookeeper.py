@@ -2,7 +2,7 @@
 
 `run` drives steps (operations.py). A connection that is lost for a while is waited for, and what was under way is asked
 again: a write that was lost with its answer counts as done where its effect is there. A session that has expired ends
-every step with SessionExpired. kazoo begins a new one by itself; whoever has ephemeral znodes makes them again.
+every step with SessionExpired. kazoo begins a new one by itself; the owners of ephemeral znodes make them again.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class ZooKeeper:
         self._connected.clear()
         if state == KazooState.LOST and not self._is_expired:
             self._is_expired = True
-            # Whoever waits for a connection learns that the session is gone.
+            # Requests that wait for a connection learn that the session is gone.
             self._connected.set()
             _log.warning("the session with ZooKeeper at %s has expired", self._hosts)
             self._on_session(False)

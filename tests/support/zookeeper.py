@@ -55,7 +55,9 @@ class ZooKeeperProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         # A tick bounds session time-outs from below: 2 ticks.
         settings = self.directory / "zoo.cfg"
-        settings.write_text(f"tickTime=500\ndataDir={self.directory}\nclientPort={self.port}\nadmin.enableServer=false\n")
+        settings.write_text(
+            f"tickTime=500\ndataDir={self.directory}\nclientPort={self.port}\nadmin.enableServer=false\n"
+        )
         command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dzookeeper.admin.enableServer=false"]
         with (self.directory / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(

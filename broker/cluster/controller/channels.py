@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ....protocol.schema import Message as ProtocolMessage
-from ...network.peer import Peer, PeerLost
+from ...replication.peer import Peer, PeerLost
 from ..znodes import Registration
 from .outbox import Message
 from .requests import request_of

@@ -96,7 +96,7 @@ class Controller:
         self.stand()
 
     def stop(self) -> None:
-        """Be the controller no more. Whoever waits gets NOT_CONTROLLER."""
+        """Be the controller no more. Requests that wait get NOT_CONTROLLER."""
         for task in self._tasks:
             task.cancel()
         self.resign()
@@ -110,7 +110,7 @@ class Controller:
         try:
             self._events.put_nowait(path)
         except asyncio.QueueFull:
-            # A change must not be missed: whoever takes over reads everything again.
+            # A change must not be missed: the next term begins by reading everything again.
             _log.error("%d events wait for the controller: it starts over", self._events.qsize())
             self.resign()
             self._events.put_nowait(CONTROLLER)

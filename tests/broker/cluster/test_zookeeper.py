@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
@@ -138,7 +137,7 @@ async def test_a_write_waits_for_a_lost_connection(ensemble: ZooKeeperProcess) -
 async def test_no_zookeeper_is_an_error_that_says_what_to_do() -> None:
     made = Session(f"127.0.0.1:{free_port()}", 6000)
     made.zookeeper._connection_timeout_s = 0.3  # pyright: ignore[reportPrivateUsage]
-    with pytest.raises(StartError, match="no ZooKeeper answers at .* correct zookeeper.connect"):
+    with pytest.raises(StartError, match=r"no ZooKeeper answers at .* correct zookeeper.connect"):
         await made.zookeeper.start()
     with pytest.raises(SessionExpired):
         await made.zookeeper.run(read("/"))

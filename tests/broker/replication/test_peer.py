@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.network import peer as peer_module
-from odradek.broker.network.peer import Peer, PeerLost
+from odradek.broker.replication import peer as peer_module
+from odradek.broker.replication.peer import Peer, PeerLost
 from odradek.protocol import frame
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
