@@ -54,7 +54,14 @@ class ConnectionLost(KafkaError):
 
 
 class NoBrokerReachable(ConnectionLost):
-    """No broker responds at any known address. Retriable: a broker may be starting."""
+    """No broker responds at any known address. Retriable: a broker may be starting.
+
+    `tried` names each address with the reason.
+    """
+
+    def __init__(self, tried: str) -> None:
+        super().__init__(f'cannot reach {tried}. Start a broker with "odradek serve", or name another one.')
+        self.tried = tried
 
 
 class BadResponse(ConnectionLost):

@@ -232,11 +232,9 @@ class Cluster:
             try:
                 return await self._connections.connect(broker, address, GENERAL)
             except (ConnectionLost, RequestTimedOut) as error:
-                failures[f"{address[0]}:{address[1]}"] = error.message
-        tried = ", ".join(failures)
-        raise NoBrokerReachable(
-            f"no broker at {tried}: is it running? `odradek serve` starts one ({'; '.join(failures.values())})"
-        )
+                where = f"{address[0]}:{address[1]}"
+                failures[where] = error.message.removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
+        raise NoBrokerReachable(", ".join(f"{where} ({why})" for where, why in failures.items()))
 
     # -- Requests
 

@@ -13,6 +13,9 @@ high mark. `send` does not wait: its callers count their own requests.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import socket
 from typing import Any, TypeVar, cast
 
 from ... import __version__
@@ -27,6 +30,20 @@ R = TypeVar("R", bound=Message)
 
 # More than any task of this client has in flight; brokers stop reading far later (their bounds are in the thousands).
 MAX_IN_FLIGHT = 100
+
+
+# What asyncio says of several failed attempts, one for each address of a host name.
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a connection could not be made, as the system says it: asyncio's own texts name its calls."""
+    if isinstance(error, socket.gaierror):
+        return (error.strerror or "the host name is not known").lower()
+    number = error.errno
+    if number is None and (found := _ERRNO.search(str(error))):
+        number = int(found[1])
+    return os.strerror(number).lower() if number else str(error)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -64,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             raise ConnectionLost(f"{host}:{port} takes no connection within {connect_timeout_ms:g} ms") from error
         except OSError as error:
-            raise ConnectionLost(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
+            raise ConnectionLost(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
         try:
             await connection._agree_on_versions()
         except BaseException:

@@ -79,8 +79,8 @@ class Brokers:
             try:
                 return BlockingConnection(address, self.options)
             except ConnectionLost as error:
-                reasons.append(error.message)
-        raise NoBrokerReachable(f"is a broker running there? {'; '.join(reasons)}")
+                reasons.append(error.message.removeprefix("cannot connect to "))
+        raise NoBrokerReachable("; ".join(reasons))
 
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
         """Return the address of the partition's leader.
