@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .errors import CliError
+from .names import TOPIC
 from .output import Rows, json_option
 from .pairs import parse_pair
 from .session import bootstrap_option, with_admin
@@ -67,7 +68,7 @@ def _definition(row: ConfigDef, of_topics: bool) -> dict[str, Any]:
 
 @command.command(short_help="Print effective values.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--topic", metavar="TOPIC", help="The configs of this topic.")
+@click.option("--topic", metavar="TOPIC", type=TOPIC, help="The configs of this topic.")
 @click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker  [any]")
 @click.option("--all-brokers", is_flag=True, help="The configs that were changed for every broker.")
 @click.option("--changed", is_flag=True, help="Only values that are not the default.")
@@ -124,7 +125,7 @@ def _list_advice(topic: str | None) -> str:
 @click.option("--delete", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
 @click.option("--append", "appended", metavar="NAME=VALUE", multiple=True, help="An entry to add to a list.")
 @click.option("--subtract", "subtracted", metavar="NAME=VALUE", multiple=True, help="An entry to remove from a list.")
-@click.option("--topic", metavar="TOPIC", help="The configs of this topic.")
+@click.option("--topic", metavar="TOPIC", type=TOPIC, help="The configs of this topic.")
 @click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker.")
 @click.option("--all-brokers", is_flag=True, help="The configs of every broker of the cluster.")
 @click.option("--validate-only", is_flag=True, help="Only check whether it could be done.")

@@ -13,6 +13,8 @@ from .errors import CliError
 if TYPE_CHECKING:
     from ..client.errors import KafkaError
 
+# Where several names were given, the status is this and the number of those that failed. 1 and 2 mean something else.
+_SEVERAL_FAILED = 10
 # A status above this means something else to a shell.
 _MAX_STATUS = 100
 
@@ -33,7 +35,10 @@ def confirm(question: str, yes: bool, otherwise: str) -> None:
 async def for_each(
     names: Sequence[str], work: Callable[[str], Awaitable[None]], advice: Callable[[KafkaError], str]
 ) -> None:
-    """Do `work` for every name, and report each failure on its own line. The exit status is the number of failures."""
+    """Do `work` for every name, and report each failure on its own line.
+
+    The exit status is 1 where the only name failed, and 10 and the number of failures where there are several names.
+    """
     from ..client.errors import KafkaError, NoBrokerReachable
 
     failures = 0
@@ -45,7 +50,8 @@ async def for_each(
         except KafkaError as error:
             failures += 1
             CliError(advice(error)).show()
+    if failures and len(names) > 1:
+        click.echo(f"odradek: {failures} of {len(names)} failed", err=True)
+        raise click.exceptions.Exit(min(_SEVERAL_FAILED + failures, _MAX_STATUS))
     if failures:
-        if len(names) > 1:
-            click.echo(f"odradek: {failures} of {len(names)} failed", err=True)
-        raise click.exceptions.Exit(min(failures, _MAX_STATUS))
+        raise click.exceptions.Exit(1)

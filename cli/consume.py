@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .connection_options import connection_options
 from .errors import CliError
+from .names import GROUP, TOPIC
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
 from .output import json_option
 from .record_format import Formatter, formatter
 from .record_output import RecordOutput
-from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, open_admin, run
+from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
 
 if TYPE_CHECKING:
     from ..client import Admin, Consumer, ConsumerRecord, TopicPartition
@@ -49,9 +51,12 @@ class _Reading:
 
 
 @click.command(short_help="Print the records of topics.")
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
-    "--group", metavar="G", help="Share the partitions with this group, and commit the offsets of printed records."
+    "--group",
+    metavar="G",
+    type=GROUP,
+    help="Share the partitions with this group, and commit the offsets of printed records.",
 )
 @click.option(
     "-o", "--offset", "--from", "offset", metavar=FORMS,
@@ -86,7 +91,7 @@ class _Reading:
 )  # fmt: skip
 @click.option("--null", metavar="TEXT", default="", help="What to print for a missing key or value.")
 @json_option
-@bootstrap_option
+@connection_options("admin", "consumer")
 def command(
     topics: tuple[str, ...],
     group: str | None,
@@ -142,8 +147,8 @@ async def _consume(reading: _Reading, line: Formatter, bootstrap_server: str) ->
     async with open_admin(bootstrap_server) as admin:
         topics, partitions = await _partitions(admin, reading)
         bounds = {} if reading.group else await _bounds(admin, partitions, reading)
-    consumer = Consumer(
-        *(topics if reading.group else ()),
+    options = client_options(
+        "consumer",
         bootstrap_servers=bootstrap_server,
         client_id=CLIENT_ID,
         group_id=reading.group,
@@ -152,6 +157,7 @@ async def _consume(reading: _Reading, line: Formatter, bootstrap_server: str) ->
         allow_auto_create_topics=False,
         default_api_timeout_ms=PATIENCE_MS,
     )
+    consumer = Consumer(*(topics if reading.group else ()), **options)
     async with consumer:
         if not reading.group:
             consumer.assign(partitions)

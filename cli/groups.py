@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm, for_each
+from .names import GROUP
 from .offset_reset import reset_offsets
 from .output import Rows, json_option
 from .partition_option import partition_option, partitions_of
 from .rebalance_timeline import show
 from .session import bootstrap_option, with_admin, with_advice
+from .times import time_options
 
 if TYPE_CHECKING:
     from ..client import Admin
@@ -55,7 +57,7 @@ def list_(as_json: bool, bootstrap_server: str) -> None:
 
 
 @command.command(short_help="Print the offsets and lag of groups, their members or their state.")
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("groups", metavar="GROUP...", nargs=-1, required=True, type=GROUP)
 @click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag. [default]")
 @click.option("--members", "what", flag_value="members", help="The members with their partitions.")
 @click.option("--state", "what", flag_value="state", help="One line a group.")
@@ -76,8 +78,9 @@ def describe(groups: tuple[str, ...], what: str, as_json: bool, bootstrap_server
 
 
 @command.command(short_help="Print why a group rebalanced, and which members it waited for.")
-@click.argument("group")
+@click.argument("group", type=GROUP)
 @json_option
+@time_options
 @bootstrap_option
 def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
     """Print the last rebalances of GROUP, the oldest first: when and why each began, how long members took to join and
@@ -94,14 +97,14 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
 
 
 @command.command(short_help="Delete groups that have no members.")
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("groups", metavar="GROUP...", nargs=-1, required=True, type=GROUP)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
     """Delete each GROUP with all its committed offsets. A group that has members is an error.
 
-    It asks first; without a terminal it needs --yes. Every group is tried. The exit status is the number of those that
-    failed.
+    It asks first; without a terminal it needs --yes. Every group is tried. Status 1 if the only one failed; of several,
+    10 and the number of those that failed.
 
     \b
     Examples:
@@ -117,7 +120,7 @@ def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
 
 
 @command.command("delete-offsets", short_help="Delete committed offsets of a group.")
-@click.argument("group")
+@click.argument("group", type=GROUP)
 @partition_option("The partitions; repeatable.", required=True)
 @bootstrap_option
 def delete_offsets(group: str, topics: tuple[str, ...], bootstrap_server: str) -> None:

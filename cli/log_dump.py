@@ -7,7 +7,6 @@ then names the damage with its position, with status 1. So a dump that ends with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -26,6 +25,7 @@ from ..storage.segments.offset_index import OffsetIndex
 from ..storage.segments.time_index import TimeIndex
 from .errors import CliError
 from .output import Row, Rows, json_option
+from .times import TimeText, time_format, time_options
 
 _BATCH = (
     "base_offset", "last_offset", "count", "position", "size", "codec", "max_timestamp", "timestamp_type",
@@ -39,6 +39,7 @@ _PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_o
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--records", is_flag=True, help="The records of a segment instead of its batches.")
 @json_option
+@time_options
 def command(file: Path, records: bool, as_json: bool) -> None:
     """Print the content of FILE: a segment (.log), an index (.index, .timeindex) or a producer snapshot (.snapshot).
 
@@ -90,11 +91,13 @@ def _walk(file: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
 
 
 def _batches(file: Path) -> Iterator[Row]:
+    time_text = time_format()
     for position, header, _ in _walk(file):
         values = (
             header.base_offset, header.last_offset, header.record_count, position, header.size_bytes,
-            header.compression.name.lower(), _time(header.max_timestamp), _clock(header), header.partition_leader_epoch,
-            header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional, header.is_control,
+            header.compression.name.lower(), time_text(header.max_timestamp), _clock(header),
+            header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
+            header.is_transactional, header.is_control,
         )  # fmt: skip
         yield dict(zip(_BATCH, values, strict=True))
 
@@ -104,16 +107,17 @@ def _clock(header: BatchHeader) -> str:
 
 
 def _records(file: Path) -> Iterator[Row]:
+    time_text = time_format()
     for position, header, data in _walk(file):
         try:
             for record in iter_records(data, 0, header, check=False):
-                yield _record(record, header.is_control)
+                yield _record(record, header.is_control, time_text)
         except RecordError as error:
             raise CliError(f"{file} at {position}: {error}") from error
 
 
-def _record(record: Record, control: bool) -> Row:
-    row: dict[str, Any] = {"offset": record.offset, "timestamp": _time(record.timestamp_ms)}
+def _record(record: Record, control: bool, time_text: TimeText) -> Row:
+    row: dict[str, Any] = {"offset": record.offset, "timestamp": time_text(record.timestamp_ms)}
     if not control:
         headers = [f"{name}={(value or b'').decode('utf-8', 'backslashreplace')}" for name, value in record.headers]
         return row | {"key": record.key, "value": record.value, "headers": headers}
@@ -125,6 +129,7 @@ def _record(record: Record, control: bool) -> Row:
 
 def _index(file: Path, entry: Struct, names: tuple[str, str]) -> Iterator[Row]:
     """Yield the entries of an index, without the zeros that a killed broker leaves behind them."""
+    time_text = time_format()
     base_offset = _base_offset(file)
     data = DISK.read_file(file)
     whole = len(data) - len(data) % entry.size
@@ -134,7 +139,7 @@ def _index(file: Path, entry: Struct, names: tuple[str, str]) -> Iterator[Row]:
         if names[0] == "offset":
             yield {"offset": base_offset + first, "position": second}
         else:
-            yield {"timestamp": _time(first), "offset": base_offset + second}
+            yield {"timestamp": time_text(first), "offset": base_offset + second}
     if whole != len(data):
         raise CliError(f"{file}: {len(data)} bytes are no whole number of entries of {entry.size} bytes")
 
@@ -146,20 +151,12 @@ def _base_offset(file: Path) -> int:
 
 
 def _producers(file: Path) -> Iterator[Row]:
+    time_text = time_format()
     states = decode_snapshot(DISK.read_file(file), file)
     for producer_id, producer in states.items():
         for batch in producer.batches:
             values = (
                 producer_id, producer.epoch, batch.first_sequence, batch.last_sequence,
-                batch.last_offset - batch.offset_delta, batch.last_offset, _time(batch.timestamp_ms),
+                batch.last_offset - batch.offset_delta, batch.last_offset, time_text(batch.timestamp_ms),
             )  # fmt: skip
             yield dict(zip(_PRODUCER, values, strict=True))
-
-
-def _time(timestamp_ms: int) -> str | int:
-    """Return a timestamp in UTC, or the number itself if it is -1 (none) or outside the calendar."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC) if timestamp_ms >= 0 else None
-    except (OverflowError, OSError, ValueError):
-        moment = None
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z" if moment else timestamp_ms

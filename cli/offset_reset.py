@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .errors import CliError
+from .names import GROUP
 from .output import Rows, json_option
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin
@@ -23,7 +24,7 @@ _TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
 
 
 @click.command("reset-offsets", short_help="Set the offsets of a group; a dry run unless --execute is given.")
-@click.argument("group")
+@click.argument("group", type=GROUP)
 @partition_option("Only these partitions; repeatable. [every partition that has an offset]")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")

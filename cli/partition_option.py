@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .names import TOPIC
+
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
 
@@ -14,7 +16,14 @@ if TYPE_CHECKING:
 def partition_option(help_text: str, *, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option. It passes its texts, already checked, as the parameter `topics`."""
     return click.option(
-        "--topic", "topics", metavar="TOPIC[:N,...]", multiple=True, required=required, callback=_check, help=help_text
+        "--topic",
+        "topics",
+        metavar="TOPIC[:N,...]",
+        type=TOPIC,
+        multiple=True,
+        required=required,
+        callback=_check,
+        help=help_text,
     )
 
 

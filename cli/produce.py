@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .connection_options import connection_options
 from .errors import CliError
 from .escapes import unescape
-from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, run
+from .names import TOPIC
+from .session import CLIENT_ID, PATIENCE_MS, client_options, run
 
 if TYPE_CHECKING:
     from ..client import Producer
@@ -37,7 +39,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 @click.command(short_help="Send lines from standard input as records.")
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--key-separator", metavar="TEXT", help=r"Each line is KEY TEXT VALUE; \t is a tab.")
 @click.option("--null", metavar="TEXT", help="A key or value that is TEXT is null; a null value is a tombstone.")
 @click.option(
@@ -51,7 +53,7 @@ Pair = tuple[bytes | None, bytes | None]
     help="The codec of batches.",
 )
 @click.option("--acks", type=click.Choice(("all", "1", "0")), default="all", show_default=True)
-@bootstrap_option
+@connection_options("producer")
 def command(
     topic: str,
     key_separator: str | None,
@@ -83,8 +85,8 @@ async def _produce(
     from ..client import Producer
 
     shown = sys.stderr.isatty() and not sys.stdin.isatty()
-    async with Producer(
-        bootstrap_server,
+    options = client_options(
+        "producer",
         client_id=CLIENT_ID,
         acks=acks,
         compression_type=compression,
@@ -93,7 +95,8 @@ async def _produce(
         batch_size=_BATCH_BYTES,
         max_request_size=_MAX_REQUEST_BYTES,
         buffer_memory=_BUFFER_BYTES,
-    ) as producer:
+    )
+    async with Producer(bootstrap_server, **options) as producer:
         async for chunk in _chunks(sys.stdin.fileno()):
             await _send(producer, topic, partition, lines, lines.feed(chunk))
             if shown:

@@ -1,7 +1,7 @@
 """The output of `odradek groups explain`: a timeline of rebalances for people, rows for pipes and programs.
 
-    BEGAN                    TOOK MS  JOINS MS  ASSIGNMENT MS  ENDING     GENERATION  MEMBERS
-    2026-11-21 12:06:39.013  442      442       0              stable     2           2
+    BEGAN                          TOOK MS  JOINS MS  ASSIGNMENT MS  ENDING     GENERATION  MEMBERS
+    2026-11-21T12:06:39.013+01:00  442      442       0              stable     2           2
         waited for: blue-09081787 442 ms came
         why: green-0eaa46e9 joined
 
@@ -15,19 +15,19 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .output import Rows, as_text
+from .times import time_format
 
 if TYPE_CHECKING:
     from ..client.descriptions import GroupRebalance
 
 WIDTH = 100
 # The columns of the timeline, with their widths.
-_TIMELINE = {"began": 23, "took_ms": 8, "joins_ms": 8, "assignment_ms": 13, "ending": 9, "generation": 10, "members": 7}
+_TIMELINE = {"began": 29, "took_ms": 8, "joins_ms": 8, "assignment_ms": 13, "ending": 9, "generation": 10, "members": 7}
 _ROW = (*_TIMELINE, "waited_for", "why")
 _INDENT = "    "
 
@@ -39,14 +39,14 @@ def show(rebalances: Iterable[GroupRebalance], as_json: bool) -> None:
         return
     with Rows(_ROW, as_json) as rows:
         for each in rebalances:
-            rows.add(asdict(each) if as_json else _as_row(each))
+            rows.add(_as_object(each) if as_json else _as_row(each))
 
 
 def _show_timeline(rebalances: Iterable[GroupRebalance]) -> None:
     click.secho(_line({name: name.upper().replace("_", " ") for name in _TIMELINE}), bold=True)
     for each in rebalances:
         row = _as_row(each)
-        click.echo(_line(row | {"began": _began(each).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]}))
+        click.echo(_line(row))
         for waited in row["waited_for"] or ():
             _tell(f"waited for: {waited}")
         _tell(f"why: {row['why']}")
@@ -63,14 +63,18 @@ def _tell(text: str) -> None:
         click.echo(line)
 
 
-def _began(each: GroupRebalance) -> datetime:
-    return datetime.fromtimestamp(each.began_ms / 1000).astimezone()
+def _as_object(each: GroupRebalance) -> dict[str, Any]:
+    """Return all of a rebalance, with its times in the form that was chosen."""
+    values = asdict(each)
+    began_ms, ended_ms = values.pop("began_ms"), values.pop("ended_ms")
+    time_text = time_format()
+    return {"began": time_text(began_ms), "ended": None if ended_ms is None else time_text(ended_ms)} | values
 
 
 def _as_row(each: GroupRebalance) -> dict[str, Any]:
     """Return a rebalance as one row, with its causes last."""
     return {
-        "began": _began(each).isoformat(" ", "milliseconds"),
+        "began": time_format()(each.began_ms),
         "took_ms": None if each.ended_ms is None else max(each.ended_ms - each.began_ms, 0),
         "joins_ms": each.joins_ms,
         "assignment_ms": each.assignment_ms,

@@ -37,6 +37,7 @@ log = logging.getLogger("odradek.broker")
 )
 @click.option("--log-format", type=click.Choice(FORMATS), default="human", show_default=True)
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-utc", is_flag=True, help="Times of the human log in UTC, not in local time; json always has UTC.")
 def command(
     listen: str | None,
     data_dir: str | None,
@@ -44,6 +45,7 @@ def command(
     assignments: tuple[str, ...],
     log_format: str,
     log_level: str,
+    log_utc: bool,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
@@ -56,8 +58,8 @@ def command(
       odradek serve --config server.properties --set num.partitions=6
       odradek serve --listen 127.0.0.1:0 --log-format json
     """
-    set_up_logging(log_format, log_level)
-    texts = _texts(listen, data_dir, config_file, assignments)
+    set_up_logging(log_format, log_level, utc=log_utc)
+    texts = texts_of(listen, data_dir, config_file, assignments)
     try:
         config, warnings = BrokerConfig.parse(texts)
     except ConfigError as error:
@@ -68,10 +70,13 @@ def command(
     _run(config)
 
 
-def _texts(
+def texts_of(
     listen: str | None, data_dir: str | None, config_file: str | None, assignments: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return the texts of all configs by name. Options replace --set, and --set replaces the file."""
+    """Return the texts of all configs by name. Options replace --set, and --set replaces the file.
+
+    CliError for a file that cannot be read.
+    """
     texts = _from_file(Path(config_file)) if config_file else {}
     for assignment in assignments:
         name, value = parse_pair(assignment, "--set")

@@ -1,4 +1,4 @@
-"""How a command talks to a broker: the option for its address, an admin client, and each failure as one line."""
+"""How a command talks to a broker: its clients with their options, and each failure as one line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 
 if TYPE_CHECKING:
@@ -20,16 +21,25 @@ T = TypeVar("T")
 PATIENCE_MS = 20_000
 CLIENT_ID = "odradek-cli"
 
-bootstrap_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-b",
-    "--bootstrap-server",
-    metavar="HOST:PORT",
-    envvar="ODRADEK_BOOTSTRAP_SERVER",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    help="The broker to connect to.",
-)
+# For the many commands whose only client is an Admin.
+bootstrap_option = connection_options("admin")
+
+
+def client_options(kind: str, **needed: Any) -> dict[str, Any]:
+    """Return the options of a client ("admin", "consumer", "producer"): those that the command needs, replaced by those
+    of the profile and of -X.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return needed
+    of_profile, given = chosen_configs(context)
+    if not of_profile and not given:
+        return needed
+    from .client_configs import KINDS, check, options_of
+
+    for name, value in of_profile.items():
+        check(name, value, KINDS, "the profile")
+    return needed | options_of(kind, of_profile | given)
 
 
 def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[T]]) -> T:
@@ -46,7 +56,8 @@ def open_admin(bootstrap_server: str) -> Admin:
     """Return an admin client that is not started yet: use it with `async with`."""
     from ..client import Admin
 
-    return Admin(bootstrap_server, client_id=CLIENT_ID, default_api_timeout_ms=PATIENCE_MS)
+    options = client_options("admin", client_id=CLIENT_ID, default_api_timeout_ms=PATIENCE_MS)
+    return Admin(bootstrap_server, **options)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -59,9 +70,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(main)
     except NoBrokerReachable as error:
-        raise CliError(
-            f'{error}; start one with "odradek serve", or name another with -b (--bootstrap-server)'
-        ) from error
+        raise CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.') from error
     except KafkaError as error:
         raise CliError(with_advice(error)) from error
     except KeyboardInterrupt:

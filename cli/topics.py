@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm, for_each
+from .names import TOPIC
 from .output import Rows, json_option
 from .pairs import parse_pair
 from .partition_option import partition_option, partitions_of
@@ -105,7 +106,7 @@ def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
 
 
 @command.command(short_help="Print the partitions of topics, or their configs.")
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--configs", is_flag=True, help="Print the configs; the topic's own are marked.")
 @json_option
 @bootstrap_option
@@ -150,7 +151,7 @@ async def _configs(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]
 
 
 @command.command(short_help="Give topics more partitions, or other configs.")
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--partitions", type=click.IntRange(min=1), help="The new number of partitions: more than now.")
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
@@ -221,14 +222,14 @@ def delete_records(
 
 
 @command.command(short_help="Delete topics with all their records.")
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
 @bootstrap_option
 def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server: str) -> None:
     """Delete topics with all their records. It asks first; without a terminal it needs --yes.
 
-    Every topic is tried. The exit status is the number of those that failed.
+    Every topic is tried. Status 1 if the only one failed; of several, 10 and the number of those that failed.
 
     \b
     Examples:

@@ -11,14 +11,15 @@ from .errors import CliError
 from .output import Rows, json_option
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin
+from .times import time_format, time_options
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.descriptions import TransactionDescription
+    from ..client.descriptions import ActiveProducer, TransactionDescription
 
-_DESCRIBED = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began_ms", "partitions")
+_DESCRIBED = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began", "partitions")
 _STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort"
-_PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "began_at")
+_PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp", "began_at")
 
 
 @click.group(short_help="Look at transactions, abort those that hang.")
@@ -66,6 +67,7 @@ def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bo
 @click.argument("transactional_ids", metavar="[TRANSACTIONAL_ID]...", nargs=-1)
 @partition_option("Print the producers of these partitions instead, and where their transactions begin.")
 @json_option
+@time_options
 @bootstrap_option
 def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_json: bool, bootstrap_server: str) -> None:
     """Print state, producer, start and partitions of transactional ids, or the producers of partitions.
@@ -90,17 +92,35 @@ def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_jso
 
 
 def _row(each: TransactionDescription) -> dict[str, Any]:
-    row = {name: getattr(each, name) for name in _DESCRIBED}
-    return row | {"partitions": [f"{topic}-{number}" for topic, number in each.partitions]}
+    values = (
+        each.transactional_id,
+        each.state,
+        each.producer_id,
+        each.producer_epoch,
+        each.timeout_ms,
+        None if each.began_ms is None else time_format()(each.began_ms),
+        [f"{topic}-{number}" for topic, number in each.partitions],
+    )
+    return dict(zip(_DESCRIBED, values, strict=True))
 
 
 async def _producers(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
     found = await admin.describe_producers(*await partitions_of(admin, topics))
-    return [
-        {"topic": topic, "partition": number} | {name: getattr(each, name) for name in _PRODUCERS[2:]}
-        for (topic, number), active in sorted(found.items())
-        for each in active
-    ]
+    return [_producer(*partition, each) for partition, active in sorted(found.items()) for each in active]
+
+
+def _producer(topic: str, number: int, each: ActiveProducer) -> dict[str, Any]:
+    last_timestamp = time_format()(each.last_timestamp_ms)
+    values = (
+        topic,
+        number,
+        each.producer_id,
+        each.producer_epoch,
+        each.last_sequence,
+        last_timestamp,
+        each.began_at,
+    )
+    return dict(zip(_PRODUCERS, values, strict=True))
 
 
 @command.command(short_help="Abort a transaction that hangs in a partition.")
@@ -116,7 +136,7 @@ def abort(topics: tuple[str, ...], start_offset: int, yes: bool, bootstrap_serve
     Examples:
       odradek transactions abort --topic flights:0 --start-offset 1234
     """
-    confirm(f"abort it in {', '.join(topics)}?", yes, "nothing was aborted")
+    confirm(f"Abort the transaction in {', '.join(topics)}?", yes, "nothing was aborted")
 
     async def work(admin: Admin) -> None:
         partitions = await partitions_of(admin, topics)

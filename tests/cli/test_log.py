@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_batches_one_a_line_tab_separated(directory: Path) -> None:
-    result = dump(directory / f"{NAME}.log")
+    result = dump(directory / f"{NAME}.log", "--utc")
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     assert result.exit_code == 0
     assert [line[:3] for line in lines] == [["100", "101", "2"], ["102", "102", "1"], ["103", "103", "1"]]
@@ -61,13 +62,28 @@ def test_batches_one_a_line_tab_separated(directory: Path) -> None:
 
 
 def test_records_with_what_is_no_text_escaped(directory: Path) -> None:
-    lines = dump(directory / f"{NAME}.log", "--records").stdout.splitlines()
+    lines = dump(directory / f"{NAME}.log", "--records", "--utc").stdout.splitlines()
     assert lines == [
         "100\t1970-01-01T00:00:01.000Z\tk\tone\t",
         "101\t1970-01-01T00:00:02.000Z\t-\ttwo\\t\t",
         "102\t1970-01-01T00:00:03.000Z\t\\xff\t-\th=x",
         "103\t1970-01-01T00:00:04.000Z\tCOMMIT\tcoordinator epoch 3\t",
     ]
+
+
+def test_times_have_the_local_zone_or_utc_or_are_numbers(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        times = [
+            dump(directory / f"{NAME}.timeindex", *args).stdout.splitlines()[-1].split("\t")[0]
+            for args in ((), ("--utc",), ("--epoch",))
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert times == ["1970-01-01T05:30:04.000+05:30", "1970-01-01T00:00:04.000Z", "4000"]
+    assert dump(directory / f"{NAME}.timeindex", "--utc", "--epoch").exit_code == 2
 
 
 def test_records_as_json(directory: Path) -> None:
@@ -79,7 +95,7 @@ def test_records_as_json(directory: Path) -> None:
 def test_indexes_give_absolute_offsets(directory: Path) -> None:
     offsets = [line.split("\t")[0] for line in dump(directory / f"{NAME}.index").stdout.splitlines()]
     assert offsets == ["102", "103"]
-    times = dump(directory / f"{NAME}.timeindex").stdout.splitlines()
+    times = dump(directory / f"{NAME}.timeindex", "--utc").stdout.splitlines()
     assert times[-1] == "1970-01-01T00:00:04.000Z\t103"
 
 

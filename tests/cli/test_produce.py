@@ -140,4 +140,4 @@ def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(tmp_path: P
         result = CliRunner().invoke(main, [*command, "--bootstrap-server", address])
         assert result.exit_code == 1, result.output
         assert result.stderr.startswith("odradek: ") and result.stderr.count("\n") == 1
-        assert address.split(":")[1] in result.stderr and "--bootstrap-server" in result.stderr
+        assert address.split(":")[1] in result.stderr and "pass -b" in result.stderr

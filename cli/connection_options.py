@@ -1,0 +1,125 @@
+"""The options by which a command finds its broker: -b, --profile and -X, with the configs of the client behind them.
+
+The address is that of -b; then of --profile; then of ODRADEK_BOOTSTRAP_SERVER; then of the profile in ODRADEK_PROFILE,
+or of the current one (`odradek profile use`); then 127.0.0.1:9092. Client configs have Kafka's names; -X replaces those
+of the profile. This module imports no client, because `odradek ping` has to start fast.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from . import profiles
+
+DEFAULT_ADDRESS = "127.0.0.1:9092"
+ADDRESS_VARIABLE = "ODRADEK_BOOTSTRAP_SERVER"
+PROFILE_VARIABLE = "ODRADEK_PROFILE"
+
+# Where the choices are kept in a click context.
+_PROFILE, _CONFIGS = "odradek.profile", "odradek.client_configs"
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def connection_options(*clients: str) -> Decorator:
+    """Return a decorator that gives a command -b, --profile and -X. -b arrives as the parameter `bootstrap_server`.
+
+    `clients` are the kinds of clients that the command makes: "admin", "consumer", "producer". -X takes their configs;
+    without clients the command has no -X.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = _address(function)
+        if clients:
+            function = _configs(clients)(function)
+        return _profile(function)
+
+    return decorate
+
+
+def chosen_configs(context: click.Context) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the client configs of the chosen profile, and those of -X."""
+    given: dict[str, str] = context.meta.get(_CONFIGS, {})
+    profile = _chosen_profile(context)
+    return ({} if profile is None else profile.client_configs), given
+
+
+def address_of(context: click.Context) -> str:
+    """Return the address of the broker while a shell completes a line, whose options may not all be there yet."""
+    return context.params.get("bootstrap_server") or _resolve(context)
+
+
+def _address(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        callback=_resolve_address,
+        help=f"The broker to connect to.  [env var: {ADDRESS_VARIABLE}; default: {DEFAULT_ADDRESS}]",
+    )(function)
+
+
+def _profile(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--profile",
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_note_profile,
+        help=f"A profile of `odradek profile`.  [env var: {PROFILE_VARIABLE}]",
+    )(function)
+
+
+def _configs(clients: tuple[str, ...]) -> Decorator:
+    def note(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
+        from .pairs import parse_pair
+
+        if not texts:
+            return
+        from .client_configs import check
+
+        pairs = dict(parse_pair(text, "-X") for text in texts)
+        for name, value in pairs.items():
+            check(name, value, clients, "-X")
+        context.meta[_CONFIGS] = pairs
+
+    return click.option(
+        "-X",
+        "client_configs",
+        metavar="NAME=VALUE",
+        multiple=True,
+        is_eager=True,
+        expose_value=False,
+        callback=note,
+        help="A config of the client, by Kafka's name; repeatable.",
+    )
+
+
+def _note_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        context.meta[_PROFILE] = profiles.load().get(name)
+
+
+def _chosen_profile(context: click.Context) -> profiles.Profile | None:
+    """Return the profile of --profile, of ODRADEK_PROFILE, or the current one; None if there is none."""
+    if _PROFILE in context.meta:
+        return context.meta[_PROFILE]
+    name = os.environ.get(PROFILE_VARIABLE)
+    known = profiles.load()
+    return known.get(name) if name else known.current_profile
+
+
+def _resolve_address(context: click.Context, _: click.Parameter, given: str | None) -> str:
+    return given or _resolve(context)
+
+
+def _resolve(context: click.Context) -> str:
+    variable = os.environ.get(ADDRESS_VARIABLE)
+    if variable and _PROFILE not in context.meta:
+        return variable
+    profile = _chosen_profile(context)
+    return profile.address if profile is not None and profile.address else DEFAULT_ADDRESS

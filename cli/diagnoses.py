@@ -1,0 +1,182 @@
+"""The checks of `odradek doctor`: of this machine, of a broker's config and data directory, and of a running broker.
+
+Each check yields diagnoses and changes nothing. A diagnosis that is not ok has a remedy: what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..broker.configs.broker_config import BrokerConfig
+from ..broker.configs.definition import ConfigError
+from ..protocol.errors import KafkaError
+from ..storage import checkpoints
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+_OLDEST_PYTHON = (3, 11)
+# Library -> what it is missed for. Without the others an installation is not whole.
+_OPTIONAL = {"uvloop": "the event loop is slower", "crc32c": "CRCs are computed in Python, far slower"}
+_LIBRARIES = ("click", "msgpack", "crcmod", "crc32c", "uvloop", "lz4", "zstandard", "cramjam")
+# A broker refuses writes on a full disk. With less than this that is near.
+_LOW_SPACE_BYTES = 1 << 30
+_LOW_SPACE_SHARE = 0.05
+# Each connection and each segment needs a file.
+_FEW_FILES = 10_000
+# No clock that was ever set shows an earlier time. File systems round times.
+_EARLIEST_S = 1_735_689_600
+_CLOCK_SLACK_S = 5
+# So many files are looked at for times in the future.
+_MAX_FILES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The result of one check."""
+
+    check: str
+    result: str
+    finding: str
+    remedy: str | None = None
+
+
+def check_machine() -> Iterator[Diagnosis]:
+    """Yield what is to say of Python, the libraries, the limit of open files and the clock."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < _OLDEST_PYTHON:
+        yield Diagnosis("python", PROBLEM, f"Python {version} is too old", "install Python 3.11 or newer")
+    else:
+        yield Diagnosis("python", OK, f"Python {version} in {sys.prefix}")
+    yield from _libraries()
+    yield from _open_files()
+    if time.time() < _EARLIEST_S:
+        now = time.strftime("%Y-%m-%d", time.gmtime())
+        yield Diagnosis("clock", PROBLEM, f"the clock shows {now}", "set the clock, for example by an NTP client")
+    else:
+        yield Diagnosis("clock", OK, time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+
+
+def _libraries() -> Iterator[Diagnosis]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: list[str] = []
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missed = _OPTIONAL.get(name)
+            if missed:
+                yield Diagnosis("libraries", WARNING, f"{name} is not installed: {missed}", f"pip install {name}")
+            else:
+                how = "install Odradek again with pip, which installs what it needs"
+                yield Diagnosis("libraries", PROBLEM, f"{name} is not installed", how)
+    yield Diagnosis("libraries", OK, ", ".join(found))
+
+
+def _open_files() -> Iterator[Diagnosis]:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < _FEW_FILES:
+        found = f"at most {hard} files may be open: every connection and every segment needs one"
+        how = "raise the limit: LimitNOFILE= of systemd, ulimits of a container, /etc/security/limits.conf"
+        yield Diagnosis("open files", WARNING, found, how)
+    else:
+        yield Diagnosis("open files", OK, "no limit" if hard == resource.RLIM_INFINITY else f"up to {hard}")
+
+
+def check_config(texts: Mapping[str, str]) -> tuple[BrokerConfig | None, list[Diagnosis]]:
+    """Return the config that `texts` describe, None if it cannot be used, and what is to say of it."""
+    try:
+        config, warnings = BrokerConfig.parse(texts)
+    except ConfigError as error:
+        how = "correct it; `odradek config list` prints every config with its range"
+        return None, [Diagnosis("config", PROBLEM, str(error), how)]
+    found = [Diagnosis("config", WARNING, text, "remove it, or correct its name") for text in warnings]
+    return config, found or [Diagnosis("config", OK, f"{len(texts)} configs are given" if texts else "the defaults")]
+
+
+def check_data_dir(path: Path) -> Iterator[Diagnosis]:
+    """Yield what is to say of a data directory: whether it can be written, who uses it, room, the age of its files."""
+    if not path.exists():
+        yield from _new_data_dir(path)
+        return
+    if not path.is_dir():
+        yield Diagnosis("data directory", PROBLEM, f"{path} is no directory", "name another one with --data-dir")
+        return
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        how = f"run the broker as the owner of {path}, or change the owner: chown -R USER {path}"
+        yield Diagnosis("data directory", PROBLEM, f"{path} cannot be written by user {os.geteuid()}", how)
+        return
+    yield from _state_of(path)
+    yield from _space(path)
+    yield from _future_files(path)
+
+
+def _new_data_dir(path: Path) -> Iterator[Diagnosis]:
+    parent = next(each for each in path.absolute().parents if each.exists())
+    if os.access(parent, os.W_OK | os.X_OK):
+        yield Diagnosis("data directory", OK, f"{path} does not exist; the first start makes it")
+        yield from _space(parent)
+    else:
+        how = f"make it yourself, owned by the user of the broker, or name another one with --data-dir ({path})"
+        yield Diagnosis("data directory", PROBLEM, f"{parent} cannot be written, so {path} cannot be made", how)
+
+
+def _state_of(path: Path) -> Iterator[Diagnosis]:
+    try:
+        meta = checkpoints.read_meta_properties(path)
+    except (KafkaError, OSError) as error:
+        how = "restore meta.properties from a backup, or name another directory with --data-dir"
+        yield Diagnosis("data directory", PROBLEM, f"{path}: {error}", how)
+        return
+    if meta is None:
+        yield Diagnosis("data directory", OK, f"{path} has no data yet")
+    elif _is_in_use(path):
+        yield Diagnosis("data directory", OK, f"{path} of cluster {meta.cluster_id} is in use by a broker")
+    else:
+        clean = (path / checkpoints.CLEAN_SHUTDOWN).exists()
+        said = "the last stop was clean" if clean else "the last stop was not clean: the next start checks the logs"
+        yield Diagnosis("data directory", OK, f"{path} of cluster {meta.cluster_id}: {said}")
+
+
+def _is_in_use(path: Path) -> bool:
+    """Return whether a broker holds the lock of a data directory."""
+    import fcntl
+
+    try:
+        with open(path / ".lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _space(path: Path) -> Iterator[Diagnosis]:
+    usage = shutil.disk_usage(path)
+    room = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB are free on the disk of {path}"
+    if usage.free < max(_LOW_SPACE_BYTES, _LOW_SPACE_SHARE * usage.total):
+        how = "free some space, or shorten retention: odradek config set log.retention.ms=... --all-brokers"
+        yield Diagnosis("disk space", WARNING, room, how)
+    else:
+        yield Diagnosis("disk space", OK, room)
+
+
+def _future_files(path: Path) -> Iterator[Diagnosis]:
+    """Yield a problem where a segment is younger than now: the clock was set back, and retention goes by time."""
+    limit_s = time.time() + _CLOCK_SLACK_S
+    for number, segment in enumerate(path.glob("*/*.log")):
+        if number == _MAX_FILES:
+            break
+        if segment.stat().st_mtime > limit_s:
+            how = "set the clock; if it is right, records keep times in the future, and retention waits for them"
+            yield Diagnosis("clock", PROBLEM, f"{segment} is from the future: the clock was set back", how)
+            return

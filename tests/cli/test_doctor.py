@@ -1,0 +1,156 @@
+"""`odradek doctor` and `odradek cluster`: what is wrong is found, with a remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+from odradek.cli import diagnoses
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from odradek.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.tests.support.command import rows, run, threaded_broker
+from odradek.tests.support.fake_cluster import Call, FakeCluster
+
+
+def doctor(*args: str | Path) -> tuple[int, dict[str, dict[str, str]]]:
+    """The status, and what was found by check; of several, the worst."""
+    ended = run("doctor", "--json", *args)
+    found: dict[str, dict[str, str]] = {}
+    for each in map(json.loads, ended.stdout.splitlines()):
+        if found.get(each["check"], {"result": "ok"})["result"] == "ok":
+            found[each["check"]] = each
+    assert all(each["remedy"] for each in found.values() if each["result"] != "ok")
+    return ended.exit_code, found
+
+
+def results(found: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {check: each["result"] for check, each in found.items()}
+
+
+def test_a_running_broker_is_well(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        status, found = doctor("-b", broker.address, "--data-dir", tmp_path / "data")
+    assert status == 0, found
+    assert results(found)["advertised address"] == results(found)["broker"] == "ok"
+    assert "in use by a broker" in found["data directory"]["finding"]
+    status, found = doctor("--data-dir", tmp_path / "data", "-b", broker.config.listeners[0][12:-1] + "1")
+    assert (status, results(found)["broker"]) == (1, "problem")
+    assert "the last stop was clean" in found["data directory"]["finding"]
+
+
+def test_an_address_that_nobody_reaches_is_found_with_the_config_that_mends_it(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data", advertised_listeners=("PLAINTEXT://127.0.0.1:1",)) as broker:
+        status, found = doctor("-b", broker.address)
+    assert (status, results(found)["advertised address"]) == (1, "problem")
+    assert "127.0.0.1:1" in found["advertised address"]["finding"]
+    assert "advertised.listeners=PLAINTEXT://HOST:PORT" in found["advertised address"]["remedy"]
+
+
+def test_an_address_of_another_cluster_is_found(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "other") as other:
+        advertised = (f"PLAINTEXT://{other.address}",)
+        with threaded_broker(tmp_path / "data", advertised_listeners=advertised) as broker:
+            status, found = doctor("-b", broker.address)
+    assert status == 1 and "another cluster" in found["advertised address"]["finding"]
+
+
+def test_a_bad_config_and_an_unknown_one_are_found(tmp_path: Path) -> None:
+    status, found = doctor("--set", "num.partitions=0")
+    assert (status, results(found)["config"]) == (1, "problem")
+    status, found = doctor("--set", "num.partition=1", "--data-dir", tmp_path / "data")
+    assert (status, results(found)["config"]) == (0, "warning")
+    assert "did you mean num.partitions?" in found["config"]["finding"]
+
+
+def test_data_directories_that_cannot_be_used_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    assert results(doctor("--data-dir", tmp_path / "file")[1])["data directory"] == "problem"
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "meta.properties").write_text("nonsense")
+    assert results(doctor("--data-dir", tmp_path / "bad")[1])["data directory"] == "problem"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (tmp_path / "closed").mkdir()
+    assert "cannot be written" in doctor("--data-dir", tmp_path / "closed")[1]["data directory"]["finding"]
+    assert "cannot be made" in doctor("--data-dir", tmp_path / "none")[1]["data directory"]["finding"]
+
+
+def test_a_full_disk_few_files_and_a_clock_set_back_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(100 << 30, 99 << 30, 1 << 29))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    with threaded_broker(tmp_path / "data") as broker:
+        run("topics", "create", "t", "-b", broker.address)
+    status, found = doctor("--data-dir", tmp_path / "data")
+    assert status == 0
+    assert (results(found)["disk space"], results(found)["open files"]) == ("warning", "warning")
+    segment = next((tmp_path / "data").glob("t-0/*.log"))
+    os.utime(segment, (2**32, 2**32))
+    status, found = doctor("--data-dir", tmp_path / "data")
+    assert status == 1 and "from the future" in found["clock"]["finding"]
+    monkeypatch.setattr(diagnoses.time, "time", lambda: 0.0)
+    assert results(doctor()[1])["clock"] == "problem"
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnoses, "_LIBRARIES", ("click", "no-such-library"))
+    status, found = doctor()
+    assert (status, found["libraries"]["result"]) == (1, "problem")
+
+
+def test_a_healthy_cluster_has_status_0(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path) as broker:
+        run("topics", "create", "t", "--partitions", "3", "-b", broker.address)
+        (info,) = rows("cluster", "info", "-b", broker.address)
+        assert info == [broker.cluster_id, "1", *broker.address.split(":"), "-", "yes", "3"]
+        health = rows("cluster", "health", "-b", broker.address)
+    assert [line[:2] for line in health] == [
+        ["controller", "yes"],
+        ["leaders", "yes"],
+        ["replicas", "yes"],
+        ["data directories", "yes"],
+    ]
+
+
+async def test_what_is_not_healthy_is_named_with_status_1() -> None:
+    async with FakeCluster({"t": 2}) as fake:
+
+        async def metadata(call: Call) -> MetadataResponse:
+            sick = MetadataResponsePartition(ErrorCode.LEADER_NOT_AVAILABLE, 0, -1, -1, [1, 2], [], [2])
+            well = MetadataResponsePartition(0, 1, 1, 0, [1], [1], [])
+            topic = MetadataResponseTopic(0, "t", bytes(16), False, [sick, well])
+            host, port = fake.address.split(":")
+            brokers = [MetadataResponseBroker(1, host, int(port), None)]
+            return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=-1, topics=[topic])
+
+        async def log_dirs(call: Call) -> DescribeLogDirsResponse:
+            return DescribeLogDirsResponse(results=[DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "/data", [])])
+
+        async def cluster(call: Call) -> DescribeClusterResponse:
+            host, port = fake.address.split(":")
+            return DescribeClusterResponse(
+                cluster_id="c", controller_id=-1, brokers=[DescribeClusterBroker(1, host, int(port))]
+            )
+
+        fake.defaults[ApiKey.METADATA] = metadata
+        fake.defaults[ApiKey.DESCRIBE_LOG_DIRS] = log_dirs
+        fake.defaults[ApiKey.DESCRIBE_CLUSTER] = cluster
+        ended = await asyncio.to_thread(run, "cluster", "health", "-b", fake.address)
+    assert ended.exit_code == 1
+    found = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert [line[1] for line in found] == ["no"] * 4
+    assert "1 without a leader: t-0" in found[1][2]
+    assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[3][2]
