@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .admin import Admin
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
+    from .consumer.fetched_batch import FetchedBatch
     from .descriptions import ConfigChange, ConfigResource, NewTopic
     from .errors import KafkaError
     from .producer import Producer
@@ -39,6 +40,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "CooperativeStickyAssignor",
+    "FetchedBatch",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -63,6 +65,7 @@ _HOMES = {
     "ConsumerGroupMetadata": "record",
     "ConsumerRecord": "record",
     "CooperativeStickyAssignor": "assignors",
+    "FetchedBatch": "consumer.fetched_batch",
     "KafkaError": "errors",
     "NewTopic": "descriptions",
     "OffsetAndMetadata": "record",

@@ -12,12 +12,21 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from ...protocol.errors import DecodeError
-from ...protocol.records.batch import BatchHeader, iter_headers, iter_records, peek
+from ...protocol.records.batch import (
+    BatchHeader,
+    check_crc,
+    encode_batch,
+    iter_headers,
+    iter_records,
+    peek,
+    read_header,
+)
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.legacy import decode_message_set
 from ...protocol.records.record import Record
 from ..errors import CorruptRecords
 from ..record import ConsumerRecord, TopicPartition
+from .fetched_batch import FetchedBatch
 
 _FIRST_BATCH_MAGIC = 2
 # Makes a named tuple without its Python-level constructor, in half the time of `ConsumerRecord(...)`.
@@ -103,6 +112,34 @@ class CompletedFetch:
             self._index += limit
         self.position = records[-1].offset + 1
         return records
+
+    def take_batch(self) -> FetchedBatch | None:
+        """Return the next batch as it came, None if all are taken. Records taken in part come as a batch of their own.
+
+        `position` is then behind the batch. So `take` may follow.
+        """
+        while self._index >= len(self._records):
+            if not self._batches:
+                self.position = max(self.position, self.next_offset)
+                return None
+            at, header = self._batches.popleft()
+            if header.next_offset > self.position:
+                if not header.is_control and not self._is_aborted(header):
+                    return self._batch(self._data[at : at + header.size_bytes], header)
+                self._decode(at, header)
+        rest, self._records, self._index = self._records[self._index :], [], 0
+        records = [Record(each.offset, each.timestamp_ms, each.key, each.value, tuple(each.headers)) for each in rest]
+        data = memoryview(encode_batch(records, base_offset=rest[0].offset))
+        return self._batch(data, read_header(data))
+
+    def _batch(self, data: memoryview, header: BatchHeader) -> FetchedBatch:
+        if self._check_crcs:
+            try:
+                check_crc(data, 0, header)
+            except DecodeError as error:
+                raise self._corrupt(error) from error
+        first, self.position, self.leader_epoch = self.position, header.next_offset, header.partition_leader_epoch
+        return FetchedBatch(self._partition, header, data, first)
 
     def _decode(self, at: int, header: BatchHeader) -> None:
         self._records, self._index = [], 0

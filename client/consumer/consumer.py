@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
+from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import Assignor, RangeAssignor
@@ -38,10 +39,13 @@ from ..record import (
     TopicPartition,
 )
 from .assignment import RebalanceListener
+from .fetched_batch import FetchedBatch
 from .offset_commits import taken_away
 from .options import fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -262,22 +266,37 @@ class Consumer(AsyncIterator[ConsumerRecord]):
         A further call says that the records of the last one are processed. Raises the error of a partition once (the
         other partitions can be read on), and the error that ended the membership.
         """
+        limit = self._max_poll_records if max_records is None else max_records
+        return await self._poll(timeout_ms, lambda session: self._collect(session, limit))
+
+    async def getbatches(
+        self, *, timeout_ms: float = 0, max_bytes: int = 1_048_576
+    ) -> dict[TopicPartition, list[FetchedBatch]]:
+        """Return whole record batches by partition: `max_bytes` and at most one batch more; none after `timeout_ms`.
+
+        For copies that keep codecs and timestamps, and for fast passes over values. Positions move behind the batches,
+        and all else is as with `getmany`.
+        """
+        return await self._poll(timeout_ms, lambda session: self._collect_batches(session, max_bytes))
+
+    async def _poll(
+        self, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]
+    ) -> dict[TopicPartition, list[T]]:
         session = self._running()
         session.polls.begin()
         try:
             self._return_run()
-            limit = self._max_poll_records if max_records is None else max_records
-            return await self._poll(session, timeout_ms, limit)
+            return await self._wait_for(session, timeout_ms, collect)
         finally:
             session.polls.end()
 
-    async def _poll(
-        self, session: Session, timeout_ms: float, limit: int
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    async def _wait_for(
+        self, session: Session, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]
+    ) -> dict[TopicPartition, list[T]]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:
-            batches = self._collect(session, limit)
+            batches = collect(session)
             left = deadline - loop.time()
             if batches:
                 return batches
@@ -287,6 +306,25 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             if not await wait_for(session.signals.poll, left * 1000):
                 return {}
             self._running()
+
+    def _collect_batches(self, session: Session, max_bytes: int) -> dict[TopicPartition, list[FetchedBatch]]:
+        batches: dict[TopicPartition, list[FetchedBatch]] = {}
+        while max_bytes > 0 and session.may_return_records():
+            try:
+                found = session.collector.next_batch()
+            except KafkaError as error:
+                if not batches:
+                    raise
+                session.error = error  # for the next poll: these batches come first
+                break
+            if found is None:
+                break
+            state, batch = found
+            state.position = batch.header.next_offset
+            session.polls.mark_returned(state)
+            batches.setdefault(state.partition, []).append(batch)
+            max_bytes -= len(batch.data)
+        return batches
 
     def _collect(self, session: Session, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
         batches: dict[TopicPartition, list[ConsumerRecord]] = {}

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from ...protocol.errors import KafkaError
 from ..record import ConsumerRecord
+from .completed_fetch import CompletedFetch
+from .fetched_batch import FetchedBatch
 from .positions import PartitionState, Positions
 from .signals import Signals
+
+T = TypeVar("T")
 
 
 class FetchCollector:
@@ -20,6 +27,13 @@ class FetchCollector:
 
         The caller moves `state.position` as it returns the records. Raises a partition's error once.
         """
+        return self._next(lambda fetch: fetch.take(limit))
+
+    def next_batch(self) -> tuple[PartitionState, FetchedBatch] | None:
+        """Return a whole batch of the partition whose turn it is; otherwise as `next_records`."""
+        return self._next(CompletedFetch.take_batch)
+
+    def _next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
         for state in self._positions:
             if state.paused or state.held:
                 continue
@@ -28,30 +42,30 @@ class FetchCollector:
                 # What is wrong may be over, or comes again: either shows with the next fetch.
                 self._signals.wake_fetcher()
                 raise error
-            records = self._records_of(state, limit)
-            if records:
-                return state, records
+            found = self._taken(state, take)
+            if found:
+                return state, found
         self._signals.poll.clear()
         return None
 
-    def _records_of(self, state: PartitionState, limit: int) -> list[ConsumerRecord]:
+    def _taken(self, state: PartitionState, take: Callable[[CompletedFetch], T | None]) -> T | None:
         while state.fetched:
             fetch = state.fetched[0]
             try:
-                records = fetch.take(limit)
+                found = take(fetch)
             except KafkaError:
                 state.fetched.clear()
                 state.fetch_offset = fetch.position
                 self._signals.wake_fetcher()
                 raise
-            if records:
+            if found:
                 state.leader_epoch = fetch.leader_epoch
-                return records
+                return found
             state.fetched.popleft()
             _skip_to(state, fetch.position)
             self._positions.move_to_end(state)
             self._signals.wake_fetcher()
-        return []
+        return None
 
 
 def _skip_to(state: PartitionState, offset: int) -> None:

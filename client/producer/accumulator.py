@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...protocol.records.batch import encode_batch
+from ...protocol.records.batch import encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import BufferFull, DeliveryTimedOut, KafkaError, OutcomeUnknown
@@ -83,15 +83,26 @@ class RecordAccumulator:
         self, queue: PartitionQueue, record: Record, size_bytes: int, callback: DeliveryCallback, now_ms: float
     ) -> bool:
         """Add a record. Return whether the sender must be woken. Raises BufferFull."""
+        self._take_room(size_bytes)
+        if queue.append(record, size_bytes, callback, now_ms):
+            self._unsent[queue.partition] = queue
+            return True
+        return False
+
+    def append_batch(
+        self, queue: PartitionQueue, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float
+    ) -> None:
+        """Add a whole batch of `count` records; the sender must be woken. Raises BufferFull."""
+        self._take_room(len(whole))
+        queue.append_batch(whole, count, callback, now_ms)
+        self._unsent[queue.partition] = queue
+
+    def _take_room(self, size_bytes: int) -> None:
         if self.used_bytes + size_bytes > self.buffer_memory:
             raise BufferFull(
                 f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
             )
         self.used_bytes += size_bytes
-        if queue.append(record, size_bytes, callback, now_ms):
-            self._unsent[queue.partition] = queue
-            return True
-        return False
 
     # -- Drain
 
@@ -145,11 +156,15 @@ class RecordAccumulator:
         return batch
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        batch.count = len(batch.records)
+        if batch.whole is None:
+            batch.count = len(batch.records)
         if self.idempotent:
             assert queue.producer is not None
             batch.producer, batch.base_sequence = queue.producer, queue.next_sequence
             queue.next_sequence = (queue.next_sequence + batch.count) & _LAST_SEQUENCE
+        if batch.whole is not None:
+            batch.encoded = with_producer(batch.whole, *batch.producer, batch.base_sequence, transactional=self.transactional)
+            return
         batch.encoded = encode_batch(
             batch.records,
             compression=self.compression,

@@ -49,6 +49,7 @@ class ProducerBatch:
         "producer",
         "records",
         "size_bytes",
+        "whole",
     )
 
     def __init__(self, partition: TopicPartition, number: int, created_ms: float) -> None:
@@ -66,6 +67,8 @@ class ProducerBatch:
         # Called when the batch is done, whether acknowledged or failed.
         self.on_done: list[Callable[[], None]] = []
         self.encoded: bytes | None = None
+        # What the user gave instead of records: a whole batch, which only gets a producer and a sequence.
+        self.whole: bytes | None = None
         self.producer = NO_PRODUCER_ID
         self.base_sequence = -1
         self.attempts = 0
@@ -95,6 +98,6 @@ class ProducerBatch:
             yield callback, first, next_first
 
     def _finish(self) -> None:
-        self.encoded = None
+        self.encoded = self.whole = None
         for done in self.on_done:
             done()

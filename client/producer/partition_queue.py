@@ -79,6 +79,14 @@ class PartitionQueue:
         batch.size_bytes += size_bytes
         return started
 
+    def append_batch(self, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float) -> None:
+        """Add a whole batch of `count` records behind what waits."""
+        self.seal()
+        batch = ProducerBatch(self.partition, next(self._numbers), now_ms)
+        batch.whole, batch.count, batch.size_bytes = whole, count, len(whole)
+        batch.callbacks.append((0, callback))
+        self.sealed.append(batch)
+
     def _start(self, now_ms: float) -> ProducerBatch:
         self.seal()
         self.open = ProducerBatch(self.partition, next(self._numbers), now_ms)
@@ -113,6 +121,8 @@ class PartitionQueue:
         self.producer, self.next_sequence = producer, 0
         self.producer_id_lost = self.outcome_unknown = False
         for batch in self.sealed:
-            if batch.encoded is not None:
+            if batch.whole is not None:
+                batch.encoded, batch.base_sequence = None, -1
+            elif batch.encoded is not None:
                 batch.records = [record._replace(offset=-1) for record in decode_batch(batch.encoded)]
                 batch.encoded, batch.base_sequence = None, -1

@@ -15,12 +15,14 @@ same. `buffer_memory` bounds the memory for records that wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn
 
+from ...protocol.records.batch import encode_value_batch
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, size_upper_bound
+from ...protocol.records.values import MAX_VALUES
 from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import (
     BufferFull,
@@ -41,12 +43,15 @@ from .deliveries import BulkDelivery, BulkMetadata, Delivery
 from .options import ProducerOptions
 from .partition_queue import PartitionQueue
 from .partitioner import Partitioner
-from .record_checks import checked_bytes, checked_headers, checked_partition, checked_timestamp
+from .record_checks import checked_batch, checked_bytes, checked_headers, checked_partition, checked_timestamp
 from .sender import Sender, SenderOptions
 from .transactions.transactions import Transactions, TransactionScope
 
 # send_many yields to the event loop after so many records: some 5 ms of work.
 _RECORDS_PER_TURN = 1024
+
+# What a short value without a key has around it.
+_SHORT_OVERHEAD_BYTES = 8
 
 KeyValue = tuple[bytes | None, bytes | None]
 
@@ -353,6 +358,56 @@ class Producer:
     def _queues(self, info: TopicInfo) -> list[PartitionQueue]:
         return [self._accumulator.queue(TopicPartition(info.name, number)) for number in range(len(info.partitions))]
 
+    async def send_values(
+        self, topic: str, values: Sequence[bytes], *, partition: int | None = None, timestamp_ms: int | None = None
+    ) -> BulkMetadata:
+        """Write records without keys and headers, and wait until all are acknowledged: the fastest way for short ones.
+
+        All get one timestamp (now if none). Errors are those of `send_many`.
+        """
+        info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
+        number = None if partition is None else checked_partition(info, partition)
+        bulk = BulkDelivery(asyncio.get_running_loop().create_future())
+        time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        try:
+            for part in _value_batches(values, self._options.batch_size):
+                bulk.sent += len(part)
+                batch = encode_value_batch(part, time_ms, self._accumulator.compression)
+                target = self._partitioner.keyless(info, len(batch)) if number is None else number
+                await self._append_batch(TopicPartition(topic, target), batch, len(part), bulk)
+                if bulk.error is not None:
+                    break
+        finally:
+            bulk.close()
+        return await bulk.done
+
+    async def send_batch(self, partition: TopicPartition, batch: bytes) -> asyncio.Future[RecordMetadata]:
+        """Queue a whole record batch of format 2, whose codec, timestamps, keys and headers stay as they are.
+
+        Its offset, producer and sequence are replaced. Return the future of its acknowledgement with the offset of its
+        first record. Raises InvalidRecord for a batch that no broker takes from a client, and as `send` does.
+        """
+        header = checked_batch(batch)
+        info = await self._running().topic(partition.topic, timeout_ms=self._options.max_block_ms)
+        checked_partition(info, partition.partition)
+        delivery = Delivery(asyncio.get_running_loop().create_future(), header.base_timestamp)
+        await self._append_batch(partition, batch, header.record_count, delivery)
+        if self._transactions is not None:
+            delivery.future.add_done_callback(_retrieve)
+        return delivery.future
+
+    async def _append_batch(
+        self, partition: TopicPartition, batch: bytes, count: int, callback: DeliveryCallback
+    ) -> None:
+        if len(batch) > self._options.max_request_size:
+            self._raise_too_large(len(batch))
+        await self._end_turn(len(batch))
+        self._running()
+        self._check_open()
+        self._accumulator.append_batch(self._accumulator.queue(partition), batch, count, callback, monotonic_ms())
+        assert self._sender is not None
+        self._sender.wake()
+
     # -- Transactions
 
     def transaction(self) -> TransactionScope:
@@ -473,3 +528,15 @@ def _accumulator(options: ProducerOptions) -> RecordAccumulator:
         idempotent=options.enable_idempotence,
         transactional=options.transactional_id is not None,
     )
+
+
+def _value_batches(values: Sequence[bytes], batch_size: int) -> Iterator[Sequence[bytes]]:
+    """Cut values into parts that make a batch of about `batch_size` bytes, or of one larger value."""
+    index, count = 0, 1024
+    while index < len(values):
+        part = values[index : index + count]
+        while (size := sum(map(len, part)) + len(part) * _SHORT_OVERHEAD_BYTES) > batch_size and len(part) > 1:
+            part = part[: max(1, min(len(part) * batch_size // size, len(part) - 1))]
+        yield part
+        index += len(part)
+        count = min(max(1, len(part) * batch_size // size), MAX_VALUES)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.records.batch import LOG_APPEND_TIME, BatchHeader, check_crc, check_shape, read_header
+from ...protocol.records.errors import InvalidRecord
 from ..errors import UnknownTopic
 from ..metadata import TopicInfo
 from ..record import HeadersLike
@@ -46,3 +48,15 @@ def checked_partition(info: TopicInfo, partition: int) -> int:
     if not 0 <= partition < len(info.partitions):
         raise UnknownTopic(f"topic {info.name!r} has partitions 0 to {len(info.partitions) - 1}, not {partition}")
     return partition
+
+
+def checked_batch(batch: bytes) -> BatchHeader:
+    """Return the header of a whole record batch. Raises RecordError for one that no broker takes from a client."""
+    header = read_header(batch)
+    if header.size_bytes != len(batch):
+        raise InvalidRecord(f"the batch says that it has {header.size_bytes} bytes, not {len(batch)}")
+    check_crc(batch, 0, header)
+    check_shape(header._replace(base_offset=0, producer_id=-1))
+    if header.attributes & LOG_APPEND_TIME:
+        raise InvalidRecord("the batch has the timestamps of a broker's clock")
+    return header

@@ -32,9 +32,10 @@ from .errors import (
     UnsupportedMagic,
 )
 from .record import MIN_RECORD_BYTES, Record, decode_records, encode_records, read_long_varint
+from .values import decode_values, encode_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -332,6 +333,28 @@ def with_body(header: BatchHeader, body: Buffer, compression: Compression) -> by
     return out
 
 
+def with_producer(
+    batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
+) -> bytes:
+    """Return the batch as this producer sends it: at offset 0, in or outside of a transaction, with a CRC anew.
+
+    Records, codec and timestamps stay. The batch must be one that a client may send.
+    """
+    header = read_header(batch)
+    out = bytearray(batch)
+    fields = header._replace(
+        base_offset=0,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        attributes=header.attributes & CODEC_MASK | transactional << 4,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    _HEADER.pack_into(out, 0, *fields)
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[_CRC_FROM:]))
+    return bytes(out)
+
+
 # -- records ---------------------------------------------------------------------------------------
 
 
@@ -365,6 +388,24 @@ def encode_batch(
         base_offset, HEADER_SIZE - LOG_OVERHEAD + len(body), partition_leader_epoch, MAGIC, 0, attributes,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
+    return _with_crc(header, body)
+
+
+def encode_value_batch(values: Sequence[bytes], timestamp_ms: int, compression: Compression) -> bytes:
+    """Return a batch at offset 0 of records that have only a value, all with one timestamp. Raises InvalidRecord."""
+    if not values:
+        raise InvalidRecord("a batch has at least one record")
+    body = encode_values(values)
+    if compression:
+        body = compress(compression, body)
+    header = _HEADER.pack(
+        0, HEADER_SIZE - LOG_OVERHEAD + len(body), NO_LEADER_EPOCH, MAGIC, 0, compression, len(values) - 1,
+        timestamp_ms, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, len(values),
+    )  # fmt: skip
+    return _with_crc(header, body)
+
+
+def _with_crc(header: bytes, body: bytes) -> bytes:
     crc = crc32c(body, crc32c(header[_CRC_FROM:]))
     return b"".join((header[:_CRC_AT], _UINT32.pack(crc), header[_CRC_FROM:], body))
 
@@ -381,6 +422,15 @@ def decode_batch(
     Decompressed they have at most `limit` bytes. Keys and values are copies. Raises any RecordError.
     """
     return list(iter_records(buffer, position, header, check, limit))
+
+
+def values_of(buffer: Buffer, position: int, header: BatchHeader) -> list[bytes | None]:
+    """Return only the values of the batch at `position`, in a third of the time; the CRC is checked elsewhere.
+
+    Raises InvalidRecord, CorruptCompression, UnsupportedCodec.
+    """
+    body = memoryview(buffer)[position + HEADER_SIZE : position + header.size_bytes]
+    return decode_values(decompress(header.compression, body), header.record_count)
 
 
 def iter_records(

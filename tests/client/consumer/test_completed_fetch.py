@@ -127,3 +127,35 @@ def test_bytes_that_are_no_batch_are_refused_at_once() -> None:
 
 def test_an_empty_piece_is_no_piece() -> None:
     assert offsets(fetch_of(b"", start=5)) == []
+
+
+def test_whole_batches_come_as_they_are_without_markers_and_aborted_ones() -> None:
+    first, aborted = batch(0, 3), batch(3, 2, producer_id=7, transactional=True)
+    fetch = fetch_of(first + aborted + marker(5, 7, ControlType.ABORT) + batch(6, 1), aborted=[(7, 3)])
+    whole = fetch.take_batch()
+    assert whole is not None and bytes(whole.data) == first and whole.is_whole and fetch.position == 3
+    last = fetch.take_batch()
+    assert last is not None and last.values() == [b"6"] and fetch.position == 7
+    assert fetch.take_batch() is None
+
+
+def test_a_batch_from_its_middle_says_so() -> None:
+    found = fetch_of(batch(10, 5), start=12).take_batch()
+    assert found is not None and not found.is_whole
+    assert [record.offset for record in found.records()] == [12, 13, 14]
+
+
+def test_the_rest_of_a_batch_and_old_message_sets_come_as_batches() -> None:
+    fetch = fetch_of(batch(0, 5))
+    fetch.take(2)
+    rest = fetch.take_batch()
+    assert rest is not None and [record.offset for record in rest.records()] == [2, 3, 4]
+    old = fetch_of(encode_message_set([Record(4, 9, b"k", b"v")], 1)).take_batch()
+    assert old is not None and list(old.records()) == [Record(4, 9, b"k", b"v", ())]
+
+
+def test_a_batch_with_a_wrong_crc_is_an_error() -> None:
+    data = bytearray(batch(0, 2))
+    data[-1] ^= 1
+    with pytest.raises(CorruptRecords):
+        fetch_of(bytes(data)).take_batch()

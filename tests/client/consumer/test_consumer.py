@@ -460,3 +460,23 @@ async def test_a_waiting_task_learns_that_the_consumer_is_stopped() -> None:
             await consumer.stop()
             with pytest.raises(ends):
                 await waiting
+
+
+async def test_whole_batches_move_the_position_and_come_in_bounded_answers() -> None:
+    async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, "t") as consumer:
+        write(cluster.log("t", 0), range(50))
+        write(cluster.log("t", 1), range(50, 70))
+        values: dict[int, list[bytes | None]] = {0: [], 1: []}
+        async with asyncio.timeout(10):
+            while sum(map(len, values.values())) < 70:
+                found = await consumer.getbatches(timeout_ms=1000, max_bytes=1)
+                assert sum(map(len, found.values())) <= 1
+                for partition, batches in found.items():
+                    values[partition.partition] += [value for batch in batches for value in batch.values()]
+        assert values == {0: [b"%d" % n for n in range(50)], 1: [b"%d" % n for n in range(50, 70)]}
+        assert await consumer.position(T0) == 50
+        consumer.seek(T0, 45)
+        async with asyncio.timeout(10):
+            while not (again := await consumer.getbatches(timeout_ms=1000)):
+                pass
+        assert [record.offset for record in again[T0][0].records()] == [45, 46, 47, 48, 49]

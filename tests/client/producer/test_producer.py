@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -20,7 +21,10 @@ from odradek.client.errors import (
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
-from odradek.protocol.records.batch import read_header
+from odradek.protocol.records.batch import TimestampType, encode_batch, read_header
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.errors import RecordError
+from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.wire import Step, answer, do_and_drop, do_it, drop, keep_silent
 
@@ -386,3 +390,49 @@ async def test_headers_may_be_a_dict() -> None:
     async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
         await producer.send_and_wait("t", b"x", headers={"h": b"1", "n": None})
         assert cluster.log("t").records()[0].headers == (("h", b"1"), ("n", None))
+
+
+async def test_values_are_written_in_order_over_all_partitions_and_told_where() -> None:
+    values = [b"%d" % number for number in range(5000)]
+    async with FakeCluster({"t": 3}) as cluster, producer_for(cluster, batch_size=2000) as producer:
+        done = await producer.send_values("t", values, timestamp_ms=5)
+        assert done.records == 5000
+        written = [[record.value for record in cluster.log("t", partition).records()] for partition in range(3)]
+        assert sorted(chain.from_iterable(written)) == sorted(values)
+        assert all(len(part) > 100 and part == sorted(part, key=lambda value: int(value or b"")) for part in written)
+        fixed = await producer.send_values("t", [b"x" * 3000, b"y"], partition=1)
+        assert fixed.offsets.keys() == {TopicPartition("t", 1)}
+        with pytest.raises(RecordTooLarge):
+            await producer.send_values("t", [b"x" * 2_000_000])
+        with pytest.raises(UnknownTopic):
+            await producer.send_values("t", [b"x"], partition=3)
+
+
+async def test_a_whole_batch_keeps_its_records_and_is_written_once_over_lost_responses() -> None:
+    records = [Record(-1, 10 + n, b"k", b"%d" % n, (("h", None),)) for n in range(3)]
+    batch = encode_batch(records, base_offset=90, compression=Compression.ZSTD, producer_id=4, producer_epoch=0)
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        cluster.on(ApiKey.PRODUCE, do_and_drop)
+        assert (await (await producer.send_batch(T0, batch))).timestamp_ms == 10
+        await producer.send_and_wait("t", b"between")
+        assert (await (await producer.send_batch(T0, batch))).offset == 4
+        kept = [each._replace(offset=-1) for each in cluster.log("t").records()]
+        assert kept[:3] == records == kept[4:] and len(kept) == 7
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        encode_batch([Record(0, 1, None, b"a"), Record(2, 1, None, b"b")]),
+        encode_batch([Record(0, 1, None, b"a")], timestamp_type=TimestampType.LOG_APPEND_TIME),
+        encode_batch([Record(0, 1, None, b"a")]) + b"more",
+        encode_batch([Record(0, 1, None, b"a")])[:-1] + b"?",
+    ],
+    ids=["gap", "append time", "more", "crc"],
+)
+async def test_a_batch_that_no_broker_takes_is_not_queued(batch: bytes) -> None:
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
+        with pytest.raises(RecordError):
+            await producer.send_batch(T0, batch)
+        await producer.flush()
+        assert cluster.log("t").records() == []
