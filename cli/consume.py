@@ -11,8 +11,6 @@ import asyncio
 import re
 import signal
 import sys
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,12 +21,13 @@ from .errors import CliError
 from .names import GROUP, TOPIC
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
 from .output import json_option
-from .record_format import Formatter, formatter
+from .record_format import INTERNAL_TOPICS, LineFormat, line_format
 from .record_output import RecordOutput
+from .record_printer import RecordPrinter
 from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
 
 if TYPE_CHECKING:
-    from ..client import Admin, Consumer, ConsumerRecord, TopicPartition
+    from ..client import Admin, Consumer, TopicPartition
 
 # How long a signal, or the end of the topic, may go unnoticed while no records arrive.
 _POLL_MS = 250
@@ -89,6 +88,7 @@ class _Reading:
     help="Print each record so: %t topic, %p partition, %o offset, %T timestamp in ms, %k key, %v value, %h headers; "
     "%k{hex}, %v{base64}, %v{json}; \\n, \\t, \\xHH.",
 )  # fmt: skip
+@click.option("--raw", is_flag=True, help="Print records of internal topics as bytes; otherwise in words, as JSON.")
 @click.option("--null", metavar="TEXT", default="", help="What to print for a missing key or value.")
 @json_option
 @connection_options("admin", "consumer")
@@ -106,6 +106,7 @@ def command(
     isolation: str,
     key_separator: str | None,
     layout: str | None,
+    raw: bool,
     null: str,
     as_json: bool,
     bootstrap_server: str,
@@ -120,6 +121,7 @@ def command(
       odradek consume flights --offset 1000 --partition 0 --until-end --json
       odradek consume flights --offset @2026-11-21T08:00 --format '%p %o %k %v\\n'
       odradek consume 'flights-.*' --regex
+      odradek consume __consumer_offsets --key-separator ' ' --until-end
     """
     if tail is not None and offset is not None:
         raise click.UsageError("only one of --offset and --tail")
@@ -133,12 +135,14 @@ def command(
         )
     if sum((as_json, layout is not None, key_separator is not None)) > 1:
         raise click.UsageError("only one of --json, --format and --key-separator")
-    line = formatter(as_json, key_separator, layout, null)
+    line = line_format(
+        as_json, key_separator, layout, null, raw, internal=regex or not INTERNAL_TOPICS.isdisjoint(topics)
+    )
     reading = _Reading(topics, regex, partitions, group, offsets, isolation, limit, until_end, wait)
     run(_consume(reading, line, bootstrap_server))
 
 
-async def _consume(reading: _Reading, line: Formatter, bootstrap_server: str) -> None:
+async def _consume(reading: _Reading, line: LineFormat, bootstrap_server: str) -> None:
     from ..client import Consumer
 
     stop = asyncio.Event()
@@ -167,7 +171,7 @@ async def _consume(reading: _Reading, line: Formatter, bootstrap_server: str) ->
         if reading.until_end:
             log_ends = await consumer.end_offsets(partitions)
             ends = {each: min(ends.get(each, end), end) for each, end in log_ends.items()}
-        printer = _Printer(line, bounds, RecordOutput(sys.stdout.fileno(), stop), tracks=reading.group is not None)
+        printer = RecordPrinter(line, bounds, RecordOutput(sys.stdout.fileno(), stop), tracks=reading.group is not None)
         await _print(consumer, reading.limit, printer, ends, stop)
         for each, offset in printer.first_not_taken().items():
             if each in consumer.assignment():
@@ -179,15 +183,19 @@ async def _bounds(admin: Admin, partitions: list[TopicPartition], reading: _Read
 
 
 async def _print(
-    consumer: Consumer, limit: int | None, printer: _Printer, ends: dict[TopicPartition, int], stop: asyncio.Event
+    consumer: Consumer, limit: int | None, printer: RecordPrinter, ends: dict[TopicPartition, int], stop: asyncio.Event
 ) -> None:
     """Print records until a signal, the limit or the ends."""
     while not stop.is_set() and (limit is None or printer.count < limit):
         if ends and await _at_end(consumer, ends):
             return
         left = _RECORDS_AT_ONCE if limit is None else min(limit - printer.count, _RECORDS_AT_ONCE)
-        for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)).items():
-            await printer.print(partition, records)
+        if limit is None and printer.takes_batches:
+            for partition, batches in (await consumer.getbatches(timeout_ms=_POLL_MS)).items():
+                await printer.print_batches(partition, batches)
+        else:
+            for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)).items():
+                await printer.print(partition, records)
 
 
 async def _partitions(admin: Admin, reading: _Reading) -> tuple[list[str], list[TopicPartition]]:
@@ -230,42 +238,3 @@ async def _at_end(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
     """Return whether this consumer has read its partitions up to their ends."""
     assigned = consumer.assignment()
     return bool(assigned) and all([each in ends and await consumer.position(each) >= ends[each] for each in assigned])
-
-
-class _Printer:
-    """Writes records to standard output, many at a time."""
-
-    def __init__(
-        self, line: Formatter, bounds: Mapping[TopicPartition, Bounds], output: RecordOutput, tracks: bool
-    ) -> None:
-        self.count = 0
-        self._line = line
-        self._bounds = bounds
-        self._output = output
-        self._tracks = tracks and output.is_pipe
-        self._end = 0
-        # Where the line of each record ends in the output, for records whose lines the reader may not have taken yet.
-        self._pending: deque[tuple[int, TopicPartition, int]] = deque()
-
-    async def print(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
-        bounds = self._bounds.get(partition)
-        if bounds is not None:
-            end = bounds.end
-            records = [each for each in records if each.offset >= bounds.first and (end is None or each.offset < end)]
-        lines = [self._line(record) for record in records]
-        self.count += len(lines)
-        if self._tracks:
-            taken = self._output.taken_bytes()
-            while self._pending and self._pending[0][0] <= taken:
-                self._pending.popleft()
-            for record, line in zip(records, lines, strict=True):
-                self._end += len(line)
-                self._pending.append((self._end, partition, record.offset))
-        await self._output.write(b"".join(lines))
-
-    def first_not_taken(self) -> dict[TopicPartition, int]:
-        """Return the first offset in each partition that a reader, which has closed its pipe, did not take."""
-        if not self._output.is_closed:
-            return {}
-        taken = self._output.taken_bytes()
-        return {each: offset for end, each, offset in reversed(self._pending) if end > taken}

@@ -1,17 +1,15 @@
-"""`odradek produce`: send each line of standard input as a record.
+"""`odradek produce`: send each line of standard input, or a whole file, as a record.
 
-A thread reads the input, so that a line is sent at once and does not wait for the next one. The input that was read and
-not yet acknowledged is bounded. Promise: status 0 means that the broker acknowledged every line.
+Promise: status 0 means that the broker acknowledged every record. An error names the line that it is about, and says
+which lines were sent. Memory is bounded: input that was read waits until the input before it is acknowledged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-import threading
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,31 +17,72 @@ import click
 from .connection_options import connection_options
 from .errors import CliError
 from .escapes import unescape
+from .line_input import MAX_LINE_BYTES, LineCutter, chunks
 from .names import TOPIC
+from .pairs import parse_pair
+from .record_input import BadLine, Headers, InputRecord, LineForm, parse_time_ms
 from .session import CLIENT_ID, PATIENCE_MS, client_options, run
 
 if TYPE_CHECKING:
     from ..client import Producer
+    from ..client.errors import KafkaError
 
-_READ_BYTES = 256 * 1024
-# Reads that may wait to be sent. With the producer's buffer, they bound the memory when the broker is slower.
-_READS_AHEAD = 16
-# A line is held in memory until its end. The topic's max.message.bytes decides which lines the broker accepts.
-_MAX_LINE_BYTES = 64 << 20
 # Room for the longest line in a request, and for a second one while the first is on its way.
-_MAX_REQUEST_BYTES = _MAX_LINE_BYTES + (1 << 20)
+_MAX_REQUEST_BYTES = MAX_LINE_BYTES + (1 << 20)
 _BATCH_BYTES = 128 << 10
 _BUFFER_BYTES = 2 * _MAX_REQUEST_BYTES
 
-Pair = tuple[bytes | None, bytes | None]
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """What to send where. `file` is sent as one value instead of standard input."""
+
+    topic: str
+    form: LineForm
+    partition: int | None
+    keeps_partitions: bool
+    headers: Headers
+    timestamp_ms: int | None
+    file: Path | None
+    compression: str
+    acks: str
+
+    @property
+    def has_only_values(self) -> bool:
+        """Whether records have no key and no headers."""
+        return self.form.is_plain and not self.headers
+
+    @property
+    def has_only_pairs(self) -> bool:
+        """Whether records have a key and a value, and nothing of their own besides."""
+        return not (self.form.is_json or self.headers or self.timestamp_ms is not None)
 
 
 @click.command(short_help="Send lines from standard input as records.")
 @click.argument("topic", type=TOPIC)
 @click.option("--key-separator", metavar="TEXT", help=r"Each line is KEY TEXT VALUE; \t is a tab.")
+@click.option("--key", metavar="TEXT", help="The key of every record.")
+@click.option("--key-column", metavar="N", type=click.IntRange(min=1), help="The key is the line's column N, from 1.")
+@click.option(
+    "--column-separator", metavar="TEXT", default=r"\t", show_default=True, help="What is between the columns."
+)
+@click.option("--tombstones", is_flag=True, help="Each line is a key, and its value is null.")
 @click.option("--null", metavar="TEXT", help="A key or value that is TEXT is null; a null value is a tombstone.")
 @click.option(
-    "--partition", type=click.IntRange(min=0), help="Send all records to this partition; otherwise by key, or evenly."
+    "--json", "as_json", is_flag=True, help="Each line is a JSON object, as `odradek consume --json` prints it."
+)
+@click.option("--keep-partitions", is_flag=True, help="With --json: to the partition that the line names.")
+@click.option(
+    "--file", metavar="PATH", type=click.Path(path_type=Path),
+    help="Send the whole file as one value, instead of standard input.",
+)  # fmt: skip
+@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header of every record.")
+@click.option("--timestamp", metavar="TIME", help="Of records without one: ISO 8601 or milliseconds.  [now]")
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(min=0),
+    help="Send all records to this partition; otherwise by key, or evenly.",
 )
 @click.option(
     "--compression",
@@ -57,7 +96,16 @@ Pair = tuple[bytes | None, bytes | None]
 def command(
     topic: str,
     key_separator: str | None,
+    key: str | None,
+    key_column: int | None,
+    column_separator: str,
+    tombstones: bool,
     null: str | None,
+    as_json: bool,
+    keep_partitions: bool,
+    file: Path | None,
+    headers: tuple[str, ...],
+    timestamp: str | None,
     partition: int | None,
     compression: str,
     acks: str,
@@ -70,157 +118,173 @@ def command(
       seq 1000 | odradek produce numbers
       odradek produce users --key-separator : < users.txt
       printf 'ann\\tNULL\\n' | odradek produce users --key-separator '\\t' --null NULL
+      echo ann | odradek produce users --tombstones
+      odradek produce prices --key-column 2 --column-separator , < prices.csv
+      odradek consume flights --until-end --json | odradek produce copies --json
+      odradek produce pictures --file map.png --key map -H type=image/png
       tail -f app.log | odradek produce logs --compression zstd
     """
-    if key_separator == "":
-        raise click.UsageError("--key-separator must not be empty")
-    separator = unescape(key_separator, "--key-separator") if key_separator else None
-    lines = _Lines(separator, None if null is None else unescape(null, "--null"))
-    run(_produce(topic, lines, partition, compression, acks, bootstrap_server))
+    chosen = [key_separator is not None, key_column is not None, tombstones, as_json, file is not None]
+    if sum(chosen) > 1 or (key is not None and any(chosen[:-1])):
+        raise click.UsageError(
+            "only one of --key, --key-separator, --key-column, --tombstones and --json; --file takes --key only"
+        )
+    if keep_partitions and (not as_json or partition is not None):
+        raise click.UsageError("--keep-partitions is for --json without --partition")
+    form = LineForm(
+        separator=_separator(key_separator, "--key-separator"),
+        null=None if null is None else unescape(null, "--null"),
+        key=None if key is None else unescape(key, "--key"),
+        key_column=key_column,
+        column_separator=_separator(column_separator, "--column-separator") or b"\t",
+        tombstones=tombstones,
+        is_json=as_json,
+    )
+    sending = _Sending(
+        topic, form, partition, keep_partitions, _headers(headers), _timestamp_ms(timestamp), file, compression, acks
+    )
+    run(_produce(sending, bootstrap_server))
 
 
-async def _produce(
-    topic: str, lines: _Lines, partition: int | None, compression: str, acks: str, bootstrap_server: str
-) -> None:
+def _separator(text: str | None, option: str) -> bytes | None:
+    if text == "":
+        raise click.UsageError(f"{option} must not be empty")
+    return None if text is None else unescape(text, option)
+
+
+def _headers(texts: tuple[str, ...]) -> Headers:
+    pairs = [parse_pair(text, "--header") for text in texts]
+    return tuple((name, value.encode("utf-8", "surrogateescape")) for name, value in pairs)
+
+
+def _timestamp_ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = parse_time_ms(text)
+    if found is None or found < 0:
+        raise click.UsageError(
+            f"--timestamp is a time like 2026-11-21T08:00:00+01:00 or milliseconds since 1970, not {text!r}"
+        )
+    return found
+
+
+async def _produce(sending: _Sending, bootstrap_server: str) -> None:
     from ..client import Producer
 
-    shown = sys.stderr.isatty() and not sys.stdin.isatty()
     options = client_options(
         "producer",
         client_id=CLIENT_ID,
-        acks=acks,
-        compression_type=compression,
-        enable_idempotence=acks == "all",
+        acks=sending.acks,
+        compression_type=sending.compression,
+        enable_idempotence=sending.acks == "all",
         max_block_ms=PATIENCE_MS,
         batch_size=_BATCH_BYTES,
         max_request_size=_MAX_REQUEST_BYTES,
         buffer_memory=_BUFFER_BYTES,
     )
     async with Producer(bootstrap_server, **options) as producer:
-        async for chunk in _chunks(sys.stdin.fileno()):
-            await _send(producer, topic, partition, lines, lines.feed(chunk))
-            if shown:
-                click.echo(f"\r{lines.count:,} records", nl=False, err=True)
-        await _send(producer, topic, partition, lines, lines.end())
-    if shown:
-        click.echo(f"\r{lines.count:,} records to {topic}", err=True)
+        if sending.file is not None:
+            await _send_file(producer, sending, sending.file)
+        else:
+            await _send_lines(producer, sending)
 
 
-async def _send(producer: Producer, topic: str, partition: int | None, lines: _Lines, cut: list[bytes]) -> None:
-    """Send lines and wait until they are acknowledged. CliError says which lines are in the topic."""
-    from ..client.errors import ErrorCode, KafkaError
-
-    before = lines.count
+async def _send_file(producer: Producer, sending: _Sending, file: Path) -> None:
     try:
-        await producer.send_many(topic, lines.pairs(cut), partition=partition)
-    except KafkaError as error:
-        longest = max(range(len(cut)), key=lambda index: len(cut[index]), default=0)
+        value = await asyncio.to_thread(_content, file)
+    except OSError as error:
+        raise CliError(f"cannot read {file}: {error.strerror}") from error
+    await producer.send_and_wait(
+        sending.topic, value, sending.form.key, sending.partition, sending.timestamp_ms, sending.headers
+    )
+
+
+def _content(file: Path) -> bytes:
+    if file.stat().st_size > MAX_LINE_BYTES:
+        raise CliError(f"{file} has more than {MAX_LINE_BYTES >> 20} MiB: no record is that large")
+    return file.read_bytes()
+
+
+async def _send_lines(producer: Producer, sending: _Sending) -> None:
+    shown = sys.stderr.isatty() and not sys.stdin.isatty()
+    sender = _Sender(producer, sending)
+    async for chunk in chunks(sys.stdin.fileno()):
+        await sender.send(sender.lines.feed(chunk))
+        if shown:
+            click.echo(f"\r{sender.lines.count:,} records", nl=False, err=True)
+    await sender.send(sender.lines.end())
+    if shown:
+        click.echo(f"\r{sender.lines.count:,} records to {sending.topic}", err=True)
+
+
+class _Sender:
+    """Sends lines. A CliError says which lines are in the topic."""
+
+    def __init__(self, producer: Producer, sending: _Sending) -> None:
+        self.lines = LineCutter()
+        self._producer = producer
+        self._sending = sending
+        self._parse = sending.form.parser()
+
+    async def send(self, cut: list[bytes]) -> None:
+        """Send lines and wait until they are acknowledged."""
+        from ..client.errors import KafkaError
+
+        if not cut:
+            return
+        records, bad = (None, None) if self._sending.has_only_values else self._records(cut)
+        try:
+            await (self._send_values(cut) if records is None else self._send_records(records))
+        except KafkaError as error:
+            raise CliError(self._failure(error, cut)) from error
+        self.lines.count += len(cut) if records is None else len(records)
+        if bad is not None:
+            raise CliError(f"line {self.lines.count + 1} {bad}; {self.lines.sent_text()}")
+
+    def _records(self, cut: list[bytes]) -> tuple[list[InputRecord], BadLine | None]:
+        """Return the records of lines up to the first that is none, and what is wrong with that one."""
+        records: list[InputRecord] = []
+        for line in cut:
+            try:
+                records.append(self._parse(line))
+            except BadLine as error:
+                return records, error
+        return records, None
+
+    async def _send_values(self, values: list[bytes]) -> None:
+        sending = self._sending
+        await self._producer.send_values(
+            sending.topic, values, partition=sending.partition, timestamp_ms=sending.timestamp_ms
+        )
+
+    async def _send_records(self, records: list[InputRecord]) -> None:
+        sending, producer = self._sending, self._producer
+        if sending.has_only_pairs:
+            pairs = ((record.key, record.value) for record in records)
+            await producer.send_many(sending.topic, pairs, partition=sending.partition)
+            return
+        sent = [
+            await producer.send(
+                sending.topic,
+                record.value,
+                record.key,
+                record.partition if sending.keeps_partitions else sending.partition,
+                sending.timestamp_ms if record.timestamp_ms is None else record.timestamp_ms,
+                record.headers + sending.headers,
+            )
+            for record in records
+        ]
+        await asyncio.gather(*sent)
+
+    def _failure(self, error: KafkaError, cut: list[bytes]) -> str:
+        from ..client.errors import ErrorCode
+
+        before = self.lines.count
+        longest = max(range(len(cut)), key=lambda index: len(cut[index]))
         # A batch of several lines ends at batch_size, so a larger one is a single line.
         if error.code is ErrorCode.MESSAGE_TOO_LARGE and len(cut[longest]) > _BATCH_BYTES:
             advice = "the topic's max.message.bytes allows no batch of that size"
             why = f"line {before + longest + 1} is too large ({len(cut[longest]):,} bytes): {advice}"
         else:
             why = str(error).removesuffix(".")
-        if before:
-            raise CliError(f"{why}; lines 1 to {before} were sent, later ones possibly not") from error
-        raise CliError(why) from error
-    if lines.error is not None:
-        raise CliError(f"{lines.error}; {lines.sent_text()}")
-
-
-class _Lines:
-    """Cuts the input into lines, and lines into key and value."""
-
-    def __init__(self, separator: bytes | None, null: bytes | None) -> None:
-        self.count = 0
-        # What is wrong with the line after the first `count`.
-        self.error: str | None = None
-        self._separator = separator
-        self._null = null
-        # The pieces of a line whose end has not come.
-        self._open: list[bytes] = []
-        # Invariant: the size of these pieces, at most _MAX_LINE_BYTES.
-        self._open_bytes = 0
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that end in `data`."""
-        first, *rest = data.split(b"\n")
-        self._open.append(first)
-        self._open_bytes += len(first)
-        whole: list[bytes] = []
-        if rest:
-            whole = [b"".join(self._open), *rest[:-1]]
-            self._open, self._open_bytes = [rest[-1]], len(rest[-1])
-        if self._open_bytes > _MAX_LINE_BYTES or (whole and len(whole[0]) > _MAX_LINE_BYTES):
-            number = self.count + (1 if whole and len(whole[0]) > _MAX_LINE_BYTES else len(whole) + 1)
-            raise CliError(f"line {number} is longer than {_MAX_LINE_BYTES >> 20} MiB; {self.sent_text()}")
-        return whole
-
-    def end(self) -> list[bytes]:
-        """Return the last line, if the input does not end with a line feed."""
-        rest, self._open = b"".join(self._open), []
-        return [rest] if rest else []
-
-    def pairs(self, lines: list[bytes]) -> Iterator[Pair]:
-        """Yield the key and value of each line, up to the first line that has none, which is then `error`."""
-        for line in lines:
-            if self._separator is None:
-                key, value = None, line
-            else:
-                key, separator, value = line.partition(self._separator)
-                if not separator:
-                    text = self._separator.decode(errors="backslashreplace")
-                    self.error = f"line {self.count + 1} has no {text!r}: {line[:80]!r}"
-                    return
-            self.count += 1
-            yield (None if key == self._null else key), (None if value == self._null else value)
-
-    def sent_text(self) -> str:
-        """Return what is known of the lines before an error: all of them were acknowledged."""
-        if not self.count:
-            return "nothing was sent"
-        return "line 1 was sent" if self.count == 1 else f"lines 1 to {self.count} were sent"
-
-
-async def _chunks(fd: int) -> AsyncIterator[bytes]:
-    """Yield the bytes of `fd` as they come. Reads that came together are joined.
-
-    The thread is a daemon: an input without an end, such as a terminal, must not keep the command from ending.
-    """
-    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(_READS_AHEAD)
-    loop = asyncio.get_running_loop()
-
-    def put(item: bytes | OSError) -> bool:
-        """Put an item into the queue, and wait for room. Return False if the command has ended meanwhile."""
-        putting = queue.put(item)
-        try:
-            asyncio.run_coroutine_threadsafe(putting, loop).result()
-        except (RuntimeError, CancelledError):
-            putting.close()
-            return False
-        return True
-
-    def pump() -> None:
-        data = b"?"
-        while data:
-            try:
-                data = os.read(fd, _READ_BYTES)
-            except OSError as error:
-                put(error)
-                return
-            if not put(data):
-                return
-
-    threading.Thread(target=pump, name="standard input", daemon=True).start()
-    while True:
-        parts = [await queue.get()]
-        while not queue.empty():
-            parts.append(queue.get_nowait())
-        data: list[bytes] = []
-        for part in parts:
-            if isinstance(part, OSError):
-                raise CliError(f"cannot read standard input: {part.strerror}") from part
-            data.append(part)
-        yield b"".join(data)
-        if not data[-1]:
-            return
+        return f"{why}; lines 1 to {before} were sent, later ones possibly not" if before else why

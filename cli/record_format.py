@@ -2,6 +2,8 @@
 
 A format has `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%v` value, `%h` headers
 and `%%`. `%k{hex}`, `%v{base64}` and `%v{json}` print bytes in another form. Backslash escapes are those of `escapes`.
+
+Keys and values of internal topics are printed as JSON objects, unless they are wanted raw.
 """
 
 from __future__ import annotations
@@ -9,24 +11,49 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from .escapes import unescape
 from .output import as_json
+from .times import utc_text
 
 if TYPE_CHECKING:
     from ..client import ConsumerRecord
+    from .internal_records import Fields
 
 Formatter = Callable[["ConsumerRecord"], bytes]
 
+# The topics whose records are the broker's own: internal_records.py reads them.
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
 _FIELD = re.compile(rb"%(.)(?:\{(\w+)\})?", re.DOTALL)
 
 
-def formatter(as_json: bool, key_separator: str | None, layout: str | None, null: str) -> Formatter:
-    """Return the function that makes a line of a record. UsageError for a bad format."""
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """`of` makes a line of a record. Where a line is the value alone, `null_value` is what a missing one prints."""
+
+    of: Formatter
+    null_value: bytes | None = None
+
+
+def line_format(
+    as_json: bool, key_separator: str | None, layout: str | None, null: str, raw: bool, internal: bool
+) -> LineFormat:
+    """Return the form of lines. UsageError for a bad format.
+
+    Records of internal topics, if there may be such, are made readable unless they are wanted `raw`.
+    """
+    line = _formatter(as_json, key_separator, layout, null)
+    if internal and not raw:
+        return LineFormat(lambda record: line(readable(record, as_json) if record.topic in INTERNAL_TOPICS else record))
+    is_value = not as_json and layout is None and key_separator is None
+    return LineFormat(line, unescape(null, "--null") if is_value else None)
+
+
+def _formatter(as_json: bool, key_separator: str | None, layout: str | None, null: str) -> Formatter:
     if as_json:
         return _json
     null_bytes = unescape(null, "--null")
@@ -41,6 +68,21 @@ def formatter(as_json: bool, key_separator: str | None, layout: str | None, null
         return key + separator + (null_bytes if record.value is None else record.value) + b"\n"
 
     return pair
+
+
+def readable(record: ConsumerRecord, as_objects: bool) -> ConsumerRecord:
+    """Return a record of an internal topic with its key and value as objects, or as bytes that hold these as JSON."""
+    from .internal_records import decode
+
+    found = decode(record.topic, record.key, record.value)
+    if found is None:
+        return record
+    key, value = found if as_objects else [None if part is None else _encoded(part) for part in found]
+    return record._replace(key=cast("bytes", key), value=cast("bytes | None", value))
+
+
+def _encoded(fields: Fields) -> bytes:
+    return as_json(fields).encode("utf-8", "surrogatepass")
 
 
 def _custom(layout: bytes, null: bytes) -> Formatter:
@@ -106,9 +148,7 @@ def _json(record: ConsumerRecord) -> bytes:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp": datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        if record.timestamp_ms >= 0
-        else None,
+        "timestamp": None if record.timestamp_ms < 0 else utc_text(record.timestamp_ms),
         "key": record.key,
         "value": record.value,
         "headers": [[name, value] for name, value in record.headers],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 
@@ -21,7 +22,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def numbers(broker: str) -> str:
     """A topic of two partitions with 0 to 99 in each, keyed `k` and with a header."""
-    assert odradek(broker, "topics", "create", "numbers", "--partitions", "2").returncode == 0
+    # Their timestamps are of 1970: on a slow machine retention would delete them during the tests.
+    create = ("topics", "create", "numbers", "--partitions", "2", "--config", "retention.ms=-1")
+    assert odradek(broker, *create).returncode == 0
     producer = Producer({"bootstrap.servers": broker})
     for number in range(100):
         for partition in (0, 1):
@@ -149,3 +152,39 @@ def test_ends_when_its_reader_goes_away_from_an_idle_topic(broker: str, numbers:
 )
 def test_options_that_contradict_are_wrong_usage(broker: str, args: tuple[str, ...]) -> None:
     assert odradek(broker, "consume", "t", *args).returncode == 2
+
+
+def test_values_of_any_batch_are_printed_whole(broker: str) -> None:
+    """With null values, keys, headers, long values, a codec, and a start within a batch."""
+    odradek(broker, "topics", "create", "mixed")
+    producer = Producer({"bootstrap.servers": broker, "compression.type": "zstd", "linger.ms": 50})
+    wanted: list[str] = []
+    for number in range(300):
+        value = None if number % 50 == 7 else b"%d" % number + b"x" * (number if number % 3 else 0)
+        producer.produce("mixed", value, b"k" if number % 2 else None, headers=[("h", b"")] if number % 5 else None)
+        wanted.append("NULL" if value is None else value.decode())
+    assert producer.flush(10) == 0
+    assert printed(broker, "consume", "mixed", "--until-end", "--null", "NULL") == wanted
+    assert printed(broker, "consume", "mixed", "-o", "100-199", "--null", "NULL") == wanted[100:200]
+
+
+def test_records_of_internal_topics_are_printed_in_words(broker: str, numbers: str) -> None:
+    assert len(printed(broker, "consume", numbers, "--group", "words", "--max", "3")) == 3
+    producer = Producer({"bootstrap.servers": broker, "transactional.id": "paying"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("bills", b"1")
+    producer.commit_transaction(10)
+    rows = [json.loads(line) for line in printed(broker, "consume", "__consumer_offsets", "--until-end", "--json")]
+    of_group = [row for row in rows if row["key"]["type"] == "offset_commit" and row["key"]["group"] == "words"]
+    assert {row["key"]["topic"] for row in of_group} == {numbers}
+    assert max(row["value"]["offset"] for row in of_group) == 3
+    generations = [row["value"] for row in rows if row["key"] == {"type": "group_metadata", "group": "words"}]
+    joined = [row["members"][0] for row in generations if row["members"]]
+    assert joined[0]["client_id"] == "odradek-cli" and joined[0]["assignment"] == ["numbers-0", "numbers-1"]
+    args = ("consume", "__transaction_state", "--until-end")
+    pairs = [line.split(" => ") for line in printed(broker, *args, "--format", r"%k => %v\n")]
+    states = [json.loads(value)["state"] for key, value in pairs if json.loads(key)["transactional_id"] == "paying"]
+    assert states[0] == "Empty" and states[-1] == "CompleteCommit"
+    raw = printed(broker, *args, "--format", r"%k{hex}\n", "--raw")
+    assert {b"\0\0\0\6paying".hex()} == set(raw)

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from odradek.cli import main
-from odradek.cli.produce import _Lines
+from odradek.cli.line_input import LineCutter
 from odradek.tests.support.process import BrokerProcess, free_port
 
 Pair = tuple[bytes | None, bytes | None]
@@ -83,7 +84,7 @@ def test_a_line_may_be_as_long_as_the_topic_allows_and_a_longer_one_is_named(bro
 
 
 def test_a_long_line_is_copied_once_however_many_reads_it_takes() -> None:
-    lines = _Lines(None, None)
+    lines = LineCutter()
     pieces = [b"x" * 1000 for _ in range(3000)]
     assert [lines.feed(piece) for piece in pieces] == [[]] * 3000
     assert len(lines._open) == 3000, "each piece waits as it came: joining them at each read is quadratic"
@@ -141,3 +142,68 @@ def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(tmp_path: P
         assert result.exit_code == 1, result.output
         assert result.stderr.startswith("odradek: ") and result.stderr.count("\n") == 1
         assert address.split(":")[1] in result.stderr and "pass -b" in result.stderr
+
+
+def records(address: str, topic: str, count: int) -> list[Any]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return consumer.consume(count, timeout=15)
+    finally:
+        consumer.close()
+
+
+def test_keys_from_columns_one_key_for_all_and_tombstones(broker: str) -> None:
+    args = ("--key-column", "2", "--column-separator", ",")
+    assert produce(broker, "columns", b"1,ann,x\n2,bob\n", *args).returncode == 0
+    assert consumed(broker, "columns", 2) == [(b"ann", b"1,ann,x"), (b"bob", b"2,bob")]
+    ended = produce(broker, "columns", b"3,cat\n4\n", *args)
+    assert ended.returncode == 1 and ended.stderr == b"odradek: line 2 has 1 column, not 2: b'4'; line 1 was sent\n"
+    assert produce(broker, "fixed", b"a\nNULL\n", "--key", "k", "--null", "NULL").returncode == 0
+    assert consumed(broker, "fixed", 2) == [(b"k", b"a"), (b"k", None)]
+    assert produce(broker, "dead", b"ann\nbob\n", "--tombstones").returncode == 0
+    assert consumed(broker, "dead", 2) == [(b"ann", None), (b"bob", None)]
+
+
+def test_headers_and_a_timestamp_for_every_record_and_a_file_as_one_value(broker: str, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"one\ntwo\n")
+    args = ("-H", "a=1", "-H", "b=", "--timestamp", "2026-11-21T08:00:00Z", "--acks", "1")
+    assert produce(broker, "files", b"", "--file", str(file), "--key", "name", *args).returncode == 0
+    assert produce(broker, "files", b"line\n", *args).returncode == 0
+    first, second = records(broker, "files", 2)
+    assert (first.key(), first.value(), second.value()) == (b"name", b"one\ntwo\n", b"line")
+    for each in (first, second):
+        assert each.headers() == [("a", b"1"), ("b", b"")] and each.timestamp()[1] == 1_795_248_000_000
+
+
+def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(broker: str) -> None:
+    lines = b'{"value": "1", "partition": 0}\n{"value": 2}\n{"value": "3"}\n'
+    ended = produce(broker, "badjson", lines, "--json", "--keep-partitions")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(b"odradek: line 2 has a value that is neither text nor null nor")
+    assert ended.stderr.endswith(b"; line 1 was sent\n") and consumed(broker, "badjson", 1) == [(None, b"1")]
+
+
+def test_what_consume_printed_as_json_is_produced_as_it_was(broker: str) -> None:
+    text = (
+        b'{"key": null, "value": {"base64": "/w=="}, "headers": [["h", null], ["h", "x"]], "timestamp": 5}\n'
+        b'{"key": "k", "value": null, "timestamp": "2026-11-21T08:00:00.123+00:00", "offset": 7}\n'
+    )
+    assert produce(broker, "json1", text, "--json").returncode == 0
+    args = ["consume", "json1", "--until-end", "--json", "--bootstrap-server", broker]
+    out = subprocess.run([sys.executable, "-m", "odradek.broker", *args], capture_output=True, timeout=30, check=True)
+    assert produce(broker, "json2", out.stdout, "--json", "--compression", "lz4").returncode == 0
+    for topic in ("json1", "json2"):
+        first, second = records(broker, topic, 2)
+        assert (first.key(), first.value(), first.headers()) == (None, b"\xff", [("h", None), ("h", b"x")])
+        assert (first.timestamp()[1], second.timestamp()[1]) == (5, 1_795_248_000_123)
+        assert (second.key(), second.value(), second.headers()) == (b"k", None, None)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--key", "k", "--json"), ("--json", "--tombstones"), ("--keep-partitions",), ("--timestamp", "no"), ("-H", "x")],
+)
+def test_options_that_contradict_are_wrong_usage(args: tuple[str, ...]) -> None:
+    assert CliRunner().invoke(main, ["produce", "refused", *args]).exit_code == 2

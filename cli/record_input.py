@@ -1,0 +1,165 @@
+"""The record that a line of input means: a value, key and value, one column as the key, a tombstone, or JSON.
+
+A JSON line is what `odradek consume --json` prints: an object with any of `key`, `value`, `headers`, `timestamp` and
+`partition`. Bytes that are not UTF-8 are `{"base64": "..."}`, a timestamp is ISO 8601 or milliseconds. `topic` and
+`offset` may be there and mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, cast
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_LAST_TIMESTAMP_MS = (1 << 63) - 1
+_KNOWN = frozenset(("topic", "partition", "offset", "timestamp", "key", "value", "headers"))
+
+
+class InputRecord(NamedTuple):
+    """A record to send. None as timestamp is now; None as partition is by key."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+class BadLine(Exception):
+    """A line that is no record; the text says why."""
+
+
+Parser = Callable[[bytes], InputRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class LineForm:
+    """How lines become records."""
+
+    separator: bytes | None = None
+    null: bytes | None = None
+    key: bytes | None = None
+    # The column that is the key, from 1, and what is between columns.
+    key_column: int | None = None
+    column_separator: bytes = b"\t"
+    tombstones: bool = False
+    is_json: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every line is a value and nothing else."""
+        return self == LineForm()
+
+    def parser(self) -> Parser:
+        """Return the function that makes a record of a line. It raises BadLine."""
+        if self.is_json:
+            return from_json
+        if self.separator is not None:
+            return self._pair
+        if self.key_column is not None:
+            return self._keyed
+        if self.tombstones:
+            return lambda line: InputRecord(self._content(line), None)
+        return lambda line: InputRecord(self.key, self._content(line))
+
+    def _content(self, data: bytes) -> bytes | None:
+        return None if data == self.null else data
+
+    def _pair(self, line: bytes) -> InputRecord:
+        assert self.separator is not None
+        key, separator, value = line.partition(self.separator)
+        if not separator:
+            text = self.separator.decode(errors="backslashreplace")
+            raise BadLine(f"has no {text!r}: {line[:80]!r}")
+        return InputRecord(self._content(key), self._content(value))
+
+    def _keyed(self, line: bytes) -> InputRecord:
+        assert self.key_column is not None
+        columns = line.split(self.column_separator, self.key_column)
+        if len(columns) < self.key_column:
+            raise BadLine(f"has {len(columns)} column{'s' * (len(columns) > 1)}, not {self.key_column}: {line[:80]!r}")
+        return InputRecord(self._content(columns[self.key_column - 1]), line)
+
+
+def from_json(line: bytes) -> InputRecord:
+    """Return the record that a line of JSON means. Raises BadLine."""
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"is no JSON ({error}): {line[:80]!r}") from error
+    if not isinstance(found, dict):
+        raise BadLine(f"is no JSON object: {line[:80]!r}")
+    row = cast("dict[str, Any]", found)
+    unknown = row.keys() - _KNOWN
+    if unknown:
+        raise BadLine(f"has {min(unknown)!r}, which no record has: known are {', '.join(sorted(_KNOWN))}")
+    headers: Any = row.get("headers") or []
+    if not isinstance(headers, list):
+        raise BadLine("has headers that are no list of [name, value]")
+    return InputRecord(
+        _bytes(row.get("key"), "key"),
+        _bytes(row.get("value"), "value"),
+        tuple(_header(each) for each in cast("list[Any]", headers)),
+        _timestamp(row.get("timestamp")),
+        _partition(row.get("partition")),
+    )
+
+
+def _bytes(found: Any, what: str) -> bytes | None:
+    if found is None:
+        return None
+    try:
+        if isinstance(found, str):
+            return found.encode()
+        if isinstance(found, dict) and found.keys() == {"base64"}:
+            return b64decode(cast("dict[str, Any]", found)["base64"], validate=True)
+    except (UnicodeEncodeError, Base64Error, TypeError, ValueError) as error:
+        raise BadLine(f"has a {what} that is no bytes: {error}") from error
+    raise BadLine(f'has a {what} that is neither text nor null nor {{"base64": "..."}}')
+
+
+def _header(found: Any) -> tuple[str, bytes | None]:
+    if isinstance(found, list):
+        parts = cast("list[Any]", found)
+        if len(parts) == 2 and isinstance(parts[0], str):
+            try:
+                parts[0].encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError as error:
+                raise BadLine(f"has a header whose name is no text: {error.reason}") from error
+            return parts[0], _bytes(parts[1], "header")
+    raise BadLine("has a header that is not [name, value]")
+
+
+def _timestamp(found: Any) -> int | None:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        found = parse_time_ms(found)
+    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _LAST_TIMESTAMP_MS:
+        return found
+    raise BadLine("has a timestamp that is neither ISO 8601 nor milliseconds since 1970")
+
+
+def _partition(found: Any) -> int | None:
+    if found is None or (isinstance(found, int) and not isinstance(found, bool) and found >= 0):
+        return found
+    raise BadLine("has a partition that is no number")
+
+
+def parse_time_ms(text: str) -> int | None:
+    """Return an ISO 8601 time (local if it has no zone) or a number of milliseconds since 1970; None for others."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return (moment - _EPOCH) // _MILLISECOND
