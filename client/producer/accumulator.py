@@ -163,7 +163,8 @@ class RecordAccumulator:
             batch.producer, batch.base_sequence = queue.producer, queue.next_sequence
             queue.next_sequence = (queue.next_sequence + batch.count) & _LAST_SEQUENCE
         if batch.whole is not None:
-            batch.encoded = with_producer(batch.whole, *batch.producer, batch.base_sequence, transactional=self.transactional)
+            producer, sequence = batch.producer, batch.base_sequence
+            batch.encoded = with_producer(batch.whole, *producer, sequence, transactional=self.transactional)
             return
         batch.encoded = encode_batch(
             batch.records,

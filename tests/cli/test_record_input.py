@@ -1,5 +1,7 @@
 """Lines as records: what `odradek consume --json` prints comes back as it was, whatever it is."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Values of records: the fast ways give what the slow ways give."""
 
+from __future__ import annotations
+
 from contextlib import suppress
 
 import pytest
