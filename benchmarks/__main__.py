@@ -1,11 +1,11 @@
 """Measure this broker and Apache Kafka in turn, scenario by scenario.
 
-    python -m benchmarks                      all scenarios, three rounds, median; Kafka too where KAFKA_LIB names its
+    python -m benchmarks                      all scenarios, three rounds, median; Kafka too if KAFKA_LIB names its
                                               jars
-    python -m benchmarks --only produce       those whose name contains the word
+    python -m benchmarks --only produce       the scenarios whose name contains the word
     python -m benchmarks --write              also writes benchmarks/results.md
 
-Nothing else should run on the machine meanwhile. Figures differ from machine to machine: what counts is the ratio.
+Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ def warm_up(scenario: Scenario, broker: Broker) -> None:
 
 
 def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
-    """kill -9 with so much in one partition: seconds until a record can be read and written, and that none is missing.
+    """Kill the brokers with so much in one partition; return the seconds until a record can be read and written.
 
-    In data directories of their own, which are gone afterwards.
+    Checks that no record is missing. Each broker has a data directory of its own, which is removed afterwards.
     """
     rows: list[list[str]] = []
     for gigabytes in recovery.SIZES_GB:
@@ -140,7 +140,7 @@ def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
 
 
 def alone(folder: Path, compared: bool) -> list[list[str]]:
-    """The log without a broker, in batches of 1 MB, as a share of what plain writes and reads come to."""
+    """Return the speed of the log without a broker, in batches of 1 MB, as a share of plain writes and reads."""
     found = log_alone.measure(1000, 0.5, rounds=7, folder=folder)
     rest = ["", "", f"{log_alone.GOAL:g}"] if compared else []
     rows = [
@@ -158,7 +158,7 @@ def _brokers(folder: Path, jars: str | None) -> list[Broker]:
 
 
 def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
-    """Name, unit, a median a broker, the ratio (above 1 is better than Kafka) and the goal."""
+    """Return a row: name, unit, a median a broker, the ratio (above 1 is better than Kafka) and the goal."""
     medians = [statistics.median(each) for each in figures]
     cells = [scenario.name, scenario.unit, *(f"{median:,.4g}" for median in medians)]
     if len(medians) == 2:
@@ -169,7 +169,7 @@ def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
 
 
 def report(rows: list[list[str]], compared: bool, rounds: int) -> str:
-    """A table in Markdown with the machine and the date."""
+    """Return a table in Markdown with the machine and the date."""
     head = ["what", "unit", "Odradek", *(["Kafka", "ratio", "goal"] if compared else [])]
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join("| " + " | ".join(each) + " |" for each in lines)

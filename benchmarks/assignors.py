@@ -3,9 +3,8 @@
     python -m benchmarks.assignors
     python -m benchmarks.assignors --members 200 --partitions 4000 --rounds 1
 
-Each group is shared out by range and round-robin, then by sticky with no history, again after nothing changed, after a
-twentieth of the members left, after as many joined, and where its history was drawn at random. Seconds are the best of
-the rounds.
+Each group is assigned by range and round-robin, then by sticky: with no history, again without a change, after a
+twentieth of the members left, after as many joined, and with a random history. Seconds are the best of the rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of group: so many topics, each member subscribing to `subscribed` of them (all where 0)."""
+    """A kind of group: so many topics, and each member subscribes `subscribed` of them (0: all)."""
 
     name: str
     topics: int
@@ -110,7 +109,7 @@ def draw(shape: Shape, members: int, partitions: int) -> Group:
 
 
 def disordered(group: Group) -> list[Member]:
-    """The members after each partition went to one of its subscribers, drawn at random."""
+    """Return the members with a history in which each partition went to a random subscriber."""
     source = random.Random(1)
     readers: dict[str, list[str]] = {}
     for member in group.members:

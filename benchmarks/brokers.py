@@ -38,11 +38,11 @@ class Broker:
         return self._process.pid
 
     def start(self) -> float:
-        """Starts it; returns the seconds until a client can connect."""
+        """Start the broker, and return the seconds until a client can connect."""
         raise NotImplementedError
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """Stops it and waits; SIGKILL is a crash."""
+        """Stop the broker and wait; SIGKILL is a crash."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(60)
@@ -54,14 +54,14 @@ class Broker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def memory_mb(self) -> float:
-        """Resident memory."""
+        """Return the resident memory."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
         raise AssertionError("no VmRSS")
 
     def cpu_s(self) -> float:
-        """CPU time used so far."""
+        """Return the CPU time used so far."""
         return cpu_s(self.pid)
 
 
@@ -85,7 +85,7 @@ class Odradek(Broker):
 
 
 class Kafka(Broker):
-    """One KRaft node with Kafka's defaults, but for replication factors of one."""
+    """One KRaft node with Kafka's defaults, except for replication factors of one."""
 
     name = "Kafka"
     # Java compiles what runs often. One record a request becomes a third faster in the first fifteen seconds, and no
@@ -136,15 +136,15 @@ class Kafka(Broker):
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time that a process has used so far, all its threads together, to the nanosecond (Linux).
+    """Return the CPU time that a process has used, all its threads together, to the nanosecond (Linux).
 
-    /proc/PID/stat counts in hundredths of a second, most of what a short run takes.
+    /proc/PID/stat counts in hundredths of a second, which is too coarse for a short run.
     """
     return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

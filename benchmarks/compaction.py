@@ -5,8 +5,8 @@
 
 `speed` prints MB/s: it fills a topic, starts compaction, and waits until only the last records of the keys are left.
 `slowdown` measures a producer with one small record in flight, in turns: alone, and beside a cleaning and a reader
-whose data are in no cache. It prints the 99th percentiles in microseconds and their ratio; the goal is at most 2. Works
-against any Kafka broker on this machine that has its data in DIR.
+whose data are not cached. It prints the 99th percentiles in microseconds and their ratio; the goal is at most 2. It
+works with any Kafka broker on this machine that has its data in DIR.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from odradek.protocol.records.record import Record
 from .brokers import Broker
 from .load import Wire, check_produced, fetch, produce_one, request
 
-# What is cleaned: every key has been written so often, in records of some 200 bytes, 500 a batch.
+# The log that is cleaned: every key has been written so often, in records of some 200 bytes, 500 a batch.
 ROUNDS = 10
 KEYS = 80_000
 BATCH_RECORDS = 500
@@ -88,12 +88,12 @@ def main() -> None:
 
 
 def speed_of(broker: Broker) -> float:
-    """MB/s, as a scenario."""
+    """Return MB/s, as a scenario."""
     return _run(broker, "speed")["mb_per_s"]
 
 
 def slowdown_of(broker: Broker) -> float:
-    """How many times the quiet 99th percentile the busy one is, as a scenario."""
+    """Return the busy 99th percentile divided by the quiet one, as a scenario."""
     return _run(broker, "slowdown", "--data", str(broker.folder / "data"))["ratio"]
 
 
@@ -122,7 +122,7 @@ def speed(address: str) -> float:
 
 
 def slowdown(address: str, data_dir: Path) -> dict[str, float]:
-    """The 99th percentiles of a produce in microseconds, quiet and busy, and their ratio."""
+    """Return the 99th percentiles of a produce in microseconds, quiet and busy, and their ratio."""
     wire, admin = Wire(address), Wire(address)
     _hurry(admin)
     one = produce_one(wire, f"quiet-{time.time_ns()}")
@@ -153,7 +153,7 @@ def _produce_until(wire: Wire, data: bytes, is_over: Callable[[], bool]) -> list
 
 
 def _produce_for(wire: Wire, data: bytes, seconds: float) -> list[float]:
-    """Microseconds to each answer, one request in flight."""
+    """Return the microseconds of each request, one in flight."""
     times: list[float] = []
     started = now = time.perf_counter()
     while now - started < seconds:
@@ -172,7 +172,7 @@ def _p99(times: list[float]) -> float:
 
 
 class _cold_reader:
-    """A reader that runs within a `with`."""
+    """Run a reader within a `with`."""
 
     def __init__(self, address: str, topic: str, data_dir: Path) -> None:
         self._command = [sys.executable, "-m", "benchmarks.compaction", address, "read-cold"]
@@ -191,7 +191,7 @@ class _cold_reader:
 
 
 def read_cold(address: str, topic: str, data_dir: Path) -> None:
-    """Reads a topic from its start to its end, in pieces of 1 MB, each time from the disk, until it is killed.
+    """Read a topic from its start to its end, in pieces of 1 MB, each time from the disk, until it is killed.
 
     At most COLD_BYTES_PER_S of them.
     """
@@ -210,7 +210,7 @@ def read_cold(address: str, topic: str, data_dir: Path) -> None:
 
 
 def _read_on(wire: Wire, topic: str, offset: int) -> tuple[int, int]:
-    """Reads a piece; where the next one begins, `offset` at the end, and how many bytes came."""
+    """Read a piece. Return the offset of the next one (`offset` at the end) and the bytes that came."""
     wire.send(fetch(topic, offset, 1 << 20))
     answer = frame.decode_response(bytes(wire.receive()), FetchResponse, _FETCH_VERSION)[1]
     partition = answer.responses[0].partitions[0]
@@ -232,7 +232,7 @@ def _drop_from_cache(directory: Path) -> None:
 
 
 def _fill(wire: Wire, topic: str) -> int:
-    """Writes every key ROUNDS times; returns how many bytes that are."""
+    """Write every key ROUNDS times, and return the number of bytes."""
     _create(wire, topic, {**COMPACTED, "segment.bytes": str(SEGMENT_BYTES)})
     value = b"v" * VALUE_BYTES
     now_ms = int(time.time() * 1000)

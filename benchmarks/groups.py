@@ -98,7 +98,7 @@ class Member:
         self.synced()
 
     def send_sync(self) -> None:
-        """The leader gives every member as many partitions."""
+        """Send SyncGroup. The leader gives every member the same number of partitions."""
         share = bytes(4 * PARTITIONS // max(len(self.members), 1))
         given = [SyncGroupRequestAssignment(each, share) for each in self.members] if self.leads else []
         asked = SyncGroupRequest(self.group, self.generation, self.member_id, assignments=given)
@@ -122,7 +122,7 @@ class Member:
         _check(answer.topics[0].partitions[0].error_code)
 
     def fetch(self) -> int:
-        """The error code of the answer."""
+        """Fetch the committed offset, and return the error code of the response."""
         asked = OffsetFetchRequest(self.group, [OffsetFetchRequestTopic(TOPIC, [0])])
         return self.wire.ask(ApiKey.OFFSET_FETCH, FETCH, asked, OffsetFetchResponse).error_code
 
@@ -138,7 +138,7 @@ def _check(code: int) -> None:
 
 
 def prepared(address: str, partitions: int = PARTITIONS, topic: str = TOPIC) -> Wire:
-    """A connection to a broker that has the topic, and whose coordinator answers."""
+    """Return a connection to a broker that has the topic, and whose coordinator answers."""
     wire = Wire(address)
     asked = CreateTopicsRequest(topics=[CreatableTopic(topic, partitions, 1)])
     code = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0].error_code
@@ -149,7 +149,7 @@ def prepared(address: str, partitions: int = PARTITIONS, topic: str = TOPIC) -> 
 
 
 def wait_until_served(wire: Wire, group: str) -> None:
-    """The group's partition is there and read."""
+    """Wait until the coordinator has loaded the group's partition."""
     deadline = time.perf_counter() + READY_WITHIN_S
     asked = FindCoordinatorRequest(group)
     while (
@@ -164,7 +164,7 @@ def wait_until_served(wire: Wire, group: str) -> None:
 
 
 def cycle(address: str) -> float:
-    """Lives of a member a second, each in a group of its own: find, join, sync, heartbeat, commit, fetch, leave."""
+    """Return the lives of a member a second, each in a new group: find, join, sync, heartbeat, commit, fetch, leave."""
     wire = prepared(address)
     done, started = 0, time.perf_counter()
     while time.perf_counter() - started < CYCLES_FOR_S:
@@ -181,7 +181,7 @@ def cycle(address: str) -> float:
 
 
 def heartbeat(in_flight: int) -> Callable[[str], float]:
-    """Heartbeats a second of a member of a stable group."""
+    """Return the heartbeats a second of a member of a stable group."""
 
     def measure(address: str) -> float:
         member = Member(prepared(address), f"beats-{time.time_ns()}")
@@ -197,7 +197,7 @@ def heartbeat(in_flight: int) -> Callable[[str], float]:
 
 
 def agree(address: str) -> float:
-    """Milliseconds from the join of the last of ten members until each has its part of 40 partitions."""
+    """Return the milliseconds from the join of the last of ten members until each has its part of 40 partitions."""
     prepared(address)
     group = f"ten-{time.time_ns()}"
     members = [Member(Wire(address), group) for _ in range(MEMBERS)]
@@ -235,7 +235,7 @@ LOADS: dict[str, Callable[[str], float]] = {
 
 
 def load(name: str) -> Callable[[Broker], float]:
-    """A figure of one of `LOADS`, in a process of its own."""
+    """Return the figure of one of `LOADS`, from a process of its own."""
 
     def measure(broker: Broker) -> float:
         command = [sys.executable, "-m", "benchmarks.groups", broker.address, name]
@@ -248,7 +248,7 @@ def load(name: str) -> Callable[[Broker], float]:
 
 
 def idle_groups(broker: Broker) -> float:
-    """MB that a thousand groups with a member and a committed offset add to the resident memory."""
+    """Return the MB that a thousand groups with a member and a committed offset add to the resident memory."""
     wire = prepared(broker.address)
     stamp = time.time_ns()
     Member(wire, "warm").fetch()
@@ -262,7 +262,7 @@ def idle_groups(broker: Broker) -> float:
 
 
 def replay(broker: Broker) -> float:
-    """Seconds by which a million commits in `__consumer_offsets` delay a start, until their groups are served."""
+    """Return the seconds by which a million commits in `__consumer_offsets` delay a start."""
     topic = "bench-replay"
     wire = prepared(broker.address, REPLAYED_PARTITIONS, topic)
     broker.stop()

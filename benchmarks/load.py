@@ -48,7 +48,7 @@ class Wire:
         self.socket.sendall(data)
 
     def receive(self) -> memoryview:
-        """The next answer without its length; valid until the next call."""
+        """Return the next response without its length, valid until the next call."""
         self._need(4)
         size = _LENGTH.unpack_from(self._buffer, self._start)[0]
         self._need(4 + size)
@@ -76,7 +76,7 @@ class Wire:
         return self.answer(response, version)
 
     def answer(self, response: Any, version: int) -> Any:
-        """The next answer as a message."""
+        """Return the next response as a message."""
         return frame.decode_response(bytes(self.receive()), response, version)[1]
 
 

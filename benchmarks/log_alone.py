@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(batch_kb: int, gigabytes: float, rounds: int, folder: Path | None = None) -> dict[str, float]:
-    """The medians of one batch size."""
+    """Return the medians of one batch size."""
     batch = bytearray(encode_batch([Record(timestamp_ms=NOW_MS, value=b"x" * 1000) for _ in range(batch_kb)]))
     found: dict[str, list[float]] = {}
     for number in range(rounds):
@@ -108,7 +108,7 @@ def _write(path: Path, batch: bytearray, count: int) -> None:
 
 
 def _append(log: Log, batch: bytearray, count: int) -> None:
-    """As a partition does: the offset is assigned in place, and the header is known."""
+    """Append as a partition does: assign the offset in place, and pass the header on."""
     for _ in range(count):
         header = assign(batch, 0, read_header(batch), log.log_end_offset, 0)
         log.append(batch, header, NOW_MS)
@@ -124,7 +124,7 @@ def _read(path: Path, total: int, size: int) -> None:
 
 
 def _fetch(log: Log, total: int, size: int) -> None:
-    """As fetches do: look up, read the range; each goes on at the offset behind the last whole batch."""
+    """Read as fetches do: look up, read the range, and go on at the offset behind the last whole batch."""
     offset, end, got = 0, log.log_end_offset, 0
     each = read_header(log.read(0, 1, end).read())
     while offset < end:

@@ -4,10 +4,10 @@
     python -m benchmarks.recovery --gb 10 --batch-kb 16 --folder /var/tmp
 
 The broker is killed right after its last response. The page cache stays, because only a process died, but the start
-reads everything again that was not forced to disk. It prints a line of JSON for each size: the seconds of a start with
-an empty log; the seconds of the start after the kill until `ready`, until the last acknowledged record was read, and
-until one more was written; and the MB that this start has read. It checks that no acknowledged record is missing. It
-needs as much room in the folder, and frees it at the end.
+reads everything again that was not flushed. Each size gets a line of JSON: the seconds of a start with an empty log;
+the seconds of the start after the kill until `ready`, until the last acknowledged record was read, and until one more
+was written; and the MB that this start has read. The benchmark checks that no acknowledged record is missing. It needs
+as much room in the folder, and frees it at the end.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def main() -> None:
 
 
 def crashes(broker: Broker, gigabytes: float, batch_kb: int = 1000, rounds: int = 1) -> list[dict[str, float]]:
-    """Fills a log, and kills the broker so many times, each time after some more: the seconds of each start.
+    """Fill a log, and kill the broker several times, each time after more records. Return the seconds of each start.
 
-    The broker is stopped in the end. SystemExit where a record is missing.
+    The broker is stopped in the end. Raises SystemExit if a record is missing.
     """
     empty_s = broker.start()
     try:
@@ -86,7 +86,7 @@ def _restart(broker: Broker, data: bytes, count: int) -> dict[str, float]:
 
 
 def _until_it_serves(started: float, ask: Callable[[], int]) -> int:
-    """The answer of one that may take connections before it knows its partitions."""
+    """Repeat a request until the broker knows its partitions, and return the response."""
     while True:
         try:
             return ask()
@@ -97,7 +97,7 @@ def _until_it_serves(started: float, ask: Callable[[], int]) -> int:
 
 
 def _last_offset(broker: Broker, offset: int) -> int:
-    """The last offset of the batch that a fetch at `offset` answers with, -1 if there is none."""
+    """Return the last offset of the batch at `offset`, -1 if there is none."""
     wire = Wire(broker.address)
     wire.send(fetch(TOPIC, offset, 1024 * 1024))
     answer = frame.decode_response(bytes(wire.receive()), FetchResponse, 11)[1]

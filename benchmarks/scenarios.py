@@ -21,8 +21,9 @@ JAVA = shutil.which("java")
 
 
 class Scenario(NamedTuple):
-    """A figure with its unit. `goal` is the ratio to Kafka to reach; where less is better, `less` is set and the ratio
-    turned."""
+    """A figure with its unit. `goal` is the ratio to Kafka that it should reach.
+
+    If less is better, `less` is set, and the ratio is turned round."""
 
     name: str
     unit: str
@@ -36,7 +37,7 @@ class Scenario(NamedTuple):
 
 
 def load(name: str, in_flight: int, figure: str, seconds: float = 3.0) -> Callable[[Broker], float]:
-    """A figure of one of the raw loads."""
+    """Return the figure of one of the raw loads."""
 
     def measure(broker: Broker) -> float:
         command = [sys.executable, "-m", "benchmarks.load", broker.address, name]
@@ -51,7 +52,7 @@ def load(name: str, in_flight: int, figure: str, seconds: float = 3.0) -> Callab
 
 
 def _lines(size: int, total_bytes: int) -> Path:
-    """A file of lines of so many bytes, made once."""
+    """Return a file of lines of so many bytes, which is written once."""
     path = Path(os.environ.get("TMPDIR", "/tmp")) / f"odradek-bench-{size}-{total_bytes}"
     if not path.exists():
         line = b"x" * size + b"\n"
@@ -60,7 +61,7 @@ def _lines(size: int, total_bytes: int) -> Path:
 
 
 def kcat_produce(size: int, total_bytes: int) -> Callable[[Broker], float]:
-    """MB/s of librdkafka with acks=all, batches of 1 MB and 5 ms to gather them."""
+    """Return MB/s of librdkafka with acks=all, batches of 1 MB and 5 ms to gather them."""
 
     def measure(broker: Broker) -> float:
         file = _lines(size, total_bytes)
@@ -75,7 +76,7 @@ def kcat_produce(size: int, total_bytes: int) -> Callable[[Broker], float]:
 
 
 def kcat_consume(size: int, total_bytes: int) -> Callable[[Broker], float]:
-    """MB/s of librdkafka reading what `kcat_produce` wrote first."""
+    """Return MB/s of librdkafka when it reads what `kcat_produce` wrote."""
 
     def measure(broker: Broker) -> float:
         count = total_bytes // size
@@ -96,7 +97,7 @@ def _topic(kind: str, size: int) -> str:
 
 
 def java_produce(size: int, records: int) -> Callable[[Broker], float]:
-    """MB/s as ProducerPerformance prints them, with its defaults."""
+    """Return MB/s as ProducerPerformance prints them, with its defaults."""
 
     def measure(broker: Broker) -> float:
         arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--record-size", str(size)]
@@ -108,7 +109,7 @@ def java_produce(size: int, records: int) -> Callable[[Broker], float]:
 
 
 def java_consume(size: int, records: int) -> Callable[[Broker], float]:
-    """MB/s as ConsumerPerformance prints them for what `java_produce` wrote."""
+    """Return MB/s as ConsumerPerformance prints them for what `java_produce` wrote."""
 
     def measure(broker: Broker) -> float:
         arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--timeout", "30000"]
@@ -138,14 +139,14 @@ def idle_memory(broker: Broker) -> float:
 
 
 def idle_cpu(broker: Broker) -> float:
-    """Percent of one core over ten seconds with nobody connected."""
+    """Return the percentage of one core over ten seconds without a connection."""
     before = broker.cpu_s()
     time.sleep(10)
     return (broker.cpu_s() - before) * 10
 
 
 def connections(broker: Broker) -> float:
-    """Seconds to open 2,000 connections one after the other, all kept open."""
+    """Return the seconds to open 2,000 connections one after the other, all kept open."""
     started = time.perf_counter()
     opened = [socket.create_connection(("127.0.0.1", broker.port), timeout=60) for _ in range(2000)]
     elapsed = time.perf_counter() - started

@@ -2,9 +2,9 @@
 
     python benchmarks/spark_read.py --bootstrap 127.0.0.1:9092 [--rows 2000000] [--value-bytes 100] [--partitions 2]
 
-Fills a topic of its own through the raw protocol where there is none of that size yet, then reads it, all columns and
-the value alone: median and best of several runs after a warm one. "fetch and decode" is what tasks do, in one process
-with no Spark around it; "Spark" writes the DataFrame to `noop`, which takes every row and drops it.
+Fills a topic through the raw protocol, unless there is one of that size. Then it reads the topic, first all columns and
+then the value alone, and prints median and best of several runs after a warm one. "fetch and decode" is the work of the
+tasks in one process without Spark. "Spark" writes the DataFrame to `noop`, which drops every row.
 
 2026-11-21, two cores of an AMD EPYC shared with the broker and with other work (load 5 to 8), so the CPU seconds are
 the better figure; M rows/s, best in brackets:
@@ -14,8 +14,8 @@ the better figure; M rows/s, best in brackets:
     fetch and decode, 1 M of 1000 B     1.0 (1.4)       1.5 (1.6)       0.56
     Spark, local[2], 10 M of 100 B      1.4 (1.9)       1.8 (2.3)       0.16 Python + 0.40 JVM
 
-A source that yields one ready-made Arrow batch again and again cost Spark 0.06 Python + 0.37 JVM beside it: fetching,
-checking and decoding add a quarter to what any Python source costs, the rest is the JVM's way from Arrow to rows.
+A source that only repeats one ready-made Arrow batch costs Spark 0.06 Python + 0.37 JVM. Fetching, checking and
+decoding add a quarter to the cost of any Python source; the rest is the JVM's way from Arrow to rows.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def fill(arguments: argparse.Namespace, options: SourceOptions) -> None:
 
 
 def batches(arguments: argparse.Namespace) -> Iterator[bytes]:
-    """The batches of one partition. They repeat after a while; the offsets will not."""
+    """Yield the batches of one partition. They repeat after a while; their offsets do not."""
     codec = Compression[arguments.codec.upper()]
     rows, size = arguments.rows // arguments.partitions, arguments.batch_rows
     value = bytes(32 + i % 95 for i in range(arguments.value_bytes))
@@ -144,7 +144,7 @@ def batches(arguments: argparse.Namespace) -> Iterator[bytes]:
 
 
 def produce(connection: BlockingConnection, to: TopicPartition, topic_id: bytes, data: Iterator[bytes]) -> None:
-    """Send the batches, a few requests under way."""
+    """Send the batches, a few requests in flight."""
     under_way = 0
     for batch in data:
         partition = PartitionProduceData(index=to.partition, records=memoryview(batch))
@@ -168,7 +168,7 @@ def check(answer: ProduceResponse) -> None:
 
 
 def report(what: str, columns: tuple[str, ...], rows: int, runs: int, run: Callable[[], int]) -> None:
-    """Time `run`, which says how many rows it saw, after a warm one."""
+    """Measure `run`, which returns its number of rows, after a warm run."""
     seconds: list[float] = []
     spent: dict[str, float] = {}
     for number in range(runs + 1):
@@ -187,7 +187,7 @@ def report(what: str, columns: tuple[str, ...], rows: int, runs: int, run: Calla
 
 
 def cpu_seconds() -> dict[str, float]:
-    """Of this process and those below it, by kind: what counts where other work shares the machine. Linux."""
+    """Return the CPU seconds of this process and its children, by kind, so that other work does not count. Linux."""
     children: dict[int, list[int]] = {}
     spent: dict[int, tuple[str, float]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):

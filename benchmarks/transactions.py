@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def load(producers: int, seconds: float = 4.0) -> Callable[[Broker], float]:
-    """Transactions a second of so many producers, in a process of their own."""
+    """Return the transactions a second of so many producers, in a process of their own."""
 
     def measure(broker: Broker) -> float:
         return _run(broker, "--producers", str(producers), "--seconds", str(seconds))["transactions_per_s"]
@@ -71,7 +71,7 @@ def load(producers: int, seconds: float = 4.0) -> Callable[[Broker], float]:
 
 
 def cost(record_bytes: int) -> Callable[[Broker], float]:
-    """CPU time of idempotent requests of one such record, by that of plain ones."""
+    """Return the CPU time of idempotent requests of one record, divided by that of plain ones."""
 
     def measure(broker: Broker) -> float:
         return _run(broker, "--idempotence", str(broker.pid), "--record-bytes", str(record_bytes))["times_plain"]
@@ -85,7 +85,7 @@ def _run(broker: Broker, *options: str) -> dict[str, float]:
 
 
 def transactions(address: str, producers: int, seconds: float) -> dict[str, float]:
-    """Committed transactions a second, all producers together, each of which commits one after the other."""
+    """Return the committed transactions a second of all producers. Each producer commits one after the other."""
     topic = f"transactions-{time.time_ns()}"
     create_topic(Wire(address), topic)
     ready = threading.Barrier(producers + 1)
@@ -125,7 +125,7 @@ def _commit_one(producer: confluent_kafka.Producer, topic: str) -> None:
 
 
 def idempotence(address: str, pid: int, record_bytes: int, rounds: int) -> dict[str, float]:
-    """The broker's CPU time a plain request in us, and that of an idempotent one by it: medians over the pairs."""
+    """Return the broker's CPU time of a plain request in us, and the ratio of an idempotent one: medians of pairs."""
     wire = Wire(address)
     topic = f"idempotence-{time.time_ns()}"
     create_topic(wire, topic)
@@ -149,14 +149,14 @@ def idempotence(address: str, pid: int, record_bytes: int, rounds: int) -> dict[
 
 
 def _cpu_us(pid: int, wire: Wire, bursts: list[bytes]) -> float:
-    """Of a request."""
+    """Return the CPU time of one request."""
     before = cpu_s(pid)
     _send(wire, bursts)
     return (cpu_s(pid) - before) / REQUESTS * 1e6
 
 
 def _frames(topic: str, producer_id: int, record_bytes: int) -> list[bytes]:
-    """Bursts of requests of one record each."""
+    """Return bursts of requests of one record each."""
     frames = [_frame(topic, producer_id, sequence, record_bytes) for sequence in range(REQUESTS)]
     return [b"".join(frames[first : first + IN_FLIGHT]) for first in range(0, REQUESTS, IN_FLIGHT)]
 
@@ -170,7 +170,7 @@ def _frame(topic: str, producer_id: int, sequence: int, record_bytes: int) -> by
 
 
 def _send(wire: Wire, bursts: list[bytes]) -> None:
-    """A burst is sent when the one before is answered, so that every run wakes the broker as often."""
+    """Send each burst when the one before is answered, so that every run wakes the broker equally often."""
     for burst in bursts:
         wire.send(burst)
         for _ in range(IN_FLIGHT):

@@ -130,7 +130,7 @@ def request_class(key: int) -> type[Message] | None:
 
 @cache
 def _request_class(key: ApiKey) -> type[Message] | None:
-    """As `request_class`, looked for once: a failed import searches every folder of the path."""
+    """Find the class of `request_class`, once for each key: a failed import searches every folder of the path."""
     try:
         return message(key, "request")
     except ModuleNotFoundError:

@@ -35,7 +35,7 @@ _encoders: dict[tuple[type[Message], int], Callable[[Any], list[Piece]]] = {}
 
 
 def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
-    """The message that fills buffer from offset to its end. Raises DecodeError, TrailingBytes where bytes are left."""
+    """Return the message that fills buffer from offset to its end. Raises DecodeError; TrailingBytes for bytes left."""
     message, end = decoder(cls, version)(buffer, offset)
     if end != len(buffer):
         raise TrailingBytes(f"{cls.__name__} v{version} ends at offset {end} of {len(buffer)}")
@@ -43,7 +43,7 @@ def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
 
 
 def encode(message: Message, version: int) -> list[Piece]:
-    """The message's bytes as pieces, at least one. Raises EncodeError where a value does not fit the version."""
+    """Return the message's bytes as pieces, at least one. Raises EncodeError if a value does not fit the version."""
     return encoder(message.__class__, version)(message)
 
 
@@ -57,7 +57,7 @@ def decoder(cls: type[M], version: int) -> Decoder[M]:
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
-    """The compiled function message -> pieces. Raises EncodeError where cls has no such version."""
+    """Return the compiled function message -> pieces. Raises EncodeError if cls has no such version."""
     try:
         return _encoders[cls, version]
     except KeyError:
@@ -66,7 +66,7 @@ def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """The message behind its version as int16: the form that lies in records and in the bytes of other messages."""
+    """Return the version as int16 and the message: the form in records and in bytes fields of other messages."""
     pieces = encode(message, version)
     if len(pieces) != 1 or not isinstance(pieces[0], bytes):
         raise EncodeError(f"{message.__class__.__name__} holds records, which have no versioned form")
@@ -74,7 +74,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 
 def decode_versioned(cls: type[M], buffer: Buffer) -> M:
-    """The message behind its version as int16. Raises DecodeError, UnknownVersion for a version that cls lacks."""
+    """Return the message that follows its version as int16. Raises DecodeError; UnknownVersion if cls lacks it."""
     if len(buffer) < 2:
         raise TruncatedMessage(f"{cls.__name__} lacks the two bytes of its version")
     (version,) = struct.unpack_from(">h", buffer)

@@ -133,7 +133,7 @@ class _DecoderSource(Source):
             self.leaf(target, field.name, field.kind, nullable)
 
     def leaf(self, target: str, name: str, kind: str, nullable: bool) -> None:
-        """A field that is no array and no struct."""
+        """Write the code of a field that is no array and no struct."""
         letter = FIXED_FORMATS.get(kind)
         if letter is not None:
             self.run.append((letter, target))
@@ -212,7 +212,7 @@ class _DecoderSource(Source):
             self.line(f"too_many({name!r}, {n}, p)")
 
     def single_struct(self, target: str, cls: type[Struct], nullable: bool) -> None:
-        """A struct in line; where it may be null, a byte in front says whether it is there."""
+        """Write the code of a struct in line; if it may be null, a byte in front says whether it is there."""
         o = self.fresh("o")
         if not nullable:
             self.struct(o, cls)
@@ -229,7 +229,7 @@ class _DecoderSource(Source):
             self.line(f"{target} = {o}")
 
     def tagged_fields(self, o: str, known: list[Field]) -> None:
-        """The tagged fields that end a struct. Unknown ones are stepped over."""
+        """Write the code of the tagged fields that end a struct. It skips unknown ones."""
         n = self.fresh("n")
         self.run.append(("B", n))
         self.flush()
@@ -255,7 +255,7 @@ class _DecoderSource(Source):
 
 
 def _min_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that an element of the array can take. Never zero: the bytes left bound a count."""
+    """Return the fewest bytes that an element of the array can take. Never zero, so the bytes left bound the count."""
     if field.of is not None:
         return _leaf_min_size(field.of, flexible)
     size = _struct_min_size(field.struct(), version, flexible)
@@ -325,7 +325,7 @@ def _tagged_head(buffer: Buffer, position: int, end: int) -> tuple[int, int, int
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, count: int, end: int) -> int:
-    """The position behind `count` tagged fields of which none is known."""
+    """Return the position behind `count` unknown tagged fields."""
     for _ in range(count):
         _, _, position = _tagged_head(buffer, position, end)
     return position

@@ -36,7 +36,7 @@ COPIED_BYTES = 4096
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[Piece]]:
-    """The function message -> pieces. Raises EncodeError where cls has no such version."""
+    """Return the function message -> pieces. Raises EncodeError if cls has no such version."""
     if version not in cls.VERSIONS:
         raise EncodeError(f"{cls.__name__} has no version {version}")
     return _EncoderSource(cls, version).compile("encode", f"{cls.__name__} v{version} encoder")
@@ -72,7 +72,7 @@ class _EncoderSource(Source):
                 self.line("return [join(parts)]")
 
     def packed(self, *more: tuple[str, str]) -> str:
-        """The pending run and what is to follow it, as one expression; the run stays pending. Empty where it is."""
+        """Return the pending run and the code after it as one expression. The run stays pending, and may be empty."""
         run = [*self.run, *more]
         if not run:
             return ""
@@ -106,7 +106,7 @@ class _EncoderSource(Source):
             self.tagged_fields(o, sorted(tagged, key=lambda field: field.tag or 0))
 
     def differs(self, value: str, field: Field) -> str:
-        """The condition that value is not the field's default."""
+        """Return the condition that value is not the field's default."""
         default = field.default()
         if default is None:
             return f"{value} is not None"
@@ -127,7 +127,7 @@ class _EncoderSource(Source):
             self.leaf(value, field.kind, nullable)
 
     def leaf(self, value: str, kind: str, nullable: bool) -> None:
-        """A field that is no array and no struct."""
+        """Write the code of a field that is no array and no struct."""
         letter = FIXED_FORMATS.get(kind)
         if letter is not None:
             if kind == "uuid":
@@ -149,7 +149,7 @@ class _EncoderSource(Source):
             self.sized(v, kind, letter)
 
     def sized(self, v: str, kind: str, letter: str) -> None:
-        """A length, then the bytes of v."""
+        """Write the code of a length, then the bytes of v."""
         if kind == "records":
             n = self.fresh("n")
             self.line(f"{n} = records_size({v})")
@@ -205,7 +205,7 @@ class _EncoderSource(Source):
                 self.flush()
 
     def single_struct(self, value: str, cls: type[Struct], nullable: bool) -> None:
-        """A struct in line; where it may be null, a byte in front says whether it is there: 1, or -1 for null."""
+        """Write the code of a struct in line. If it may be null, a byte comes first: 1, or -1 for null."""
         o = self.fresh("o")
         self.line(f"{o} = {value}")
         if not nullable:
@@ -221,7 +221,7 @@ class _EncoderSource(Source):
             self.flush()
 
     def tagged_fields(self, o: str, known: list[Field]) -> None:
-        """The tagged fields that end a struct: those that differ from their default, in the order of their tags."""
+        """Write the code of the tagged fields that end a struct: those that are not the default, in order of tags."""
         if not known:
             self.run.append(("x", ""))
             return
@@ -263,7 +263,7 @@ def _bad_uuid(value: bytes) -> NoReturn:
 
 
 def _records_size(records: Any) -> int:
-    """The bytes in a records field: of one piece, or of a list or tuple of them."""
+    """Return the bytes in a records field: of one piece, or of a list or tuple of them."""
     if isinstance(records, (list, tuple)):
         return sum(map(len, cast("list[Sized]", records)))
     return len(records)

@@ -185,7 +185,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
-        """The member for a code off the wire; UNKNOWN_SERVER_ERROR for one that a newer broker may have added."""
+        """Return the member for a code from the wire; UNKNOWN_SERVER_ERROR for a code of a newer broker."""
         try:
             return cls(code)  # type: ignore[call-arg]
         except ValueError:

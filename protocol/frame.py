@@ -95,7 +95,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Message
 ) -> list[Piece]:
-    """A whole frame, its size in front. Raises EncodeError."""
+    """Return a whole frame, its size in front. Raises EncodeError."""
     pieces = encoder(message.__class__, api_version)(message)
     try:
         text = b"" if client_id is None else client_id.encode()
@@ -110,7 +110,7 @@ def encode_request(
 
 
 def encode_response(correlation_id: int, message: Message, version: int) -> list[Piece]:
-    """A whole frame, its size in front. The first piece is bytes; records are pieces too. Raises EncodeError."""
+    """Return a whole frame, its size in front. The first piece is bytes; records are pieces too. Raises EncodeError."""
     cls = message.__class__
     pieces = encoder(cls, version)(message)
     if version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS:
@@ -142,13 +142,13 @@ def _checked(size: int) -> int:
 
 
 def _put_in_front(head: bytes, pieces: list[Piece]) -> list[Piece]:
-    """The pieces with head in front of the first, which is bytes in every message: a length precedes any records."""
+    """Return the pieces with head before the first. That is bytes in every message: a length precedes any records."""
     pieces[0] = head + cast("bytes", pieces[0])
     return pieces
 
 
 def _skip_tags(buffer: Buffer, position: int) -> int:
-    """The position behind a header's tagged fields: nearly always the one byte that says there are none."""
+    """Return the position behind a header's tagged fields: usually one byte, because there are none."""
     end = len(buffer)
     if position >= end:
         raise TruncatedMessage("the header's tagged fields are missing")

@@ -27,7 +27,7 @@ SMALL_UVARINTS = tuple(bytes((value,)) for value in range(128))
 
 
 def encode_uvarint(value: int) -> bytes:
-    """The varint of 0 <= value < 2**32. Raises EncodeError outside of that."""
+    """Return the varint of 0 <= value < 2**32. Raises EncodeError outside of that."""
     if 0 <= value < 128:
         return SMALL_UVARINTS[value]
     if not 0 <= value <= MAX_UVARINT:
@@ -52,7 +52,7 @@ def decode_uvarint(buffer: Buffer, offset: int) -> tuple[int, int]:
 
 
 def decode_uvarint_tail(buffer: Buffer, offset: int, first: int) -> tuple[int, int]:
-    """As decode_uvarint where the first byte (128 or more) has been read and offset is behind it."""
+    """Finish decode_uvarint: the first byte (128 or more) has been read, and offset is behind it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         try:
@@ -69,12 +69,12 @@ def decode_uvarint_tail(buffer: Buffer, offset: int, first: int) -> tuple[int, i
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """Kafka's text of a UUID, 22 characters; of ZERO_UUID "AAAAAAAAAAAAAAAAAAAAAA"."""
+    """Return Kafka's text of a UUID, 22 characters; of ZERO_UUID "AAAAAAAAAAAAAAAAAAAAAA"."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The 16 bytes behind Kafka's text of a UUID. Raises InvalidField where text is none."""
+    """Return the 16 bytes of a UUID from Kafka's text. Raises InvalidField if text is no UUID."""
     if re.fullmatch(r"[A-Za-z0-9_-]{22}(==)?", text) is None:
         raise InvalidField(f"{text!r} is not a UUID in base64: 22 letters, digits, - or _")
     return base64.urlsafe_b64decode(text[:22] + "==")

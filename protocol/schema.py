@@ -72,7 +72,7 @@ ZEROS: Final[dict[str, Any]] = {
 
 @cache
 def span(versions: str) -> range:
-    """The versions that "3+", "2-4", "7" or "none" stand for."""
+    """Return the versions that "3+", "2-4", "7" or "none" means."""
     if versions == "none":
         return range(0)
     first, _, last = versions.partition("-")
@@ -116,14 +116,14 @@ class Field:
         return f"<Field {self.name}: {self.kind} {self.versions}>"
 
     def struct(self) -> type[Struct]:
-        """The struct that this field or its elements are: the one name in the annotation."""
+        """Return the struct that this field or its elements are: the one name in the annotation."""
         found = re.fullmatch(r"(?:list\[)?(\w+)\]?(?: \| None)?", self.annotation)
         if found is None:
             raise TypeError(f"{self.owner}.{self.name}: {self.annotation} names no struct")
         return getattr(sys.modules[self.owner], found[1])
 
     def default(self) -> Any:
-        """The schema's default. A fresh list for an array, the shared and read-only one for a struct."""
+        """Return the schema's default. A fresh list for an array, the shared and read-only one for a struct."""
         if self._default is not NO_DEFAULT:
             return self._default
         if self.kind == "array":
@@ -137,7 +137,7 @@ class Field:
 
 
 def boolean(versions: str, **options: Any) -> Any:
-    """One byte: 0 is False, anything else True."""
+    """Declare a boolean field of one byte: 0 is False, anything else True."""
     return Field("bool", versions, **options)
 
 
@@ -180,7 +180,7 @@ def string(versions: str, **options: Any) -> Any:
 
 
 def binary(versions: str, **options: Any) -> Any:
-    """Bytes with a length in front, decoded to a copy of their own."""
+    """Declare a field of bytes with a length in front. They are decoded to a copy."""
     return Field("bytes", versions, **options)
 
 
@@ -190,12 +190,12 @@ def batches(versions: str, **options: Any) -> Any:
 
 
 def struct(versions: str, **options: Any) -> Any:
-    """The struct that the annotation names."""
+    """Declare a field that is the struct in the annotation."""
     return Field("struct", versions, **options)
 
 
 def array(versions: str, **options: Any) -> Any:
-    """Structs that the annotation names, or with `of` a kind: of="int32"."""
+    """Declare an array of the structs in the annotation, or with `of` of a kind: of="int32"."""
     return Field("array", versions, **options)
 
 
@@ -278,7 +278,7 @@ class Message(Struct):
 
 @cache
 def shared_default(cls: type[Struct]) -> Struct:
-    """The one default value of cls, with fields that cannot be set."""
+    """Return the default value of cls, which all share and whose fields cannot be set."""
 
     def refuse(self: Struct, name: str, value: object) -> None:
         raise EncodeError(f"{cls.__name__}.{name} is set on the shared default: give its owner a new {cls.__name__}")

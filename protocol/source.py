@@ -34,12 +34,12 @@ class Source:
         self._depth -= 1
 
     def fresh(self, letter: str) -> str:
-        """A local name that no other line uses."""
+        """Return a local name that no other line uses."""
         self._names += 1
         return f"{letter}{self._names}"
 
     def constant(self, value: Any, name: str) -> str:
-        """A name for value in the scope; the same for the same object."""
+        """Return a name for value in the scope; the same for the same object."""
         known = self.scope.setdefault(name, value)
         if known is not value:
             name = f"{name}_{len(self.scope)}"
@@ -47,7 +47,7 @@ class Source:
         return name
 
     def packer(self, letters: str) -> tuple[str, int]:
-        """The name behind pack_ and unpack_ for a run of letters, and its size in bytes."""
+        """Return the name behind pack_ and unpack_ for a run of letters, and its size in bytes."""
         name = letters.replace("?", "t")  # no other letter of the struct module in use here
         compiled = struct.Struct(">" + letters)
         self.scope.setdefault(f"pack_{name}", compiled.pack)

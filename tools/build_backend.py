@@ -2,10 +2,10 @@
 
 Spark looks through the folders of `sys.path` for modules named `pyspark_<something>` and takes their `DefaultSource`.
 The repository's root is the package `odradek` itself and holds no other module, and setuptools' editable installs are
-import hooks, through which Spark cannot look. So the module is written here, into wheels and editable installs alike
-(PEP 517, PEP 660); it stands in RECORD, so pip removes it with the rest.
+import hooks, which Spark does not search. So this backend writes the module into wheels and editable installs (PEP 517,
+PEP 660). RECORD lists it, so pip removes it with the rest.
 
-A build leaves nothing in the clone, and takes nothing from what an older one left there: setuptools would do both.
+A build leaves no files in the clone, and uses none of an older build; plain setuptools does both.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def prepare_metadata_for_build_editable(metadata_directory, config_settings=None
 
 @contextmanager
 def _egg_info_removed() -> Iterator[None]:
-    """Remove the folder that setuptools writes into the clone and nobody reads again."""
+    """Remove the folder that setuptools writes into the clone, which is of no further use."""
     was_there = EGG_INFO.exists()
     try:
         yield
@@ -85,7 +85,7 @@ def _egg_info_removed() -> Iterator[None]:
 
 
 def _with_module(folder: str, name: str) -> str:
-    """Write the wheel anew with the module in it and in its RECORD. A zip entry cannot be replaced in place."""
+    """Write the wheel again with the module in it and in its RECORD. A zip entry cannot be replaced in place."""
     path = Path(folder, name)
     with zipfile.ZipFile(path) as wheel:
         entries = [(info, wheel.read(info)) for info in wheel.infolist()]

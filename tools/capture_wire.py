@@ -52,7 +52,7 @@ def write(exchanges: list[Exchange], out: Path) -> None:
 
 
 def thinned(exchanges: list[Exchange]) -> list[Exchange]:
-    """Every version and every case, but not every pair of them."""
+    """Return exchanges with every version and every case, but not every pair of them."""
     versions = defaultdict[str, set[int]](set)
     cases = defaultdict[int, set[str]](set)
     kept: list[Exchange] = []

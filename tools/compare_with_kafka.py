@@ -3,8 +3,8 @@
     python tools/compare_with_kafka.py A_HOST:PORT B_HOST:PORT [--only SUBJECT] [--case TEXT] [--messages]
     python tools/compare_with_kafka.py A_HOST:PORT --show           # just what A answers, decoded
 
-Left out of the comparison: ids that a broker makes up, addresses, clocks, and the wording of error messages (whether
-there is one counts; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need
+The comparison leaves out ids that a broker makes up, addresses, clocks, and the wording of error messages (but not
+whether there is one; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need
 not be fresh.
 Exit status 1 if something differs.
 """
@@ -21,7 +21,8 @@ from typing import Any
 from wire.connection import Exchange, Wire
 
 SUBJECTS = (
-    "cluster", "acls", "topics", "anew", "configs", "features", "produce", "verification", "fetch", "groups", "garbage",
+    "cluster", "acls", "topics", "recreation", "configs", "features", "produce", "verification", "fetch", "groups",
+    "garbage",
 )  # fmt: skip
 MADE_UP = {
     "TopicId",
@@ -137,7 +138,7 @@ def settle(value: Any, prefix: str, messages: bool, name: str = "") -> Any:
 
 
 def is_foreign(item: Any, prefix: str) -> bool:
-    """A group or topic that another run left behind."""
+    """Tell whether a group or topic comes from another run."""
     if not isinstance(item, dict):
         return False
     name = item.get("GroupId", item.get("Name") if "Partitions" in item else None)

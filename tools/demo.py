@@ -76,7 +76,7 @@ def run(folder: Path) -> None:
 
 
 def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
-    """Flights, cancellations, minutes and flight numbers of every carrier; DemoFailed names the first that differs."""
+    """Compare flights, cancellations, minutes and flight numbers of every carrier. Raises DemoFailed."""
     for carrier in sorted(truth.carriers.keys() | got.carriers.keys()):
         if got.carriers.get(carrier) != truth.carriers.get(carrier):
             wanted, found = truth.carriers.get(carrier), got.carriers.get(carrier)
@@ -91,7 +91,7 @@ def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """Run `odradek serve` on a free port. At the end it must stop with status 0."""
+    """Run `odradek serve` on a free port. At the end, check that it stops with status 0."""
     began = time.monotonic()
     with (folder / "broker.log").open("w") as log:
         command = [sys.executable, "-m", "odradek.broker", "serve"]
@@ -133,7 +133,7 @@ def progress() -> Progress:
 
 
 def read_flights(bars: Progress) -> tuple[ByCarrier, list[tuple[bytes, bytes]]]:
-    """The sums to check by, and the records to send."""
+    """Return the sums to compare with, and the records to send."""
     task = bars.add_task("read", total=COUNT)
     truth, records = ByCarrier(), list[tuple[bytes, bytes]]()
     for number, flight in enumerate(flights(), 1):
@@ -167,9 +167,9 @@ async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progre
 
 
 async def consume(address: str, bars: Progress) -> tuple[ByCarrier, list[set[int]]]:
-    """Two members of one group, until they have handed over as many records as there are flights.
+    """Consume with two members of one group until all flights have come.
 
-    The sums, and the partitions that each of the two had.
+    Returns the sums, and the partitions of each member.
     """
     task = bars.add_task("consume", total=COUNT)
     sums = ByCarrier()
@@ -208,7 +208,7 @@ def java_is_there() -> bool:
 
 
 def read_by_spark(address: str, folder: Path) -> ByCarrier:
-    """The topic as a DataFrame, added up by carrier in Spark."""
+    """Read the topic as a DataFrame, and return the sums by carrier that Spark computes."""
     with console.status("Spark reads the topic"), quiet_jvm(folder / "spark.log"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         from pyspark.sql import SparkSession, functions
@@ -248,7 +248,7 @@ def read_by_spark(address: str, folder: Path) -> ByCarrier:
 
 @contextmanager
 def quiet_jvm(log: Path) -> Iterator[None]:
-    """Spark's JVM writes warnings past Python: descriptor 2 goes to a file meanwhile, which is shown if it fails."""
+    """Send descriptor 2 to a file, because Spark's JVM writes warnings past Python. Show the file after a failure."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("wb") as file:
@@ -265,7 +265,7 @@ def quiet_jvm(log: Path) -> Iterator[None]:
 
 
 def delays(sums: ByCarrier) -> Table:
-    """The delays by carrier, the least punctual first."""
+    """Return the delays by carrier, the least punctual first."""
     table = Table(title="Departure delays by carrier, New York 2013")
     table.add_column("carrier")
     for title in ("flights", "cancelled", "mean delay (min)"):

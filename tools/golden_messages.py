@@ -57,7 +57,7 @@ def specifications(jar: str) -> dict[str, Any]:
 
 
 def without_comments(text: str) -> str:
-    """The text without what follows // outside of strings."""
+    """Return the text without comments, which begin with // outside of strings."""
     return re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*', lambda match: match[1] or "", text)
 
 

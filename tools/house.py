@@ -125,7 +125,7 @@ def _place(folder: Path) -> tuple[int, tuple[str, ...]]:
 
 
 def tree() -> str:
-    """Return the tree of folders, a line each, with what its `__init__.py` says of it."""
+    """Return the tree of folders, a line each, with the first line of its `__init__.py`."""
     lines = ["```"]
     for folder in folders():
         indent = "  " * (len(folder.parts) - 1)
@@ -153,14 +153,14 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def with_tree(text: str) -> str:
-    """Return the text of docs/architecture.md with the tree as it is now."""
+    """Return the text of docs/architecture.md with the present tree."""
     before, _, rest = text.partition(TREE_BEGIN)
     _, _, after = rest.partition(TREE_END)
     return f"{before}{TREE_BEGIN}\n{tree()}\n{TREE_END}{after}"
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     what = sys.argv[1] if len(sys.argv) > 1 else ""
     if what == "tree":
         print(tree())

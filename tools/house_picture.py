@@ -2,8 +2,8 @@
 
     python tools/house_picture.py
 
-Rooms and their words are read from the code (tools/house.py); only places and ways are from here. A way that names a
-module that does not exist is an error. A test fails where the file is not what this draws.
+The rooms and their words come from the code (tools/house.py), their places and the ways from this file. A way that
+names a missing module is an error. A test fails if the file differs from what this draws.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ WAYS = (
 
 
 class Box(NamedTuple):
-    """Where a room stands."""
+    """The place of a room in the picture."""
 
     room: str
     x: float

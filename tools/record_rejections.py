@@ -2,8 +2,8 @@
 
     python tools/record_rejections.py HOST:PORT > tests/golden/records/rejections.jsonl
 
-The file in the tree is a real Kafka 4.3.1's; pointed at another broker this shows where that one differs. Each case
-goes out alone in a Produce request of version 9 with acks=all, on a connection of its own, to the topic `rejections`.
+The file in the tree comes from a real Kafka 4.3.1. Run it on another broker to see where that one differs. Each case is
+sent alone in a Produce request of version 9 with acks=all, on a connection of its own, to the topic `rejections`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RECORDS = [Record(i, 1_700_000_000_000 + i, b"key", b"value %d" % i) for i in ra
 
 
 def changed(data: bytes, *patches: tuple[int, str, int]) -> bytes:
-    """`data` with (position, layout, value) put in and its CRC made right again."""
+    """Return `data` with (position, layout, value) put in and a correct CRC."""
     out = bytearray(data)
     for position, layout, value in patches:
         struct.pack_into(layout, out, position, value)

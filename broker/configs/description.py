@@ -101,7 +101,7 @@ def _broker_synonyms(config: BrokerConfig, row: ConfigDef) -> Iterator[ConfigSyn
 
 
 def _is_given(config: BrokerConfig, row: ConfigDef) -> bool:
-    """Whether the broker was started with a value of its own, even one that equals the default."""
+    """Return whether the broker was started with a value of its own, even one that equals the default."""
     return row.name in config.given or config.value_at_start(row.name) != row.default
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
-    """A fresh id at epoch 0, or the coordinator's answer."""
+    """Return a new producer id at epoch 0, or let the coordinator answer."""
     if request.transactional_id is not None:
         return services.transactions.initialize(context, request)
     if (request.producer_id == -1) != (request.producer_epoch == -1):

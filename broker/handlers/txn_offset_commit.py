@@ -19,6 +19,6 @@ if TYPE_CHECKING:
 def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-    """The group coordinator answers, once the transaction coordinator has let the group's partition in."""
+    """Let the group coordinator answer, once the group's partition is part of the transaction."""
     verify = services.verification.of_offsets(request, context.api_version)
     return services.groups.commit_in_transaction(context, request, verify)

@@ -67,8 +67,8 @@ class OffsetCheckpoints:
     def take(self, logs: Mapping[TopicPartition, Log], unread: Collection[TopicPartition] = ()) -> Callable[[], None]:
         """Note the offsets of `logs` as they are now, and return the call that writes them, in any thread.
 
-        The partitions in `unread` keep the offsets that the start found. Of two states the one that was taken later
-        stays, whichever is written first.
+        The partitions in `unread` keep the offsets that the start found. If two states are written in the wrong order,
+        the one that was taken later stays.
         """
         self._taken += 1
         number = self._taken

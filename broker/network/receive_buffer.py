@@ -52,7 +52,7 @@ class ReceiveBuffer:
     __slots__ = ("_memory", "_pool", "_receiver", "data", "filled", "room_end", "start")
 
     def __init__(self, pool: BufferPool, memory: RequestMemory, receiver: Receiver) -> None:
-        """Buffers beyond the first size count in `memory` for `receiver`."""
+        """Begin with a small buffer. Larger ones count in `memory` for `receiver`."""
         self._pool = pool
         self._memory = memory
         self._receiver = receiver

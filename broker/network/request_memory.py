@@ -38,7 +38,7 @@ class RequestMemory:
     """The bytes that each connection holds, and the connections that wait for more."""
 
     def __init__(self, limit_bytes: int, clock: Clock, timers: Timers) -> None:
-        """A negative limit is none."""
+        """Set the limit; a negative one means no limit."""
         self._limit_bytes = limit_bytes
         self._clock = clock
         self._timers = timers

@@ -167,7 +167,7 @@ class Partition:
     # -- Append ----------------------------------------------------------------------------------------
 
     def needs_preparation(self, version: int) -> bool:
-        """Whether the batches of this Produce version are opened, rewritten or converted before they are appended."""
+        """Return whether batches of this Produce version are opened, rewritten or converted before the append."""
         return self.rules is not None or version < FIRST_WITH_BATCHES
 
     def prepare(self, records: memoryview, version: int) -> PreparedBatch:
@@ -198,7 +198,7 @@ class Partition:
     def append_prepared(
         self, prepared: PreparedBatch, version: int, verify: VerifyTransaction | None = None
     ) -> Appended:
-        """As `append`, for a batch that `prepare` has returned."""
+        """Append a batch that `prepare` has returned."""
         self.check_online()
         records, header = prepared
         if header is None:

@@ -46,7 +46,7 @@ class Plan:
 
 
 def plan(directories: Iterable[Path]) -> list[Plan]:
-    """The topics in partitions' folders, or in whole data directories, by name. ImportRejected."""
+    """Return the topics in partitions' folders, or in whole data directories, by name. Raises ImportRejected."""
     plans: dict[str, Plan] = {}
     for folder in (each for directory in directories for each in _folders(directory)):
         named = partition_of(folder.name)
@@ -120,7 +120,7 @@ class Importer:
     def run(
         self, plans: list[Plan], now_ms: int, progress: Callable[[int], None], done: Callable[[Imported], None]
     ) -> None:
-        """Imports all topics or none. `progress` gets the bytes that were read, `done` each partition.
+        """Import all topics or none. `progress` gets the bytes that were read, `done` each partition.
 
         ImportRejected, and other KafkaErrors: nothing has changed then but the time.
         """

@@ -185,7 +185,7 @@ def reject_timestamps(records: memoryview, header: BatchHeader, latest_ms: int) 
 
 
 def reject_small_timestamps(records: memoryview, header: BatchHeader, latest_ms: int) -> NoReturn:
-    """As `reject_timestamps`, within a few milliseconds. Raises LargeBatch where opening it would take longer."""
+    """Do as `reject_timestamps`, within a few milliseconds. Raises LargeBatch if opening it would take longer."""
     if is_large(records):
         raise LargeBatch(ErrorCode.INVALID_TIMESTAMP, _why_too_late(header, latest_ms))
     reject_timestamps(records, header, latest_ms)
@@ -206,7 +206,7 @@ class PreparedBatch(NamedTuple):
 
 
 def is_large(records: memoryview) -> bool:
-    """Whether opening a batch or message set takes so long that a thread should do it. False where it is broken."""
+    """Return whether a batch or message set takes so long to open that a thread should do it. False if it is broken."""
     if len(records) >= LARGE_BYTES:
         return True
     try:

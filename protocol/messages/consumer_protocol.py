@@ -44,7 +44,7 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
 
 
 def decode_versioned(cls: type[M], buffer: Buffer) -> M:
-    """The subscription or assignment behind its version. Raises DecodeError; bytes after it are left alone."""
+    """Return the subscription or assignment behind its version. Ignores bytes after it. Raises DecodeError."""
     if len(buffer) < 2:
         raise TruncatedMessage(f"{cls.__name__} lacks the two bytes of its version")
     (version,) = struct.unpack_from(">h", buffer)

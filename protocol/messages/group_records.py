@@ -89,13 +89,13 @@ _KEYS: dict[int, type[Key]] = {0: LegacyOffsetCommitKey, 1: OffsetCommitKey, 2: 
 
 
 def encode_key(key: Key) -> bytes:
-    """A record's key: its type as int16, then the key at its only version. Raises EncodeError."""
+    """Return a record's key: its type as int16, then the key at its only version. Raises EncodeError."""
     kind = key.__class__.KEY
     return struct.pack(">h", kind) + b"".join(cast("list[bytes]", encode(key, 0)))
 
 
 def decode_key(buffer: Buffer) -> Key | None:
-    """The key of a record, None for a type that is not declared here (newer kinds of group). Raises DecodeError."""
+    """Return the key of a record, None for a type that is not declared here (newer groups). Raises DecodeError."""
     if len(buffer) < 2:
         raise TruncatedMessage("a coordinator's record key lacks the two bytes of its type")
     (kind,) = struct.unpack_from(">h", buffer)

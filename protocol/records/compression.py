@@ -91,7 +91,7 @@ def exceeds(codec: int, data: Buffer, limit: int) -> bool:
 
 
 def begins_as(codec: int, head: Buffer) -> bool:
-    """Whether data that begins with `head` (four bytes do) may be of this codec. Raw snappy begins with anything."""
+    """Return whether data that begin with `head` (four bytes) may be of this codec. Raw snappy may begin with any."""
     head = bytes(memoryview(head)[:4])
     match codec:
         case Compression.GZIP:

@@ -95,7 +95,7 @@ class MessageSet(NamedTuple):
 
 
 def read_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> MessageSet:
-    """As `decode_message_set`, with what else is to be known of the set."""
+    """Do as `decode_message_set`, and return the other facts of the set too."""
     records: list[Record] = []
     compression, size_bytes = Compression.NONE, 0
     for message in iter_messages(buffer):

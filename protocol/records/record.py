@@ -145,7 +145,7 @@ def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]
 
 
 def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:
-    """As `read_long_varint`, of a delta that brings `base` to a timestamp of 64 bits: sums wrap, as Java's do."""
+    """Do as `read_long_varint` for a timestamp delta. The sum with `base` wraps at 64 bits, as in Java."""
     number, position = read_long_varint(data, position)
     timestamp = base + ((number >> 1) ^ -(number & 1))
     delta = ((timestamp + 2**63) & (2**64 - 1)) - 2**63 - base
@@ -198,7 +198,7 @@ _NULL = encode_varint(-1)
 
 @lru_cache(maxsize=1)
 def _short_varints() -> list[bytes]:
-    """The varints of 0 to 8191: nearly all lengths and deltas of a batch. Made at first use, it takes 1 ms."""
+    """Return the varints of 0 to 8191: nearly all lengths and deltas of a batch. The first use takes 1 ms."""
     one = [bytes((number << 1,)) for number in range(64)]
     return one + [bytes((number << 1 & 0x7F | 0x80, number >> 6)) for number in range(64, 8192)]
 

@@ -23,9 +23,9 @@ def batch(
     last_delta_error: int = 0,
     length_error: int = 0,
 ) -> bytes:
-    """A v2 batch, record i stamped `timestamp_ms + i`; `producer` is (id, epoch, sequence).
+    """Return a v2 batch. Record i has the time `timestamp_ms + i`; `producer` is (id, epoch, sequence).
 
-    The *_error are added to the right value.
+    Each *_error is added to the right value of its field.
     """
     body = b"".join(record(index, key, value) for index, value in enumerate(values))
     last = len(values) - 1
@@ -62,7 +62,7 @@ def zigzag(value: int) -> bytes:
 
 
 def message_set(values: list[bytes], magic: int) -> bytes:
-    """Messages in the format before v2: magic 0, or 1 with timestamps."""
+    """Return messages in the format before v2: magic 0, or 1 with timestamps."""
     from zlib import crc32
 
     out = b""

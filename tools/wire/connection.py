@@ -1,4 +1,4 @@
-"""A socket that speaks Kafka's frames and keeps what went over it: every exchange by case name, API and version."""
+"""A socket that speaks Kafka's frames and records every exchange by case name, API and version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLIENT_ID = "wire"
 
 @dataclass
 class Exchange:
-    """One request and what came back: `outcome` is answered, closed, silent (acks=0) or timeout.
+    """One request and its response: `outcome` is answered, closed, silent (acks=0) or timeout.
 
     Frames are without their length.
     """
@@ -30,7 +30,7 @@ class Exchange:
 
 
 class Wire:
-    """Asks one broker; a closed connection is opened again for the next request. Not thread-safe."""
+    """A connection to one broker. After a close, the next request opens it again. Not thread-safe."""
 
     def __init__(self, address: str, prefix: str = "w") -> None:
         host, _, port = address.rpartition(":")
@@ -40,12 +40,12 @@ class Wire:
         self._socket: socket.socket | None = None
 
     def ask(self, case: str, api: str, version: int, body: dict[str, Any], *, answered: bool = True) -> dict[str, Any]:
-        """The decoded answer; empty where the broker closed the connection or `answered` is False."""
+        """Send a request and return its decoded response, empty if the connection closed or `answered` is False."""
         self.send(api, version, body)
         return self.receive(case, api, version, answered=answered)
 
     def send(self, api: str, version: int, body: dict[str, Any]) -> None:
-        """Only the request; `receive` reads its answer (joins need two connections at once)."""
+        """Send a request; `receive` reads its response (joins need two connections at once)."""
         request = messages()[f"{api}Request"]
         self._request = self.header(request, version) + request.encode(body, version)
         self.connected().sendall(struct.pack(">i", len(self._request)) + self._request)
@@ -59,7 +59,7 @@ class Wire:
         return exchange.body
 
     def raw(self, case: str, data: bytes) -> str:
-        """Sends bytes as they are (with whatever length they claim); the outcome. Always on a connection of its own."""
+        """Send bytes unchanged, also with a wrong length, on a connection of their own. Return the outcome."""
         self.close()
         self.connected().sendall(data)
         outcome, frame = self.read_frame()
@@ -90,13 +90,13 @@ class Wire:
         return self._socket
 
     def hangs_up(self, case: str) -> None:
-        """Records whether the broker closes the connection; for requests that have no answer to wait for."""
+        """Record whether the broker closes the connection, for requests without a response."""
         outcome, frame = self.read_frame()
         self.exchanges.append(Exchange(case, "raw", 0, b"", outcome, frame))
         self.close()
 
     def twin(self) -> Wire:
-        """A second connection that writes into the same record of exchanges."""
+        """Return a second connection that records its exchanges with this one's."""
         other = Wire(f"{self.address[0]}:{self.address[1]}", self.prefix)
         other.exchanges = self.exchanges
         return other

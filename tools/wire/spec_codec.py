@@ -1,9 +1,9 @@
-"""Messages read and written by walking Kafka's own specifications: slow, plain, no line shared with `odradek.protocol`.
+"""A codec that walks Kafka's own specifications: slow, plain, and without a line of `odradek.protocol`.
 
-A message is a dict of the field names of the specification (``{"Topics": [{"Name": "t"}]}``). Encoding fills what is
-left out with the default given there and drops what the version does not have; decoding gives every field of the
-version, tagged ones included. It is the second opinion: the wire captures, the comparison with a real broker and the
-golden tests are built on it.
+A message is a dict by the field names of the specification (``{"Topics": [{"Name": "t"}]}``). Encoding fills missing
+fields with the specification's defaults, and drops fields that the version does not have. Decoding returns every field
+of the version, also tagged ones. The wire captures, the comparison with a real broker and the golden tests use this
+codec as a second opinion.
 
 The specifications are `tests/golden/kafka-4.3.1/requests-and-responses.json`.
 """
@@ -49,7 +49,7 @@ class Message:
         return Writer(self, version).fields(self.fields, body)
 
     def decode(self, data: bytes, version: int) -> dict[str, Any]:
-        """The fields of `data`; ValueError where bytes are missing or left over."""
+        """Return the fields of `data`. Raises ValueError if bytes are missing or left over."""
         reader = Reader(self, version, data)
         body = reader.fields(self.fields)
         if reader.position != len(data):
@@ -59,7 +59,7 @@ class Message:
 
 @functools.cache
 def messages() -> dict[str, Message]:
-    """Every message of the specifications by its name, such as FetchRequest."""
+    """Return every message of the specifications by its name, such as FetchRequest."""
     loaded = json.loads(SPECIFICATIONS.read_text())
     specs = loaded if isinstance(loaded, list) else list(loaded.values())
     return {spec["name"]: Message(spec) for spec in specs if spec["validVersions"] != "none"}

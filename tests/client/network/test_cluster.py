@@ -224,7 +224,7 @@ def test_a_broker_that_lags_behind_does_not_bring_back_an_old_leader() -> None:
     assert view_of(2, 6, before=first).leader(TopicPartition("t", 0)) == 2
 
 
-def test_a_topic_made_anew_begins_with_its_own_epochs() -> None:
+def test_a_topic_created_again_begins_with_its_own_epochs() -> None:
     assert view_of(2, 0, b"b" * 16, before=view_of(1, 5)).leader(TopicPartition("t", 0)) == 2
 
 

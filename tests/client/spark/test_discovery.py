@@ -94,7 +94,7 @@ def test_spark_finds_the_module_as_it_looks_for_it() -> None:
     """In the environment of the tests: it must be installed by our own build, editable or not."""
     code = "import pkgutil; print('pyspark_odradek' in {found.name for found in pkgutil.iter_modules()})"
     found = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "True", "install anew: pip install --editable ."
+    assert found.stdout.strip() == "True", "install again: pip install --editable ."
 
 
 def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:

@@ -261,7 +261,7 @@ async def test_a_log_that_gives_nothing_though_it_goes_on_is_an_error() -> None:
             await read(fake, 0, 30, kafkaConsumer__pollTimeoutMs="300", failOnDataLoss="false")
 
 
-async def test_a_topic_that_was_deleted_and_made_anew_is_another_one() -> None:
+async def test_a_topic_that_was_deleted_and_created_again_is_another_one() -> None:
     async with filled() as fake:
         fake.on(ApiKey.FETCH, error_answer(ErrorCode.UNKNOWN_TOPIC_ID))
         fetch = fetch_of(fake, 0, 30)

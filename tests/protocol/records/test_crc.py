@@ -1,4 +1,4 @@
-"""CRC-32C against RFC 3720's vectors and against crcmod, whichever implementation serves."""
+"""CRC-32C of both implementations, against RFC 3720's vectors and against crcmod."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is asked of a broker, by subject. Each module's `run(wire)` leaves its exchanges on the wire."""
+"""The requests for a broker, by subject. Each module's `run(wire)` adds its exchanges to the wire."""

@@ -147,7 +147,7 @@ def find_coordinator(wire: Wire) -> None:
 
 
 def create_offsets_topic(wire: Wire) -> None:
-    """Kafka makes __consumer_offsets at the first question, and answers COORDINATOR_NOT_AVAILABLE until it stands."""
+    """Wait for __consumer_offsets. Kafka creates it at the first request, and answers COORDINATOR_NOT_AVAILABLE."""
     quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     for _ in until_deadline():
         if quiet.ask("", "FindCoordinator", 2, {"Key": f"{wire.prefix}-group"})["ErrorCode"] == 0:

@@ -1,5 +1,6 @@
-"""CreatePartitions, AlterConfigs, IncrementalAlterConfigs, ListConfigResources, DescribeTopicPartitions: every error
-that was found, and what can be asked next to it.
+"""CreatePartitions, AlterConfigs, IncrementalAlterConfigs, ListConfigResources, DescribeTopicPartitions.
+
+Every error that was found, and valid requests like it.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def brokers(wire: Wire) -> None:
 
 
 def broker_lists(wire: Wire) -> None:
-    """A list of the broker's: set, appended to, shortened, on both layers."""
+    """Set a list of the broker's, append to it and subtract from it, on both layers."""
     name = "log.cleanup.policy"
 
     def ask(case: str, node: str, *changes: tuple[Any, ...], **fields: Any) -> None:
@@ -231,7 +232,7 @@ def brokers_the_old_way(wire: Wire) -> None:
 
 
 def several(wire: Wire) -> None:
-    """Resources beside each other: one's error is no other's."""
+    """Alter several resources in one request. An error of one leaves the others alone."""
     topic = create(wire, "several")
 
     def resource(kind: int, name: str, key: str, value: str | None) -> dict[str, Any]:
@@ -272,7 +273,7 @@ def others_the_old_way(wire: Wire) -> None:
 
 
 def described(wire: Wire) -> None:
-    """What is asked for, and what comes back of it."""
+    """Describe some configs and all of them."""
     topic = create(wire, "described", configs={"retention.ms": "5000"})
 
     def ask(case: str, kind: int, name: str, keys: list[str] | None, version: int = 4, **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""UpdateFeatures: every kind of change of transaction.version, every error; what ApiVersions says of it afterwards."""
+"""UpdateFeatures: every kind of change of transaction.version, every error, and the ApiVersions afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that are no request: what is answered, and what ends the connection."""
+"""Bytes that are no request: some get a response, others end the connection."""
 
 from __future__ import annotations
 

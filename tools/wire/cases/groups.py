@@ -1,4 +1,4 @@
-"""The classic group protocol: join, sync, heartbeat, commit, fetch, describe, list, leave, and what is refused."""
+"""The classic group protocol: join, sync, heartbeat, commit, fetch, describe, list, leave, and rejected requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def join_body(group: str, member: str = "", **fields: Any) -> dict[str, Any]:
 
 
 def join(wire: Wire, group: str, version: int = 5, case: str = "join", **fields: Any) -> dict[str, Any]:
-    """Joins, with the id that the broker asks for from v4 on."""
+    """Join, with the member id that the broker requires from v4 on."""
     if version == 0:
         fields = {"RebalanceTimeoutMs": -1, **fields}
     answer = wire.ask(case, "JoinGroup", version, join_body(group, **fields))
@@ -72,7 +72,7 @@ def leave(wire: Wire, case: str, version: int, group: str, *members: dict[str, A
 
 
 def life(wire: Wire, topic: str, version: int) -> None:
-    """One member's whole life, each API at the version nearest to `version` that it has."""
+    """Run through the life of one member, each API at its version nearest to `version`."""
     group = f"{wire.prefix}-life-{version}"
     joined = join(wire, group, version)
     sync(wire, "sync", min(version, 5), group, joined)
@@ -228,7 +228,7 @@ def offsets(wire: Wire, topic: str) -> None:
 
 
 def two_members(wire: Wire) -> None:
-    """The second joins: the first is told to come back, both get their parts from the leader."""
+    """Let a second member join: the first one must rejoin, and both get their partitions from the leader."""
     group, other = f"{wire.prefix}-two", wire.twin()
     first = join(wire, group)
     sync(wire, "sync alone", 3, group, first)

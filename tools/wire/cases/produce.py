@@ -1,4 +1,4 @@
-"""Produce: every version, every acks, what is refused, and the idempotent producer's sequence rules."""
+"""Produce: every version, every acks, rejected batches, and the sequence rules of idempotent producers."""
 
 from __future__ import annotations
 

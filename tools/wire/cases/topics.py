@@ -14,7 +14,7 @@ UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
 
 
 class RefusedError(Exception):
-    """The broker does not make such a topic; cases that need it are left out."""
+    """The broker does not create such a topic. Cases that need it are left out."""
 
 
 def run(wire: Wire) -> None:
@@ -26,7 +26,7 @@ def run(wire: Wire) -> None:
 
 
 def create(wire: Wire, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
-    """Makes the topic, off the record, and waits until it is led; its full name."""
+    """Create a topic without recording it, wait for its leaders, and return its full name."""
     quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     full = f"{wire.prefix}-{name}"
     topic = new(full, NumPartitions=partitions)
@@ -42,7 +42,7 @@ def create(wire: Wire, name: str, partitions: int = 1, configs: dict[str, str] |
 
 
 def wait_until_led(wire: Wire, topic: str, partition: int) -> None:
-    """A partition is shown with a leader a moment before that leader serves it."""
+    """Wait until the leader serves the partition. Metadata names it a moment before."""
     place = {"PartitionIndex": partition, "Timestamp": -1}
     for _ in until_deadline():
         answer = wire.ask("", "ListOffsets", 1, {"ReplicaId": -1, "Topics": [{"Name": topic, "Partitions": [place]}]})
@@ -52,7 +52,7 @@ def wait_until_led(wire: Wire, topic: str, partition: int) -> None:
 
 
 def topic_id(wire: Wire, topic: str) -> str:
-    """The id of a topic, asked off the record until all its partitions have a leader."""
+    """Return the id of a topic once all its partitions have a leader, without recording the requests."""
     quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     try:
         for _ in until_deadline():
@@ -67,7 +67,7 @@ def topic_id(wire: Wire, topic: str) -> str:
 
 
 def until_deadline() -> Iterator[None]:
-    """Turns of a loop that waits for the broker, for at most TIMEOUT_S."""
+    """Yield once for each turn of a loop that waits for the broker, for at most TIMEOUT_S."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         yield
@@ -140,7 +140,7 @@ def create_refused(wire: Wire) -> None:
 
 
 def create_assigned(wire: Wire) -> None:
-    """Where the replicas are named: gaps, repetitions, brokers that do not exist, counts beside them."""
+    """Create topics with named replicas: gaps, repetitions, brokers that do not exist, counts beside them."""
 
     def ask(
         case: str, replicas: list[tuple[int, list[int]]], *, version: int = 7, only: bool = True, **fields: Any
@@ -181,7 +181,7 @@ def create_assigned(wire: Wire) -> None:
 
 
 def create_named(wire: Wire) -> None:
-    """Names that are taken, collide, or are as long as can be; several topics in one request."""
+    """Create topics with existing, colliding or the longest names, and several topics in one request."""
     prefix = wire.prefix
 
     def ask(case: str, *topics: dict[str, Any], **fields: Any) -> None:

@@ -1,5 +1,6 @@
-"""Who writes in a transaction without having said where to: verified by the coordinator, or not
-(`transaction.partition.verification.enable`), in every version of Produce and TxnOffsetCommit.
+"""Transactional batches for partitions that were not added to the transaction, with and without verification.
+
+In every version of Produce and TxnOffsetCommit (`transaction.partition.verification.enable`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Who = tuple[str, int, int]
 
 
 def begin(wire: Wire, name: str) -> Who:
-    """Transactional id, producer id and epoch of a producer that has just begun."""
+    """Start a producer, and return its transactional id, producer id and epoch."""
     transactional_id = f"{wire.prefix}-{name}"
     other = quiet(wire)
     for _ in until_deadline():

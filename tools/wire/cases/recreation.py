@@ -1,5 +1,6 @@
-"""A topic that is deleted, and one of its name that is made anew: what those are told who knew the old one, by name and
-by id, within fetch sessions and without. Also OffsetForLeaderEpoch.
+"""A topic that is deleted, and created again under its name: the responses to clients that know the old topic.
+
+Requests by name and by id, within fetch sessions and without. Also OffsetForLeaderEpoch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 def run(wire: Wire) -> None:
     leader_epochs(wire)
     for again in (False, True):
-        name = f"anew-{again}"
+        name = f"again-{again}"
         topic = create(wire, name, partitions=2)
         produce(wire, "", topic, version=9)
         old = topic_id(wire, topic)
@@ -28,7 +29,7 @@ def run(wire: Wire) -> None:
         delete(wire, topic)
         if again:
             create(wire, name, partitions=1)
-        case = "made anew" if again else DELETED
+        case = "created again" if again else DELETED
         by_name(wire, case, topic)
         by_id(wire, case, topic, old)
         for version, (connection, session) in sessions.items():
@@ -68,7 +69,7 @@ def leader_epochs(wire: Wire) -> None:
 
 
 def opened(wire: Wire, topic: str, known: str) -> dict[int, tuple[Wire, int]]:
-    """Fetch sessions on both partitions, each on a connection of its own: (connection, session) by version."""
+    """Open fetch sessions on both partitions, each on a connection of its own: (connection, session) by version."""
     sessions: dict[int, tuple[Wire, int]] = {}
     for version in (7, BY_NAME, BY_ID, 18):
         connection = wire.twin()
@@ -90,7 +91,7 @@ def produce(wire: Wire, case: str, topic: str, version: int, partition: int = 0,
 
 
 def delete(wire: Wire, topic: str) -> None:
-    """Deletes it, and returns when nobody is told of it any more."""
+    """Delete the topic, and return when no response names it any more."""
     wire.ask("goes", "DeleteTopics", 6, {"Topics": [{"Name": topic, "TopicId": ZERO}], "TimeoutMs": 10_000})
     quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     for _ in until_deadline():
@@ -104,7 +105,7 @@ def delete(wire: Wire, topic: str) -> None:
 
 
 def by_name(wire: Wire, case: str, topic: str) -> None:
-    """The second partition is one that only the old topic had."""
+    """Ask by name. Only the old topic had the second partition."""
     named = {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False}
     wire.ask(f"{case}: name", "Metadata", 12, named)
     ask_fetch(wire, f"{case}: name", BY_NAME, [{"Topic": topic, "Partitions": [place(), place(1)]}], MaxWaitMs=5_000)
@@ -125,7 +126,7 @@ def by_name(wire: Wire, case: str, topic: str) -> None:
 
 
 def by_id(wire: Wire, case: str, topic: str, old: str) -> None:
-    """Who has the old id, of a topic that is another by now."""
+    """Ask by the id of the old topic, whose name belongs to another one now."""
     wire.ask(f"{case}: id", "Metadata", 12, {"Topics": [{"TopicId": old, "Name": None}]})
     for version in (BY_ID, 18):
         topics = [{"TopicId": old, "Partitions": [place(), place(1)]}]
@@ -136,7 +137,7 @@ def by_id(wire: Wire, case: str, topic: str, old: str) -> None:
     for version in (9, 10):
         named = {"Name": topic} if version < 10 else {"TopicId": old}
         places = [{"PartitionIndex": 0, "CommittedOffset": 1, "CommittedMetadata": ""}]
-        body = {"GroupId": f"{wire.prefix}-anew", "Topics": [{**named, "Partitions": places}]}
+        body = {"GroupId": f"{wire.prefix}-again", "Topics": [{**named, "Partitions": places}]}
         wire.ask(f"{case}: id", "OffsetCommit", version, body)
-    groups = [{"GroupId": f"{wire.prefix}-anew", "Topics": [{"TopicId": old, "PartitionIndexes": [0]}]}]
+    groups = [{"GroupId": f"{wire.prefix}-again", "Topics": [{"TopicId": old, "PartitionIndexes": [0]}]}]
     wire.ask(f"{case}: id", "OffsetFetch", 10, {"Groups": groups, "RequireStable": False})
