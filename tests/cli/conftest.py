@@ -1,4 +1,4 @@
-"""For tests of commands: nobody's own profile or address counts."""
+"""For tests of commands: the profile and the address of the user who runs them do not count."""
 
 from __future__ import annotations
 
