@@ -1,5 +1,4 @@
-"""The table of Kafka's topic configs that no row of the broker's tables gives a default: one for tests, and those that
-Odradek does not support yet.
+"""The table of topic configs without a row in the broker's tables: the unsupported ones, and one for tests.
 
 An unsupported config is shown with its default, which is true today. Any other value is rejected, and its row says why.
 """
