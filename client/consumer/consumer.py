@@ -159,7 +159,8 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             self._cluster_options, topics, self._positions, self._fetch_options, self._group_options
         )
         session.assignment.listener = self._listener
-        session.cluster.on_update(self._follow_topics)
+        session.note_topic_errors(topics, session.cluster.view)
+        session.cluster.on_update(self._metadata_changed)
         if self._assigned_by_user:
             session.take_partitions(self._assigned_by_user)
         elif self._topics:
@@ -250,6 +251,12 @@ class Consumer(AsyncIterator[ConsumerRecord]):
             session.cluster.refresh_soon()
         else:
             session.join_group(lambda: self._topics)
+
+    def _metadata_changed(self, view: ClusterView) -> None:
+        if self._session is not None:
+            read = self._topics | {partition.topic for partition in self._assigned_by_user}
+            self._session.note_topic_errors(read, view)
+        self._follow_topics(view)
 
     def _follow_topics(self, view: ClusterView) -> None:
         """Without a group, take the partitions that the topics have in a new view of the cluster."""

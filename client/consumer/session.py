@@ -10,6 +10,7 @@ from typing import Any
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import monotonic_ms
 from ..errors import GroupRequired, ListenerFailed
+from ..metadata import ClusterView
 from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets
 from ..network.coordinator import Coordinator
@@ -58,6 +59,8 @@ class Session:
         self._member_task: asyncio.Task[Any] | None = None
         # For the next poll: a task that broke, or an error that had to wait for the records before it.
         self.error: KafkaError | None = None
+        # Topics that cannot be read, as a poll has raised.
+        self._topic_errors: dict[str, ErrorCode] = {}
         # Set at the begin of a stop: no more records are returned.
         self.stopping = False
 
@@ -91,6 +94,16 @@ class Session:
                 self.signals.wake_poll()
 
         task.add_done_callback(ended)
+
+    def note_topic_errors(self, topics: Collection[str], view: ClusterView) -> None:
+        """Have the next poll raise why one of these topics cannot be read, once for each new error."""
+        found = {topic: view.errors[topic] for topic in topics if topic in view.errors}
+        final = {topic: code for topic, code in found.items() if not code.retriable}
+        for topic, code in final.items():
+            if self._topic_errors.get(topic) is not code:
+                self.error = KafkaError(code, f"topic {topic!r} cannot be read: {code.text}")
+                self.signals.wake_poll()
+        self._topic_errors = final
 
     async def leave_and_commit(self) -> None:
         """Leave the group, and commit processed records with auto-commit."""

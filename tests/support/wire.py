@@ -134,6 +134,9 @@ class FakeBroker:
                     return
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             return  # the client went away, or the test is over
+        except Exception as error:
+            self.cluster.problems.append(f"a step or an answer failed: {error!r}")
+            raise
         finally:
             self.writers.discard(writer)
             self.cluster.tasks.discard(task)

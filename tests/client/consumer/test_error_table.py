@@ -1,0 +1,213 @@
+"""Every error that a broker gives a consumer, at every request: survived, or raised to the user once.
+
+The table names the codes that Kafka's handlers answer with. A code is met twice in a row, while a member reads 20
+records of two partitions, commits after each poll, and goes through an election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from odradek.client import Consumer, KafkaError, TopicPartition
+from odradek.client.errors import CommitFailed
+from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.protocol.schema import Struct
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.wire import Call, Step, do_and_drop, drop
+
+PARTITIONS = [TopicPartition("t", number) for number in range(2)]
+COORDINATOR = ["COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"]
+LEADER = [
+    "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "REPLICA_NOT_AVAILABLE",
+    "KAFKA_STORAGE_ERROR",
+    "OFFSET_NOT_AVAILABLE",
+]
+SURVIVED: dict[ApiKey, list[str]] = {
+    ApiKey.METADATA: ["LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"],
+    ApiKey.FIND_COORDINATOR: COORDINATOR[:2],
+    ApiKey.JOIN_GROUP: [*COORDINATOR, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"],
+    ApiKey.SYNC_GROUP: [*COORDINATOR, "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"],
+    ApiKey.HEARTBEAT: [*COORDINATOR, "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"],
+    ApiKey.OFFSET_FETCH: [*COORDINATOR, "UNSTABLE_OFFSET_COMMIT", "UNKNOWN_TOPIC_ID"],
+    ApiKey.OFFSET_COMMIT: [*COORDINATOR, "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "REQUEST_TIMED_OUT"],
+    ApiKey.FETCH: [
+        *LEADER,
+        "UNKNOWN_TOPIC_ID",
+        "INCONSISTENT_TOPIC_ID",
+        "FETCH_SESSION_ID_NOT_FOUND",
+        "INVALID_FETCH_SESSION_EPOCH",
+        "FETCH_SESSION_TOPIC_ID_ERROR",
+    ],
+    ApiKey.LIST_OFFSETS: LEADER,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: LEADER,
+}
+RAISED: dict[ApiKey, list[str]] = {
+    ApiKey.METADATA: ["TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"],
+    ApiKey.FIND_COORDINATOR: ["GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID"],
+    ApiKey.JOIN_GROUP: [
+        "INCONSISTENT_GROUP_PROTOCOL",
+        "INVALID_GROUP_ID",
+        "INVALID_SESSION_TIMEOUT",
+        "GROUP_AUTHORIZATION_FAILED",
+        "GROUP_MAX_SIZE_REACHED",
+        "FENCED_INSTANCE_ID",
+    ],
+    ApiKey.SYNC_GROUP: ["GROUP_AUTHORIZATION_FAILED", "FENCED_INSTANCE_ID", "INCONSISTENT_GROUP_PROTOCOL"],
+    ApiKey.HEARTBEAT: ["GROUP_AUTHORIZATION_FAILED", "FENCED_INSTANCE_ID"],
+    ApiKey.OFFSET_FETCH: ["GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"],
+    ApiKey.OFFSET_COMMIT: [
+        "GROUP_AUTHORIZATION_FAILED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "INVALID_COMMIT_OFFSET_SIZE",
+        "OFFSET_METADATA_TOO_LARGE",
+        "UNKNOWN_MEMBER_ID",
+        "ILLEGAL_GENERATION",
+        "FENCED_INSTANCE_ID",
+    ],
+    ApiKey.FETCH: ["TOPIC_AUTHORIZATION_FAILED", "CORRUPT_MESSAGE", "UNKNOWN_SERVER_ERROR"],
+    ApiKey.LIST_OFFSETS: ["TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED_FOR_MESSAGE_FORMAT"],
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ["TOPIC_AUTHORIZATION_FAILED"],
+}
+# The group has ended the member: what it had not committed is read again.
+REJOINS = {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}
+ALL_AT_ONCE = {"FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR"}
+
+
+def spoil(code: ErrorCode) -> Step:
+    """Answer every item of a request with an error, and do nothing."""
+
+    async def step(call: Call) -> Any:
+        if call.key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP):
+            return type(await _empty(call))(error_code=code)
+        group = call.node.cluster.group  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        before = dict(group.committed)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        response = await call.default()
+        group.committed = before
+        if code.name in ALL_AT_ONCE:
+            return type(response)(error_code=code)
+        _stamp(response, code, deep=call.key is not ApiKey.METADATA)
+        return response
+
+    return step
+
+
+async def _empty(call: Call) -> Any:
+    return message(call.key, "response")()
+
+
+def _stamp(value: Any, code: ErrorCode, *, deep: bool) -> None:
+    """Set the error code of the items farthest down (of the topics, if not `deep`), and drop their records."""
+    lists = [getattr(value, name) for name in type(value).__slots__]
+    items = [item for some in lists if isinstance(some, list) for item in some if isinstance(item, Struct)]
+    if hasattr(value, "error_code") and (not items or (not deep and hasattr(value, "partitions"))):
+        value.error_code = code
+        if hasattr(value, "records"):
+            value.records = None
+        if not deep:
+            value.partitions = []
+    else:
+        for item in items:
+            _stamp(item, code, deep=deep)
+
+
+class Run:
+    """A member that reads what is there, commits after each poll, and notes what it is told."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.read: dict[TopicPartition, list[int]] = {partition: [] for partition in PARTITIONS}
+        self.errors: list[KafkaError] = []
+        self.consumer = Consumer(
+            "t",
+            bootstrap_servers=cluster.address,
+            group_id="g",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=3,
+            retry_backoff_ms=1,
+            retry_backoff_max_ms=3,
+            max_poll_records=7,
+        )
+
+    @property
+    def complete(self) -> bool:
+        return all(set(offsets) == set(range(10)) for offsets in self.read.values())
+
+    async def go(self, key: ApiKey) -> None:
+        """Read everything, go through the election, and be asked `key` until all its steps were taken."""
+        elected = False
+        async with self.consumer:
+            while not (self.complete and elected and not self.cluster.steps[key]) and not self.errors:
+                try:
+                    await self.poll()
+                except KafkaError as error:
+                    self.errors.append(error)
+                if not elected and any(self.read.values()):
+                    elected = True
+                    for partition in PARTITIONS:
+                        log = self.cluster.log(*partition)
+                        log.truncate(log.end, leader=3 - log.leader)
+                if self.complete and key is ApiKey.OFFSET_FETCH:
+                    await self.consumer.committed()
+
+    async def poll(self) -> None:
+        for partition, records in (await self.consumer.getmany(timeout_ms=3)).items():
+            self.read[partition] += [record.offset for record in records]
+        if any(self.read.values()) and self.consumer.assignment():
+            await self.consumer.commit()
+
+
+def cluster_with_records() -> FakeCluster:
+    cluster = FakeCluster({"t": 2}, nodes=2)
+    for partition in PARTITIONS:
+        for _ in range(10):
+            cluster.log(*partition).write(encode_batch([Record(-1, 7, None, b"x")]))
+    return cluster
+
+
+@pytest.mark.parametrize(("key", "name"), [(key, name) for key, names in SURVIVED.items() for name in names])
+async def test_an_error_that_passes_loses_doubles_and_reorders_nothing(key: ApiKey, name: str) -> None:
+    async with cluster_with_records() as cluster, asyncio.timeout(20):
+        cluster.on(key, *[spoil(ErrorCode[name])] * 2)
+        run = Run(cluster)
+        await run.go(key)
+        if name in REJOINS and [type(error) for error in run.errors] == [CommitFailed]:
+            return  # between a poll and its commit: the user is told
+        assert run.errors == []
+        for offsets in run.read.values():
+            assert offsets == list(range(10)) or name in REJOINS
+        assert cluster.group.committed == {("t", 0): 10, ("t", 1): 10}
+
+
+@pytest.mark.parametrize("step", [drop, do_and_drop])
+@pytest.mark.parametrize("key", SURVIVED, ids=lambda key: key.name)
+async def test_a_connection_that_breaks_loses_doubles_and_reorders_nothing(key: ApiKey, step: Step) -> None:
+    async with cluster_with_records() as cluster, asyncio.timeout(20):
+        cluster.on(key, *[step] * 2)
+        run = Run(cluster)
+        if key is ApiKey.METADATA:
+            cluster.steps[key].appendleft(lambda call: call.default())  # start() says at once that nobody responds
+        await run.go(key)
+        assert run.errors == []
+        assert [offsets for offsets in run.read.values() if offsets != list(range(10))] == []
+        assert cluster.group.committed == {("t", 0): 10, ("t", 1): 10}
+
+
+@pytest.mark.parametrize(("key", "name"), [(key, name) for key, names in RAISED.items() for name in names])
+async def test_an_error_that_does_not_pass_is_raised_once(key: ApiKey, name: str) -> None:
+    async with cluster_with_records() as cluster, asyncio.timeout(20):
+        run = Run(cluster)
+        cluster.on(key, *[spoil(ErrorCode[name])] * (50 if key is ApiKey.METADATA else 1))
+        await run.go(key)
+        assert [error.code.name for error in run.errors] == [name]
+        assert run.errors[0].message
