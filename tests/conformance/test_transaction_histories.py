@@ -31,3 +31,14 @@ def test_a_planted_bug_is_found(tmp_path: Path, bug: str) -> None:
         broker.close()
     kind = "dirty" if bug == "early" else bug
     assert kind in {fault.kind for fault in check(history)}
+
+
+def test_transactions_of_our_own_clients_are_all_or_nothing(tmp_path: Path) -> None:
+    broker = broker_process(tmp_path, **SETTINGS).start()
+    try:
+        history = txn_history.record(
+            broker, tmp_path, seed=1, broker_kills=1, writer_kills=2, client="odradek", transactions=10
+        )
+    finally:
+        broker.close()
+    assert check(history) == []

@@ -173,7 +173,53 @@ async def _aiokafka(job: Job) -> None:
     await producer.stop()
 
 
-CLIENTS = {"confluent-kafka": with_confluent, "kafka-python": with_kafka_python, "aiokafka": with_aiokafka}
+def with_odradek(job: Job) -> None:
+    asyncio.run(_odradek(job))
+
+
+async def _odradek(job: Job) -> None:
+    from odradek.client import Consumer, Producer, TopicPartition
+
+    quick = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200}
+    producer = Producer(
+        job.address, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, **quick
+    )
+    consumer = Consumer(
+        bootstrap_servers=job.address,
+        group_id=GROUP,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        **quick,
+    )
+    partition = TopicPartition(job.source, job.partition)
+    async with producer, consumer:
+        consumer.assign([partition])
+        position = await consumer.position(partition)
+        while position < job.end:
+            polled = await consumer.getmany(timeout_ms=int(WITHIN_S * 1000), max_records=job.size())
+            messages = polled.get(partition, [])
+            assert messages, "nothing to read"
+            following = messages[-1].offset + 1
+            await producer.begin_transaction()
+            for message in messages:
+                await producer.send(job.target, transformed(message.value or b""), partition=job.partition)
+            await producer.send_offsets({partition: following}, consumer.group_metadata())
+            if job.is_aborted():
+                await producer.abort_transaction()
+                consumer.seek(partition, position)
+            else:
+                await producer.commit_transaction()
+                position = following
+                say(position)
+
+
+CLIENTS = {
+    "confluent-kafka": with_confluent,
+    "kafka-python": with_kafka_python,
+    "aiokafka": with_aiokafka,
+    "odradek": with_odradek,
+}
 
 
 def main() -> None:

@@ -32,7 +32,8 @@ ROOT = Path(__file__).parents[2]
 class Child:
     """A writer or a reader as a process. The lines that it prints become events."""
 
-    def __init__(self, name: str, said: queue.SimpleQueue[Child], log: Path) -> None:
+    def __init__(self, client: str, name: str, said: queue.SimpleQueue[Child], log: Path) -> None:
+        self.client = client
         self.name = name
         self.events: list[Event] = []
         self.lives = 0
@@ -76,9 +77,12 @@ class Child:
 
 
 class Writer(Child):
+    transactions = TRANSACTIONS
+
     def start(self, address: str, seed: int) -> None:
         chance = f"{seed}-{self.name}-{self.lives}"
-        self.run(txn_writer.__file__, address, self.name, self.following, TRANSACTIONS - self.following, chance)
+        left = self.transactions - self.following
+        self.run(txn_writer.__file__, self.client, address, self.name, self.following, left, chance)
 
     def understand(self, fields: list[object]) -> None:
         kind, number, *facts = fields
@@ -95,21 +99,34 @@ class Writer(Child):
 
 
 class Reader(Child):
+    def start(self, address: str) -> None:
+        self.run(txn_reader.__file__, self.client, address, self.name)
+
     def understand(self, fields: list[object]) -> None:
         self.events.append(Read(f"{self.name}-{self.lives}", *fields))  # type: ignore[arg-type]
 
 
-def record(broker: BrokerProcess, folder: Path, seed: int, broker_kills: int = 2, writer_kills: int = 3) -> list[Event]:
+def record(
+    broker: BrokerProcess,
+    folder: Path,
+    seed: int,
+    *,
+    broker_kills: int = 2,
+    writer_kills: int = 3,
+    client: str = "confluent-kafka",
+    transactions: int = TRANSACTIONS,
+) -> list[Event]:
     """Record a history with a started broker, which is killed and started again `broker_kills` times."""
     chance = random.Random(seed)
     said: queue.SimpleQueue[Child] = queue.SimpleQueue()
     create_topic(broker.address, txn_writer.TOPIC, txn_writer.PARTITIONS)
-    writers = [Writer(f"w{index}", said, folder / f"writer-{index}.log") for index in range(WRITERS)]
-    readers = [Reader(f"r{index}", said, folder / f"reader-{index}.log") for index in range(READERS)]
+    writers = [Writer(client, f"w{index}", said, folder / f"writer-{index}.log") for index in range(WRITERS)]
+    readers = [Reader(client, f"r{index}", said, folder / f"reader-{index}.log") for index in range(READERS)]
     try:
         for reader in readers:
-            reader.run(txn_reader.__file__, broker.address, reader.name)
+            reader.start(broker.address)
         for writer in writers:
+            writer.transactions = transactions
             writer.start(broker.address, seed)
         _disturb(broker, writers, readers, said, chance, seed, broker_kills, writer_kills)
         end_open_transactions(broker.address, writers)
@@ -133,7 +150,7 @@ def _disturb(
     broker_kills: int,
     writer_kills: int,
 ) -> None:
-    total = TRANSACTIONS * len(writers)
+    total = sum(writer.transactions for writer in writers)
     kills = [(chance.randrange(total * 9 // 10), "broker") for _ in range(broker_kills)]
     kills += [(chance.randrange(total * 9 // 10), "child") for _ in range(writer_kills)]
     kills.sort()
@@ -148,7 +165,7 @@ def _disturb(
         if child.status and isinstance(child, Writer):
             child.start(broker.address, seed)
         elif child.status and isinstance(child, Reader):
-            child.run(txn_reader.__file__, broker.address, child.name)
+            child.start(broker.address)
     assert not kills, "it ended before all was done to it"
 
 
@@ -156,7 +173,7 @@ def end_open_transactions(address: str, writers: list[Writer]) -> None:
     """Take over each transactional id, which ends the transaction that a killed writer may have left open."""
     started = [
         subprocess.Popen(
-            [sys.executable, txn_writer.__file__, address, writer.name, "0", "0", "0"],
+            [sys.executable, txn_writer.__file__, writer.client, address, writer.name, "0", "0", "0"],
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -1,6 +1,6 @@
 """A transactional producer that prints what it does, one JSON event a line, for tests/support/history.py.
 
-    python txn_writer.py HOST:PORT NAME FIRST COUNT SEED
+    python txn_writer.py CLIENT HOST:PORT NAME FIRST COUNT SEED
 
 Runs COUNT transactions, numbered from FIRST, over the partitions of topic `history`. It aborts some. For some it does
 not print the outcome, as if it had been killed before. Any error ends it with status 1.
@@ -8,12 +8,15 @@ not print the outcome, as if it had been killed before. Any error ends it with s
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sys
 import time
+from collections.abc import Iterator
 
 import confluent_kafka
+from odradek.client import Producer
 
 TOPIC = "history"
 PARTITIONS = 3
@@ -25,9 +28,7 @@ def say(kind: str, number: int, *facts: object) -> None:
     print(json.dumps([kind, number, *facts]), flush=True)
 
 
-def main() -> None:
-    address, name, first, count, seed = sys.argv[1:]
-    chance = random.Random(seed)
+def with_confluent(address: str, name: str, numbers: range, chance: random.Random) -> None:
     producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": address,
@@ -39,16 +40,13 @@ def main() -> None:
         }
     )
     producer.init_transactions(WITHIN_S)
-    for number in range(int(first), int(first) + int(count)):
+    for number in numbers:
         one_transaction(producer, name, number, chance)
 
 
 def one_transaction(producer: confluent_kafka.Producer, name: str, number: int, chance: random.Random) -> None:
     producer.begin_transaction()
-    for index in range(chance.randint(1, MAX_RECORDS)):
-        partition = chance.randrange(PARTITIONS)
-        value = f"{name}:{number}:{index}"
-        say("wrote", number, partition, value)
+    for partition, value in records(name, number, chance):
         producer.produce(TOPIC, value, partition=partition)
     if chance.random() < 0.5:
         # All is on the broker while the transaction is open still: readers must not see it.
@@ -62,6 +60,49 @@ def one_transaction(producer: confluent_kafka.Producer, name: str, number: int, 
     producer.commit_transaction(WITHIN_S)
     if chance.random() < 0.7:
         say("ended", number, "committed")
+
+
+def records(name: str, number: int, chance: random.Random) -> Iterator[tuple[int, str]]:
+    """Yield partition and value of each record, said before it is sent."""
+    for index in range(chance.randint(1, MAX_RECORDS)):
+        partition = chance.randrange(PARTITIONS)
+        value = f"{name}:{number}:{index}"
+        say("wrote", number, partition, value)
+        yield partition, value
+
+
+async def with_odradek(address: str, name: str, numbers: range, chance: random.Random) -> None:
+    # Small batches, so that one transaction has several a partition.
+    quick = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "batch_size": 150, "max_block_ms": WITHIN_S * 1000}
+    async with Producer(address, transactional_id=name, **quick) as producer:
+        for number in numbers:
+            await one_transaction_of_ours(producer, name, number, chance)
+
+
+async def one_transaction_of_ours(producer: Producer, name: str, number: int, chance: random.Random) -> None:
+    await producer.begin_transaction()
+    for partition, value in records(name, number, chance):
+        await producer.send(TOPIC, value.encode(), partition=partition)
+    if chance.random() < 0.5:
+        await producer.flush()
+        await asyncio.sleep(chance.random() / 50)
+    if chance.random() < 0.3:
+        await producer.abort_transaction()
+        say("ended", number, "aborted")
+        return
+    say("committing", number, time.monotonic_ns())
+    await producer.commit_transaction()
+    if chance.random() < 0.7:
+        say("ended", number, "committed")
+
+
+def main() -> None:
+    client, address, name, first, count, seed = sys.argv[1:]
+    numbers, chance = range(int(first), int(first) + int(count)), random.Random(seed)
+    if client == "odradek":
+        asyncio.run(with_odradek(address, name, numbers, chance))
+    else:
+        with_confluent(address, name, numbers, chance)
 
 
 if __name__ == "__main__":

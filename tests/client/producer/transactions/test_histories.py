@@ -1,0 +1,161 @@
+"""Histories of our producer's transactions over a faulty wire are sound; with a bug planted in it they are not.
+
+Two producers run random transactions against a fake cluster whose connections break before and after a request is
+carried out. `tests/conformance` does the same with processes that are killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from odradek.client import Producer
+from odradek.client.errors import TransactionFailed
+from odradek.client.producer.accumulator import RecordAccumulator
+from odradek.client.producer.partition_queue import PartitionQueue
+from odradek.client.producer.transactions.requests import TransactionRequests
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import decode_batch, read_header
+from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fake_transactions import committed
+from odradek.tests.support.history import Committing, Ended, Event, Outcome, Stored, Wrote, check
+from odradek.tests.support.wire import Step, do_and_drop, do_it, drop
+
+PARTITIONS = 2
+TRANSACTIONS = 8
+FAULTY = (ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN, ApiKey.FIND_COORDINATOR)
+
+
+async def slowly(call: Any) -> Any:
+    """The default, a little later: what was sent behind it may overtake it."""
+    await asyncio.sleep(0.002)
+    return await call.default()
+
+
+async def history(seed: int, version: int) -> list[Event]:
+    """Two producers at a time, until each has tried all its transactions."""
+    chance = random.Random(seed)
+    async with FakeCluster({"history": PARTITIONS}, nodes=2) as cluster:
+        cluster.transactions.version = version
+        kinds: list[Step] = [do_it, do_it, do_it, do_it, slowly, drop, do_and_drop]
+        for key in FAULTY:
+            cluster.on(key, *(chance.choice(kinds) for _ in range(40)))
+        cluster.steps[ApiKey.PRODUCE].insert(chance.randrange(20), refuse_produce(ErrorCode.INVALID_RECORD))
+        events: list[Event] = []
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(2):
+                tasks.create_task(writes(cluster.address, f"w{number}", random.Random(seed + number), events))
+        return [*events, *stored(cluster)]
+
+
+async def writes(address: str, name: str, chance: random.Random, events: list[Event]) -> None:
+    options: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 3, "linger_ms": 0, "batch_size": 120}
+    producer = Producer(address, transactional_id=name, **options)
+    await producer.start()
+    try:
+        for number in range(TRANSACTIONS):
+            await producer.begin_transaction()
+            for index in range(chance.randint(1, 8)):
+                partition, value = chance.randrange(PARTITIONS), f"{name}:{number}:{index}"
+                events.append(Wrote((name, number), partition, value))
+                with suppress(TransactionFailed):  # so will the commit
+                    await producer.send("history", value.encode(), partition=partition)
+            events.append(Ended((name, number), await end(producer, (name, number), chance, events)))
+    finally:
+        await producer.stop(timeout_ms=100)
+
+
+async def end(producer: Producer, transaction: tuple[str, int], chance: random.Random, events: list[Event]) -> Outcome:
+    if chance.random() < 0.3:
+        await producer.abort_transaction()
+        return Outcome.ABORTED
+    events.append(Committing(transaction, time.monotonic_ns()))
+    try:
+        await producer.commit_transaction()
+    except TransactionFailed:
+        await producer.abort_transaction()
+        return Outcome.ABORTED
+    return Outcome.COMMITTED
+
+
+def stored(cluster: FakeCluster) -> list[Stored]:
+    """What a read_committed scan finds, by offset."""
+    found: list[Stored] = []
+    for partition in range(PARTITIONS):
+        batches = cluster.log("history", partition).batches
+        seen = deque(committed(batches))
+        for batch in batches:
+            for record in decode_batch(batch) if not read_header(batch).is_control else []:
+                if seen and record.value == seen[0]:
+                    found.append(Stored(partition, record.offset, (seen.popleft() or b"").decode()))
+        assert not seen
+    return found
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("seed", range(2))
+async def test_transactions_over_a_faulty_wire_are_all_or_nothing(seed: int, version: int) -> None:
+    assert check(await history(seed, version)) == []
+
+
+# -- Planted bugs
+
+
+def always_ends_with(*, commit: bool) -> Callable[[pytest.MonkeyPatch], None]:
+    """Each transaction is committed, or each is aborted."""
+    true = TransactionRequests.end
+
+    async def end(self: Any, action: Any, producer: Any, version: int) -> Any:
+        return await true(self, type(action)(commit), producer, version)
+
+    return lambda patch: patch.setattr(TransactionRequests, "end", end)
+
+
+def retries_are_new(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is sent again gets another sequence."""
+    true = PartitionQueue.requeue
+
+    def requeue(self: PartitionQueue, batch: Any) -> None:
+        true(self, batch)
+        batch.records = [record._replace(offset=-1) for record in decode_batch(batch.encoded)]
+        batch.encoded, batch.base_sequence = None, -1
+
+    patch.setattr(PartitionQueue, "requeue", requeue)
+    patch.setattr("odradek.tests.support.fake_log.FakeLog.append", lambda self, data: (0, self.write(data)))
+
+
+def retries_go_last(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is sent again goes behind the others, and the broker does not look at sequences."""
+    patch.setattr(PartitionQueue, "retrying", property(lambda _: False))
+
+    def retry(self: RecordAccumulator, batch: Any, now_ms: float, pause_ms: float) -> None:
+        queue = self.queues[batch.partition]
+        queue.in_flight.remove(batch)
+        queue.seal()
+        queue.sealed.append(batch)
+        self._unsent[queue.partition] = queue
+
+    patch.setattr(RecordAccumulator, "retry", retry)
+    patch.setattr("odradek.tests.support.fake_log.FakeLog.append", lambda self, data: (0, self.write(data)))
+
+
+BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "lost": always_ends_with(commit=False),
+    "dirty": always_ends_with(commit=True),
+    "duplicated": retries_are_new,
+    "reordered": retries_go_last,
+}
+
+
+@pytest.mark.parametrize("kind", BUGS)
+async def test_a_bug_in_the_producer_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[kind](monkeypatch)
+    found = {fault.kind for seed in range(2) for fault in check(await history(seed, 2))}
+    assert kind in found
