@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 from .timers import TimerHandle, Timers
 
 Result = TypeVar("Result")
+# The keys of the requests that are tried in one turn. A request looks at each of its partitions again.
+KEYS_PER_TURN = 1_000
 # Called with expired=False when woken: None means not yet. Called with expired=True at the deadline: it must return a
 # response.
 Attempt = Callable[[bool], Result | None]
@@ -38,6 +40,8 @@ class Purgatory:
         # Invariant: a parked request is under each of its keys and under no other; no key maps to an empty dict.
         self._by_key: dict[Hashable, dict[_Parked[object], None]] = {}
         self._woken: dict[Hashable, None] = {}
+        # Requests that were woken and wait for their turn.
+        self._due: dict[_Parked[object], None] = {}
         self._scheduled = False
 
     def __len__(self) -> int:
@@ -73,12 +77,17 @@ class Purgatory:
     def _run_woken(self) -> None:
         self._scheduled = False
         woken, self._woken = self._woken, {}
-        tried: set[_Parked[object]] = set()
         for key in woken:
-            for parked in list(self._by_key.get(key, ())):
-                if parked not in tried:
-                    tried.add(parked)
-                    self._try(parked, False)
+            self._due.update(self._by_key.get(key, ()))
+        due, tried_keys = self._due, 0
+        while due and tried_keys < KEYS_PER_TURN:
+            parked = next(iter(due))
+            del due[parked]
+            tried_keys += len(parked.keys)
+            self._try(parked, False)
+        if due and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._run_woken)
 
     def _try(self, parked: _Parked[Result], expired: bool) -> None:
         if parked.future.done():
@@ -93,6 +102,7 @@ class Purgatory:
 
     def _remove(self, parked: _Parked[Result]) -> None:
         del self._parked[parked]  # type: ignore[arg-type]
+        self._due.pop(parked, None)  # type: ignore[arg-type]
         if parked.timer is not None:
             parked.timer.cancel()
         for key in parked.keys:

@@ -45,6 +45,8 @@ class Work(Enum):
     BACKGROUND = "background", 2
     # Compression and conversion of large batches. One may take 256 MiB; more threads would share Python's lock.
     CONVERSION = "conversion", 2
+    # Decoding and encoding of messages of very many values (network/large_messages.py), which keeps a processor busy.
+    LARGE_MESSAGE = "large message", 2
 
     def __init__(self, label: str, threads: int) -> None:
         self.label = label
@@ -127,7 +129,7 @@ class DiskThreads:
         future: asyncio.Future[Result] = loop.create_future()
         pool = self._pools.get((kind, directory))
         if pool is None:
-            name = f"odradek-{kind.label}"
+            name = f"odradek-{kind.label.replace(' ', '-')}"
             pool = self._pools[kind, directory] = ThreadPool(name, kind.threads)
         self._running[future] = _Running(kind, directory, self._clock.monotonic_ms())
         self._watch()

@@ -7,6 +7,7 @@ response leaves out partitions that do not exist, as in Kafka.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.describe_log_dirs import (
@@ -17,6 +18,7 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.errors import StorageError
+from ..coordination.large_response import LargeResponse, fill
 from ..log_dirs.log_dirs import LogDir
 from ..network.request import RequestContext
 from ..topics.partition import Partition
@@ -25,29 +27,41 @@ if TYPE_CHECKING:
     from ..services import Services
 
 
-def handle(services: Services, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse | LargeResponse[DescribeLogDirsResponse]:
     """Return one result a data directory, with the requested partitions; null requests all of them."""
-    asked: set[tuple[str, int]] | None = None
+    results = {each.path: _describe(services, each) for each in services.log_dirs.all}
+    # By data directory and topic: the partitions of a topic may lie in several.
+    topics: dict[tuple[Path, str], DescribeLogDirsTopic] = {}
+
+    def add(partition: Partition) -> int:
+        if not partition.is_online:
+            return 1  # since an earlier turn
+        path = partition.log.directory.parent
+        if results[path].error_code:
+            return 1
+        topic = topics.get((path, partition.topic))
+        if topic is None:
+            topic = topics[path, partition.topic] = DescribeLogDirsTopic(partition.topic)
+            results[path].topics.append(topic)
+        # The offset lag is 0: the leader is the only replica.
+        topic.partitions.append(DescribeLogDirsPartition(partition.index, partition.log.size_bytes, 0, False))
+        return 1
+
+    partitions = services.topics.partitions()
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    shares: dict[LogDir, list[Partition]] = {each: [] for each in services.log_dirs.all}
-    by_path = {each.path: each for each in services.log_dirs.all}
-    for partition in services.topics.partitions():
-        if asked is None or (partition.topic, partition.index) in asked:
-            shares[by_path[partition.log.directory.parent]].append(partition)
-    return DescribeLogDirsResponse(results=[_describe(services, each, share) for each, share in shares.items()])
+        partitions = [each for each in partitions if (each.topic, each.index) in asked]
+    return fill(DescribeLogDirsResponse(results=list(results.values())), map(add, partitions), len(partitions))
 
 
-def _describe(services: Services, log_dir: LogDir, partitions: list[Partition]) -> DescribeLogDirsResult:
+def _describe(services: Services, log_dir: LogDir) -> DescribeLogDirsResult:
+    """Return the result of a data directory, without its partitions."""
     try:
         if not log_dir.is_online:
             raise StorageError(f"{log_dir.path} is offline")
         total_bytes, usable_bytes = services.disk.space(log_dir.path)
     except StorageError as error:
         return DescribeLogDirsResult(int(error.code), str(log_dir.path))
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for each in partitions:
-        # The offset lag is 0: the leader is the only replica.
-        topics.setdefault(each.topic, []).append(DescribeLogDirsPartition(each.index, each.log.size_bytes, 0, False))
-    described = [DescribeLogDirsTopic(name, found) for name, found in topics.items()]
-    return DescribeLogDirsResult(0, str(log_dir.path), described, total_bytes, usable_bytes)
+    return DescribeLogDirsResult(0, str(log_dir.path), [], total_bytes, usable_bytes)

@@ -5,7 +5,8 @@ Version 0 is the only one. Operators use it to find hanging transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -16,6 +17,7 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from ..coordination.large_response import LargeResponse, fill
 from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
@@ -27,14 +29,25 @@ if TYPE_CHECKING:
 Describe = Callable[[int], PartitionResponse]
 
 
-def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe each partition on its own: an error concerns one partition."""
+def handle(
+    services: Services, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse | LargeResponse[DescribeProducersResponse]:
+    """Describe each partition on its own, and once: an error concerns one partition."""
     response = DescribeProducersResponse()
+    values = 0
+    steps: list[Iterator[int]] = []
     for asked in request.topics:
         topic = services.topics.get(asked.name)
         describe = _unknown_topic(asked.name) if topic is None else _partitions_of(topic)
-        response.topics.append(TopicResponse(asked.name, [describe(index) for index in asked.partition_indexes]))
-    return response
+        partitions = [describe(index) for index in dict.fromkeys(asked.partition_indexes)]
+        response.topics.append(TopicResponse(asked.name, partitions))
+        values += len(partitions)
+        for each in partitions:
+            if topic is not None and not each.error_code:
+                producers = topic.partitions[each.partition_index].log.producers
+                values += len(producers)
+                steps.append(_add_states(each, producers))
+    return fill(response, chain.from_iterable(steps), values)
 
 
 def _unknown_topic(name: str) -> Describe:
@@ -56,14 +69,15 @@ def _partitions_of(topic: Topic) -> Describe:
             partition.check_online()
         except KafkaError as error:
             return PartitionResponse(index, int(error.code), error.message)
-        return PartitionResponse(index, active_producers=_states(partition.log.producers))
+        return PartitionResponse(index)
 
     return describe
 
 
-def _states(producers: ProducerStates) -> list[ProducerState]:
-    return [
-        ProducerState(
+def _add_states(response: PartitionResponse, producers: ProducerStates) -> Iterator[int]:
+    """Add the producers of a partition, as they are in the turn in which they are added."""
+    for producer_id, each in list(producers.items()):
+        state = ProducerState(
             producer_id,
             each.epoch,
             each.last_sequence,
@@ -71,5 +85,5 @@ def _states(producers: ProducerStates) -> list[ProducerState]:
             each.coordinator_epoch,
             each.current_txn_first_offset,
         )
-        for producer_id, each in producers.items()
-    ]
+        response.active_producers.append(state)
+        yield 1

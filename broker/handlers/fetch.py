@@ -12,6 +12,8 @@ wake walks again. The first batch of the first partition that has any is sent ev
 Where a partition's data are not in memory a thread finds them, and the request waits for that whatever `max_wait_ms`
 is. A request from the purgatory does not: it is answered with what is in memory, and the client's next one is read
 from disk.
+
+A request of thousands of partitions walks over a part of them a turn of the event loop.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
 from ...storage.log_view import LogView
 from ...storage.segments.location import Location
+from ..coordination.large_response import LargeResponse
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FetchedPartition, FetchSession, Key
@@ -49,13 +52,17 @@ FIRST_WITH_SESSIONS = 7
 FIRST_WITH_IDS = 13
 _NO_RECORDS = b""
 _NO_EPOCH = EpochEndOffset()
+# A turn of the event loop reads this many partitions: some 10 microseconds each.
+PARTITIONS_PER_TURN = 1_000
+# Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
+COLD_AT_ONCE = 256
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
-) -> FetchResponse | asyncio.Future[FetchResponse]:
+) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
     """Respond at once, or park the request."""
     version = context.api_version
     partitions, forgotten = _partitions(services, context, request)
@@ -107,6 +114,7 @@ def _partitions(
     return fetched, forgotten
 
 
+_Response = FetchResponse | LargeResponse[FetchResponse]
 # A partition of the request, where it was found, and its part of the response.
 _Result = tuple[FetchedPartition, Partition | ErrorCode, PartitionData]
 
@@ -116,6 +124,22 @@ class _DiskRead(NamedTuple):
 
     location: Location | None
     aborted: list[Aborted]
+
+
+class _Walk:
+    """What a walk over the partitions has found."""
+
+    __slots__ = ("any_exists", "got_bytes", "is_complete", "results")
+
+    def __init__(self) -> None:
+        self.results: list[_Result] = []
+        self.got_bytes = 0
+        self.is_complete = False
+        self.any_exists = False
+
+    def is_over(self, min_bytes: int) -> bool:
+        """Return whether there is nothing more to wait for. If no partition exists, waiting is useless."""
+        return self.is_complete or not self.any_exists or self.got_bytes >= min_bytes
 
 
 class _Fetch:
@@ -152,27 +176,56 @@ class _Fetch:
 
     # -- When to respond -------------------------------------------------------------------------------
 
-    def respond(self) -> FetchResponse | asyncio.Future[FetchResponse]:
+    def respond(self) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
         """Return the response, now or later."""
         expired = not self._partitions or self._request.max_wait_ms <= 0
+        if len(self._partitions) > PARTITIONS_PER_TURN:
+            return asyncio.ensure_future(self._respond_in_turns(expired))
         is_complete = self._walk()
         if self._cold:
             return asyncio.ensure_future(self._respond_from_disk(expired))
         return self._response() if is_complete or expired else self._park(self._request.max_wait_ms)
 
-    async def convert(self, response: FetchResponse | asyncio.Future[FetchResponse]) -> FetchResponse:
+    async def convert(
+        self, response: FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]
+    ) -> _Response:
         """Return the response in the format of clients before Kafka 0.11."""
-        if isinstance(response, asyncio.Future):
-            response = await response
+        made = await response if isinstance(response, asyncio.Future) else response
         results = [(each, found, data) for each, found, data in self._results if isinstance(found, Partition)]
         await self._services.conversions.convert_fetched(results, self._version, self._max_bytes)
-        return response
+        return made
 
     def _park(self, time_ms: int) -> asyncio.Future[FetchResponse]:
         # When it is woken there may be more.
         self._disk_reads.clear()
-        keys = [found for _, found, _ in self._results if isinstance(found, Partition)]
-        return self._services.purgatory.park(keys, time_ms, self._attempt)
+        return self._services.purgatory.park(self._found(), time_ms, self._attempt)
+
+    def _found(self) -> list[Partition]:
+        return [found for _, found, _ in self._results if isinstance(found, Partition)]
+
+    async def _respond_in_turns(self, expired: bool) -> _Response:
+        """Return the response of a request with thousands of partitions. It has the same waits as a smaller one."""
+        clock = self._services.clock
+        deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        is_complete = await self._walk_in_turns()
+        while self._cold:
+            await self._read_cold()
+            is_complete = await self._walk_in_turns()
+        while not (is_complete or expired):
+            # Parked before the walk, because a partition may get its data behind the walk, between two turns.
+            time_ms = max(deadline_ms - clock.monotonic_ms(), 0)
+            woken = self._services.purgatory.park(self._found(), time_ms, bool)
+            try:
+                self._disk_reads.clear()
+                is_complete = await self._walk_in_turns()
+                if not (is_complete or self._cold):
+                    expired = await woken
+                    if expired:
+                        await self._walk_in_turns()
+            finally:
+                woken.cancel()
+            is_complete = is_complete or bool(self._cold)
+        return LargeResponse(self._response(), iter(()))
 
     def _attempt(self, expired: bool) -> FetchResponse | None:
         """Return the response, or None while it is worth waiting."""
@@ -183,13 +236,19 @@ class _Fetch:
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
         # Each round reads partitions that no other has read: there are at most as many rounds as partitions.
         while self._cold:
-            cold = list(self._cold.items())
-            found = await asyncio.gather(*(self._read_from_disk(*each) for each in cold))
-            self._disk_reads.update((partition, one) for (partition, _), one in zip(cold, found, strict=True))
+            await self._read_cold()
             is_complete = self._walk()
             if not self._cold and (is_complete or expired or clock.monotonic_ms() >= deadline_ms):
                 return self._response()
         return await self._park(deadline_ms - clock.monotonic_ms())
+
+    async def _read_cold(self) -> None:
+        """Have threads read what the last walk did not find in memory."""
+        cold = list(self._cold.items())
+        for start in range(0, len(cold), COLD_AT_ONCE):
+            some = cold[start : start + COLD_AT_ONCE]
+            found = await asyncio.gather(*(self._read_from_disk(*each) for each in some))
+            self._disk_reads.update((partition, one) for (partition, _), one in zip(some, found, strict=True))
 
     async def _read_from_disk(self, partition: Partition, each: FetchedPartition) -> _DiskRead | KafkaError:
         offset, isolation_level = each.fetch_offset, self._request.isolation_level
@@ -211,23 +270,38 @@ class _Fetch:
 
     def _walk(self) -> bool:
         """Read every partition; return whether there is nothing more to wait for."""
+        walk = self._begin()
+        self._walk_over(self._partitions, walk)
+        return walk.is_over(self._min_bytes)
+
+    async def _walk_in_turns(self) -> bool:
+        """Do the same, a part of the partitions a turn of the event loop."""
+        walk = self._begin()
+        for start in range(0, len(self._partitions), PARTITIONS_PER_TURN):
+            self._walk_over(self._partitions[start : start + PARTITIONS_PER_TURN], walk)
+            await asyncio.sleep(0)
+        return walk.is_over(self._min_bytes)
+
+    def _begin(self) -> _Walk:
+        walk = _Walk()
         self._cold.clear()
-        results: list[_Result] = []
-        self._results = results
-        got_bytes, is_complete, any_exists = 0, False, False
-        for each in self._partitions:
+        self._results = walk.results
+        return walk
+
+    def _walk_over(self, partitions: list[FetchedPartition], walk: _Walk) -> None:
+        results, got_bytes = walk.results, walk.got_bytes
+        for each in partitions:
             found = self._find(each)
             room = self._max_bytes - got_bytes
             data = self._read(each, found, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
             results.append((each, found, data))
             if data.error_code == 0:
-                any_exists = True
+                walk.any_exists = True
                 got_bytes += len(data.records or b"")
-                is_complete = is_complete or data.diverging_epoch.epoch >= 0
+                walk.is_complete = walk.is_complete or data.diverging_epoch.epoch >= 0
             elif data.error_code not in _PATIENT:
-                is_complete = True
-        # If no partition exists, waiting is useless.
-        return is_complete or not any_exists or got_bytes >= self._min_bytes
+                walk.is_complete = True
+        walk.got_bytes = got_bytes
 
     def _find(self, each: FetchedPartition) -> Partition | ErrorCode:
         topics = self._services.topics

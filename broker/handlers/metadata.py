@@ -7,7 +7,6 @@ field, but must not use it), 13 has an error for the whole response.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -20,6 +19,7 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.primitives import ZERO_UUID
+from ..coordination.large_response import VALUES_PER_TURN, LargeResponse, fill
 from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 # Every operation of Kafka on a topic or a cluster, as bits: without an authorizer everyone may perform all of them.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-# Topics that one request may create in a turn of the event loop: each takes a millisecond or so.
-CREATED_PER_TURN = 16
+# Topics that one request may create in a turn of the event loop: each takes some milliseconds.
+CREATED_PER_TURN = 8
+# What a topic that is created counts for, beside those that are only described.
+_CREATION_VALUES = VALUES_PER_TURN // CREATED_PER_TURN
 # A partition whose data directory is offline.
 _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def handle(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | asyncio.Future[MetadataResponse]:
-    """Return the requested topics, each once, or all. A missing topic is created at once where that is allowed."""
+) -> MetadataResponse | LargeResponse[MetadataResponse]:
+    """Return the requested topics, each once, or all. A missing topic is created where that is allowed."""
     if _is_misnamed(request, context.api_version):
         return _reject_all(request)
     host, port = context.advertised_address
@@ -51,35 +53,49 @@ def handle(
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     wants_operations = request.include_topic_authorized_operations
-    everything = request.topics is None or (context.api_version == 0 and not request.topics)
-    if everything:
-        response.topics = [_describe(services, topic, wants_operations) for topic in services.topics.all()]
-    else:
-        create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
-        # A topic that is named a thousand times is described once, which bounds the memory.
-        requested = list({(each.name, each.topic_id): each for each in request.topics or ()}.values())
-        if create and len(requested) > CREATED_PER_TURN:
-            return asyncio.ensure_future(_create_in_turns(services, requested, wants_operations, response))
-        _add(response, [_result(services, each, create, wants_operations) for each in requested])
-    return response
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        return _add_all(services, response, wants_operations)
+    create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
+    return _add_requested(services, response, request.topics, create, wants_operations)
 
 
-def _add(response: MetadataResponse, results: list[MetadataResponseTopic]) -> None:
-    """Add topics to the response. One that was named and given by its id too is added once."""
-    response.topics = list({(each.name, each.topic_id): each for each in (*response.topics, *results)}.values())
+def _add_all(
+    services: Services, response: MetadataResponse, wants_operations: bool
+) -> MetadataResponse | LargeResponse[MetadataResponse]:
+    def add(topic: Topic) -> int:
+        # One that was deleted between two turns is left out.
+        if services.topics.get(topic.name) is topic:
+            response.topics.append(_describe(services, topic, wants_operations))
+        return 1 + len(topic.partitions)
+
+    topics = services.topics.all()
+    return fill(response, map(add, topics), sum(1 + len(topic.partitions) for topic in topics))
 
 
-async def _create_in_turns(
-    services: Services, requested: list[MetadataRequestTopic], wants_operations: bool, response: MetadataResponse
-) -> MetadataResponse:
-    """Fill the response a few topics a turn of the event loop, because each may be created."""
-    results: list[MetadataResponseTopic] = []
-    for start in range(0, len(requested), CREATED_PER_TURN):
-        some = requested[start : start + CREATED_PER_TURN]
-        results += [_result(services, each, True, wants_operations) for each in some]
-        await asyncio.sleep(0)
-    _add(response, results)
-    return response
+def _add_requested(
+    services: Services,
+    response: MetadataResponse,
+    topics: list[MetadataRequestTopic],
+    create: bool,
+    wants_operations: bool,
+) -> MetadataResponse | LargeResponse[MetadataResponse]:
+    """Add each topic once, however often it is named. One that is missing may be created."""
+    added: set[tuple[str | None, bytes]] = set()
+
+    def add(requested: MetadataRequestTopic) -> int:
+        is_missing = _find(services, requested) is None
+        result = _result(services, requested, create, wants_operations)
+        # A topic may be requested by its name and by its id too.
+        if (result.name, result.topic_id) not in added:
+            added.add((result.name, result.topic_id))
+            response.topics.append(result)
+        return _CREATION_VALUES if create and is_missing else 1 + len(result.partitions)
+
+    requested = list({(each.name, each.topic_id): each for each in topics}.values())
+    found = [_find(services, each) for each in requested]
+    missing = _CREATION_VALUES if create else 1
+    values = sum(missing if topic is None else 1 + len(topic.partitions) for topic in found)
+    return fill(response, map(add, requested), values)
 
 
 def _is_misnamed(request: MetadataRequest, version: int) -> bool:
@@ -98,23 +114,26 @@ def _reject_all(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(topics=topics, error_code=code)
 
 
+def _find(services: Services, requested: MetadataRequestTopic) -> Topic | None:
+    # The id decides also where there is a name: a topic that was created again has the name, but another id.
+    if requested.topic_id != ZERO_UUID or requested.name is None:
+        return services.topics.by_id(requested.topic_id)
+    return services.topics.get(requested.name)
+
+
 def _result(
     services: Services, requested: MetadataRequestTopic, create: bool, wants_operations: bool
 ) -> MetadataResponseTopic:
-    if requested.topic_id != ZERO_UUID or requested.name is None:
-        # The id decides also where there is a name: a topic that was created again has the name, but another id.
-        topic = services.topics.by_id(requested.topic_id)
-        if topic is None:
-            return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+    topic = _find(services, requested)
+    if topic is not None:
         return _describe(services, topic, wants_operations)
-    topic = services.topics.get(requested.name)
-    if topic is None:
-        try:
-            topic = _create(services, requested.name, create)
-        except KafkaError as error:
-            # As in Kafka: operations are authorized on the name, whether the topic exists or not.
-            return _error(error.code, requested.name, ZERO_UUID, wants_operations)
-    return _describe(services, topic, wants_operations)
+    if requested.topic_id != ZERO_UUID or requested.name is None:
+        return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+    try:
+        return _describe(services, _create(services, requested.name, create), wants_operations)
+    except KafkaError as error:
+        # As in Kafka: operations are authorized on the name, whether the topic exists or not.
+        return _error(error.code, requested.name, ZERO_UUID, wants_operations)
 
 
 def _create(services: Services, name: str, create: bool) -> Topic:

@@ -245,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
         if received.start < received.filled:
             self._set_reading(received.make_room())
         else:
-            received.release()
+            received.release(is_waiting=self._waiting is not None)
             self._set_reading(True)
 
     def _keep(self, rest: memoryview) -> None:
@@ -294,6 +294,7 @@ class Connection(asyncio.BufferedProtocol):
                 future.exception()  # asyncio would log an exception that nobody looked at
             return
         self._waiting = None
+        self._received.settle()
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if future.cancelled():
             self._close()

@@ -3,10 +3,14 @@
 Small frames are read, many at a time, into the processor's scratch buffer, and need nothing of this. A frame that did
 not arrive whole is copied into a buffer of its own, which grows with the bytes that arrived, never with the length that
 the client announced.
+
+A frame of more than `POOLED_BYTES` gets a mapping of its whole length, whose pages the kernel provides as bytes arrive.
+It is not copied again: to move tens of MiB would hold the event loop.
 """
 
 from __future__ import annotations
 
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 
 from .request_memory import Receiver, RequestMemory
@@ -26,6 +30,8 @@ POOLED_BYTES = 4 * 1024 * 1024
 _LENGTH = Struct(">i")
 frame_length = _LENGTH.unpack_from
 
+Room = bytearray | mmap
+
 
 class BufferPool:
     """A few used receive buffers. Reusing one is free, because its memory is already mapped."""
@@ -40,16 +46,18 @@ class BufferPool:
                 return self._free.pop(index)
         return bytearray(otherwise_bytes)
 
-    def give(self, buffer: bytearray) -> None:
+    def give(self, buffer: Room) -> None:
         """Take a buffer back. One that is too large, or one too many, is freed."""
-        if SCRATCH_BYTES < len(buffer) <= POOLED_BYTES and len(self._free) < _POOLED_BUFFERS:
+        if isinstance(buffer, mmap) or not SCRATCH_BYTES < len(buffer) <= POOLED_BYTES:
+            return
+        if len(self._free) < _POOLED_BUFFERS:
             self._free.append(buffer)
 
 
 class ReceiveBuffer:
     """The unhandled bytes of one connection: `data[start:filled]`."""
 
-    __slots__ = ("_memory", "_pool", "_receiver", "data", "filled", "room_end", "start")
+    __slots__ = ("_memory", "_pool", "_receiver", "_usable", "data", "filled", "room_end", "start")
 
     def __init__(self, pool: BufferPool, memory: RequestMemory, receiver: Receiver) -> None:
         """Begin with a small buffer. Larger ones count in `memory` for `receiver`."""
@@ -57,10 +65,12 @@ class ReceiveBuffer:
         self._memory = memory
         self._receiver = receiver
         # None while the scratch buffer is enough.
-        self.data: bytearray | None = None
+        self.data: Room | None = None
         self.start = 0
         self.filled = 0
-        # Invariant: start <= filled <= room_end <= len(data); the next read goes to data[filled:room_end].
+        # How much of `data` may be filled: all of a bytearray, of a mapping what is counted.
+        self._usable = 0
+        # Invariant: start <= filled <= room_end <= _usable; the next read goes to data[filled:room_end].
         self.room_end = 0
 
     def keep(self, data: memoryview) -> None:
@@ -70,9 +80,14 @@ class ReceiveBuffer:
         grown = _grown(have, need)
         if grown > FIRST_BUFFER_BYTES and not self._memory.has_room(self._receiver, grown):
             grown = need = max(have, FIRST_BUFFER_BYTES)
-        buffer = self._pool.take(max(have, need), grown)
-        if len(buffer) > FIRST_BUFFER_BYTES:
-            self._memory.hold(self._receiver, len(buffer))
+        if grown > POOLED_BYTES:
+            buffer = mmap(-1, max(have, need), MAP_PRIVATE | MAP_ANONYMOUS)
+            self._usable = grown
+        else:
+            buffer = self._pool.take(max(have, need), grown)
+            self._usable = len(buffer)
+        if self._usable > FIRST_BUFFER_BYTES:
+            self._memory.hold(self._receiver, self._usable)
         buffer[:have] = data
         self.data, self.start, self.filled = buffer, 0, have
 
@@ -86,37 +101,51 @@ class ReceiveBuffer:
         assert buffer is not None
         need = _frame_bytes(buffer, self.start, self.filled)
         if self.filled - self.start >= need:
-            self.room_end = min(len(buffer), FIRST_BUFFER_BYTES)
+            self.room_end = min(self._usable, FIRST_BUFFER_BYTES)
             return self.filled < self.room_end
-        if self.filled == len(buffer):
-            have = self.filled - self.start
-            if not self._memory.has_room(self._receiver, _grown(have, need)):
-                self._memory.wait(self._receiver)
-                return False
-            self.keep(memoryview(buffer)[self.start : self.filled])
-            self._pool.give(buffer)
-            assert self.data is not None
-            buffer = self.data
+        if self.filled == self._usable and not self._grow(buffer, need):
+            return False
         # A large frame is read to its end and no further: it need not be moved, and its buffer is free afterwards.
-        room = len(buffer)
+        room = self._usable
         self.room_end = min(room, self.start + need) if need > FIRST_BUFFER_BYTES else room
         return True
 
-    def release(self) -> None:
-        """Give the buffer back, because every byte in it is handled."""
-        if self.data is not None:
-            self._give_back(self.data)
+    def _grow(self, buffer: Room, need: int) -> bool:
+        """Make room for more of a frame of `need` bytes; False where the request memory has none."""
+        grown = _grown(self.filled - self.start, need)
+        if not self._memory.has_room(self._receiver, grown):
+            self._memory.wait(self._receiver)
+            return False
+        if isinstance(buffer, mmap) and self.start + grown <= len(buffer):
+            self._usable = self.start + grown
+            self._memory.hold(self._receiver, self._usable)
+            return True
+        self.keep(memoryview(buffer)[self.start : self.filled])
+        self._pool.give(buffer)
+        return True
+
+    def release(self, is_waiting: bool = False) -> None:
+        """Give the buffer back, because every byte in it is handled.
+
+        The handler of a request that waits may keep a frame that is too large for the pool: it counts until `settle`.
+        """
+        buffer = self.data
+        if buffer is None:
+            return
+        self._pool.give(buffer)
+        self.data = None
+        if self._usable > FIRST_BUFFER_BYTES and not (is_waiting and len(buffer) > POOLED_BYTES):
+            self._memory.release(self._receiver)
+
+    def settle(self) -> None:
+        """Count only what is still received: the request that waited has its response."""
+        if self.data is None or self._usable <= FIRST_BUFFER_BYTES:
+            self._memory.release(self._receiver)
 
     def discard(self) -> None:
         """Drop what was received, because the connection closes."""
         self.data = None
         self._memory.release(self._receiver)
-
-    def _give_back(self, buffer: bytearray) -> None:
-        self._pool.give(buffer)
-        self.data = None
-        if len(buffer) > FIRST_BUFFER_BYTES:
-            self._memory.release(self._receiver)
 
 
 def _grown(have: int, need: int) -> int:
@@ -124,6 +153,6 @@ def _grown(have: int, need: int) -> int:
     return max(have, FIRST_BUFFER_BYTES, min(need, have * BUFFER_GROWTH))
 
 
-def _frame_bytes(buffer: bytearray | memoryview, start: int, end: int) -> int:
+def _frame_bytes(buffer: Room | memoryview, start: int, end: int) -> int:
     """Return the length of the frame at `start` with its length field; only the field's, if that is not whole."""
     return LENGTH_BYTES + frame_length(buffer, start)[0] if end - start >= LENGTH_BYTES else LENGTH_BYTES

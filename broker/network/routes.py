@@ -15,16 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.apis import ApiKey, message
-from ...protocol.schema import Message
-from .large_requests import Portions
+from .large_messages import Handled, Portions
 from .request import RequestContext
 
 if TYPE_CHECKING:
     from ..services import Services
 
-# The response, or a future of it where the request waits; None where a client expects no response (acks=0).
-Response = Message | None
-Handler = Callable[[RequestContext, Any], "Response | asyncio.Future[Any]"]
+# Returns the response, or a future of it where the request waits; None where a client expects no response (acks=0).
+Handler = Callable[[RequestContext, Any], "Handled | asyncio.Future[Any]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +36,11 @@ class Route:
     max_version: int | None = None
     # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
     max_values: int = 2_000
-    # How a request with more is cut, by the first list that it fills. Without any it is not served.
+    # How a request with more is cut, by the first list that it fills. Without any it is rejected: with INVALID_REQUEST
+    # where its response has an error of its own, otherwise its connection is closed.
     portions: tuple[Portions, ...] = ()
+    # Whether a request with more is handled as a whole, by a handler that takes turns itself.
+    is_whole: bool = False
 
     @property
     def versions(self) -> range:
@@ -67,7 +68,20 @@ def _by_name(name: str) -> str:
     return name
 
 
-_TOPICS = (Portions("topics", "topics", "partitions", "partitions"),)
+def _batch_values(sent: Any) -> int:
+    """Return how many values a batch counts for: a turn writes 4 MiB, which takes some milliseconds."""
+    return 1 + len(sent.records or b"") // _VALUE_BYTES
+
+
+def _by_group(group: Any) -> str:
+    return group.group_id
+
+
+_TOPICS = (Portions("topics", "topics", Portions("partitions", "partitions")),)
+_BATCHES = Portions("partition_data", "partition_responses", weight=_batch_values)
+_INDEXES = Portions("topics", "topics", Portions("partition_indexes", "partitions"))
+# The bytes of a batch that count as one of the 2,000 values of a turn.
+_VALUE_BYTES = 2048
 # As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is
 # served whole.
 _MANY = 10_000
@@ -79,7 +93,10 @@ _FEW = 20
 ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
-    Route(ApiKey.PRODUCE, portions=(Portions("topic_data", "responses", "partition_data", "partition_responses"),)),
+    Route(
+        ApiKey.PRODUCE,
+        portions=(Portions("topic_data", "responses", _BATCHES),),
+    ),
     Route(ApiKey.FETCH, max_values=_MANY),
     Route(ApiKey.LIST_OFFSETS, portions=_TOPICS),
     Route(ApiKey.METADATA, portions=(Portions("topics", "topics", identity=_by_name_and_id),)),
@@ -89,15 +106,12 @@ ROUTES = (
     Route(
         ApiKey.OFFSET_FETCH,
         lambda services: services.groups.fetch_offsets,
-        portions=(
-            Portions("groups", "groups", "topics", "topics"),
-            Portions("topics", "topics", "partition_indexes", "partitions"),
-        ),
+        portions=(Portions("groups", "groups", _INDEXES, identity=_by_group), _INDEXES),
     ),
     Route(ApiKey.FIND_COORDINATOR, portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),)),
     Route(ApiKey.JOIN_GROUP, lambda services: services.groups.join),
     Route(ApiKey.HEARTBEAT, lambda services: services.groups.heartbeat),
-    Route(ApiKey.LEAVE_GROUP, lambda services: services.groups.leave),
+    Route(ApiKey.LEAVE_GROUP, lambda services: services.groups.leave, portions=(Portions("members", "members"),)),
     Route(ApiKey.SYNC_GROUP, lambda services: services.groups.sync, max_values=_MANY),
     Route(
         ApiKey.DESCRIBE_GROUPS,
@@ -106,7 +120,7 @@ ROUTES = (
     ),
     Route(ApiKey.LIST_GROUPS, lambda services: services.groups.list),
     Route(ApiKey.API_VERSIONS),
-    Route(ApiKey.CREATE_TOPICS, max_values=_MANY),
+    Route(ApiKey.CREATE_TOPICS, max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DELETE_TOPICS,
         max_values=_FEW,
@@ -119,29 +133,44 @@ ROUTES = (
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
     Route(ApiKey.INIT_PRODUCER_ID, max_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, portions=_TOPICS),
-    Route(ApiKey.WRITE_TXN_MARKERS),
+    Route(
+        ApiKey.WRITE_TXN_MARKERS,
+        portions=(Portions("markers", "markers", _INDEXES),),
+    ),
     Route(ApiKey.TXN_OFFSET_COMMIT, max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         lambda services: services.transactions.add_partitions,
         portions=(
-            Portions("transactions", "results_by_transaction"),
-            Portions("v3_and_below_topics", "results_by_topic_v3_and_below", "partitions", "results_by_partition"),
+            Portions(
+                "transactions",
+                "results_by_transaction",
+                Portions("topics", "topic_results", Portions("partitions", "results_by_partition")),
+            ),
+            Portions(
+                "v3_and_below_topics",
+                "results_by_topic_v3_and_below",
+                Portions("partitions", "results_by_partition"),
+            ),
         ),
     ),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, lambda services: services.transactions.add_offsets),
     Route(ApiKey.END_TXN, lambda services: services.transactions.end),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
     Route(ApiKey.DESCRIBE_ACLS),
-    Route(ApiKey.CREATE_ACLS),
-    Route(ApiKey.DELETE_ACLS),
-    Route(ApiKey.DESCRIBE_CONFIGS, max_values=50, portions=(Portions("resources", "results", identity=_by_resource),)),
+    Route(ApiKey.CREATE_ACLS, portions=(Portions("creations", "results"),)),
+    Route(ApiKey.DELETE_ACLS, portions=(Portions("filters", "filter_results"),)),
+    Route(
+        ApiKey.DESCRIBE_CONFIGS,
+        max_values=_FEW,
+        portions=(Portions("resources", "results", identity=_by_resource),),
+    ),
     Route(ApiKey.ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
-    Route(ApiKey.CREATE_PARTITIONS, max_values=_MANY),
+    Route(ApiKey.CREATE_PARTITIONS, max_values=_MANY, portions=(Portions("topics", "results"),)),
     Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
     Route(ApiKey.LIST_CONFIG_RESOURCES),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
-    Route(ApiKey.DESCRIBE_LOG_DIRS),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, max_values=_MANY),
     Route(
         ApiKey.DELETE_GROUPS,
         lambda services: services.groups.delete,
@@ -151,7 +180,7 @@ ROUTES = (
     Route(ApiKey.OFFSET_DELETE, lambda services: services.groups.delete_offsets, portions=_TOPICS),
     Route(ApiKey.UPDATE_FEATURES),
     Route(ApiKey.DESCRIBE_CLUSTER),
-    Route(ApiKey.DESCRIBE_PRODUCERS, portions=(Portions("topics", "topics", "partition_indexes", "partitions"),)),
+    Route(ApiKey.DESCRIBE_PRODUCERS, portions=(_INDEXES,)),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
         lambda services: services.transactions.describe,

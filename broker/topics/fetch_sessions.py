@@ -21,6 +21,8 @@ from ..clock import Clock
 MIN_EVICTION_MS = 120_000
 # Of all sessions together, some 500 bytes each: without a bound, clients could fill the memory.
 MAX_PARTITIONS = 100_000
+# Of one session, which is as many as one request may name: each wake of a waiting request looks at them all.
+MAX_PARTITIONS_OF_ONE = 10_000
 NEW_SESSION_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
@@ -139,7 +141,7 @@ class FetchSessions:
         before = len(session.partitions)
         session.update(fetched, forgotten)
         self._partitions += len(session.partitions) - before
-        if self._partitions > MAX_PARTITIONS:
+        if self._partitions > MAX_PARTITIONS or len(session.partitions) > MAX_PARTITIONS_OF_ONE:
             # The client asks for a new session, and learns then that there is no room for it.
             self._drop(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

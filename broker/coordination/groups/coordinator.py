@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ....protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ....protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -27,6 +27,7 @@ from ...topics.topic_names import OFFSETS_TOPIC
 from ..actor import Runtime
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..large_response import LargeResponse, fill
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
@@ -239,14 +240,13 @@ class GroupCoordinator:
             if actor is not None:
                 actor.feed(events.EndTransaction(producer_id, commit))
 
-    def fetch_offsets(self, context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    def fetch_offsets(
+        self, context: Context, request: OffsetFetchRequest
+    ) -> OffsetFetchResponse | LargeResponse[OffsetFetchResponse]:
         """Answer an OffsetFetch. `require_stable` hides offsets that an open transaction may change."""
-        version, is_stable = context.api_version, request.require_stable
-        groups = [
-            offset_fetch.fetch_group(each, self._offsets_of(each.group_id), self._topics, version, is_stable)
-            for each in offset_fetch.groups_of(request, version)
-        ]
-        return offset_fetch.response_of(request, groups, version)
+        requested = offset_fetch.groups_of(request, context.api_version)
+        groups = [(each, self._offsets_of(each.group_id)) for each in requested]
+        return offset_fetch.respond(request, groups, self._topics, context.api_version)
 
     def _offsets_of(self, group_id: str) -> offset_fetch.Found:
         actor = self.groups.get(group_id)
@@ -291,9 +291,12 @@ class GroupCoordinator:
         actor.feed(events.Delete(call))
         return call.result()
 
-    def describe(self, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    def describe(
+        self, context: Context, request: DescribeGroupsRequest
+    ) -> DescribeGroupsResponse | LargeResponse[DescribeGroupsResponse]:
         """Answer a DescribeGroups."""
         response = DescribeGroupsResponse()
+        members: list[tuple[DescribedGroup, Group]] = []
         for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
             error = self._check(group_id) if actor is None else ErrorCode.NONE
@@ -304,14 +307,18 @@ class GroupCoordinator:
             if request.include_history and group is not None:
                 described.history = description.history(group, self._clock.now_ms())
             response.groups.append(described)
-        return response
+            if group is not None and not described.error_code:
+                members.append((described, group))
+        steps = (step for each in members for step in description.add_members(*each))
+        return fill(response, steps, sum(1 + len(group.roster.members) for _, group in members))
 
-    def list(self, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
+    def list(
+        self, context: Context, request: ListGroupsRequest
+    ) -> ListGroupsResponse | LargeResponse[ListGroupsResponse]:
         """Answer a ListGroups."""
         if self.shards.loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        groups = (actor.state for actor in self.groups.values())
-        return ListGroupsResponse(groups=description.list_groups(groups, request.states_filter, request.types_filter))
+        return description.list_groups([actor.state for actor in self.groups.values()], request)
 
     # -- Checks
 

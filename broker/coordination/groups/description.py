@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 from ....protocol.codec import encode_versioned
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
-from ....protocol.messages.list_groups import ListedGroup
+from ....protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ..large_response import LargeResponse, fill
 from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
 from .states import GroupState
@@ -23,7 +24,10 @@ ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 
 
 def describe(group_id: str, group: Group | None, error: ErrorCode, version: int) -> DescribedGroup:
-    """Return one group of DescribeGroups. `group` is None if it is unknown; `error` says why it cannot be looked up."""
+    """Return one group of DescribeGroups, without its members.
+
+    `group` is None if it is unknown; `error` says why it cannot be looked up.
+    """
     if error is not ErrorCode.NONE:
         return DescribedGroup(error_code=error, group_id=group_id)
     if group is None or group.state is GroupState.DEAD:
@@ -32,25 +36,30 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
             missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             missing.error_message = f"Group {group_id} not found."
         return missing
-    stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
-        protocol_data=(group.protocol or "") if stable else "",
-        members=[
+        protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
+    )
+
+
+def add_members(described: DescribedGroup, group: Group) -> Iterator[int]:
+    """Add the members to a description, one a step, as they were when it was made."""
+    # During a rebalance no protocol is elected, and the metadata of a protocol cannot be chosen.
+    protocol = group.protocol if described.group_state == GroupState.STABLE.value else None
+    for member in list(group.roster.members.values()):
+        described.members.append(
             DescribedGroupMember(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
                 member.client_host,
-                # During a rebalance no protocol is elected, and the metadata of a protocol cannot be chosen.
-                member.metadata(group.protocol) if stable else b"",
+                b"" if protocol is None else member.metadata(protocol),
                 member.assignment,
             )
-            for member in group.roster.members.values()
-        ],
-    )
+        )
+        yield 1
 
 
 def history(group: Group, now_ms: int) -> bytes:
@@ -107,14 +116,20 @@ def _missing(group: Group, current: Rebalance, now_ms: int) -> list[Waited]:
     return slowest([*current.waited, leader])
 
 
-def list_groups(groups: Iterable[Group], states: list[str], types: list[str]) -> list[ListedGroup]:
-    """Return the groups in any of `states` and of any of `types`. An empty list means all; case does not matter."""
-    wanted_states = {state.lower() for state in states}
-    wanted_types = {kind.lower() for kind in types}
-    if wanted_types and GROUP_TYPE not in wanted_types:
-        return []
-    return [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
-        for group in groups
-        if not wanted_states or group.state.value.lower() in wanted_states
-    ]
+def list_groups(
+    groups: Sequence[Group], request: ListGroupsRequest
+) -> ListGroupsResponse | LargeResponse[ListGroupsResponse]:
+    """Return a ListGroups response. An empty filter means all; the case of states and types does not matter."""
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    response = ListGroupsResponse()
+    if types and GROUP_TYPE not in types:
+        return response
+
+    def add(group: Group) -> int:
+        if not states or group.state.value.lower() in states:
+            listed = ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+            response.groups.append(listed)
+        return 1
+
+    return fill(response, map(add, groups), len(groups))

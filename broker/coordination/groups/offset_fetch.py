@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, NamedTuple
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import OffsetCommitValue
@@ -19,6 +21,7 @@ from ....protocol.messages.offset_fetch import (
 )
 from ....protocol.primitives import ZERO_UUID
 from ..interfaces import Topics
+from ..large_response import LargeResponse, fill
 from .committed_offsets import CommittedOffsets
 
 NO_OFFSET = -1
@@ -49,53 +52,70 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=requested)]
 
 
-def fetch_group(
-    requested: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool = False
-) -> OffsetFetchResponseGroup:
-    """Return the offsets of one group. If the request has no list of topics, return all offsets."""
-    group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
-    if found.error is not ErrorCode.NONE:
-        return group
+def respond(
+    request: OffsetFetchRequest, groups: list[tuple[OffsetFetchRequestGroup, Found]], topics: Topics, version: int
+) -> OffsetFetchResponse | LargeResponse[OffsetFetchResponse]:
+    """Return the offsets of the groups in the shape of the version. A group without a list of topics gets them all."""
+    response = OffsetFetchResponse()
+    steps: list[Iterator[int]] = []
+    for requested, found in groups:
+        if version >= SEVERAL_GROUPS_VERSION:
+            group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
+            response.groups.append(group)
+            answers = group.topics
+        else:
+            response.error_code = found.error
+            answers = response.topics
+        steps.append(_add(answers, _answers(requested, found, topics, version, request.require_stable), version))
+    return fill(response, chain.from_iterable(steps), sum(_size(*each) for each in groups))
+
+
+def _size(requested: OffsetFetchRequestGroup, found: Found) -> int:
+    """Return how many offsets the response of a group has."""
     if requested.topics is None:
-        group.topics = _everything(found.offsets, topics, version)
+        return len(found.offsets) if found.offsets is not None else 0
+    return sum(len(each.partition_indexes) for each in requested.topics)
+
+
+def _add(answers: list[Any], topics: Iterator[OffsetFetchResponseTopics], version: int) -> Iterator[int]:
+    """Add topics to a response, one a step."""
+    for topic in topics:
+        answers.append(topic if version >= SEVERAL_GROUPS_VERSION else _flat(topic, version))
+        yield 1 + len(topic.partitions)
+
+
+def _answers(
+    requested: OffsetFetchRequestGroup, found: Found, topics: Topics, version: int, require_stable: bool
+) -> Iterator[OffsetFetchResponseTopics]:
+    """Yield the topics of one group."""
+    offsets = found.offsets
+    if found.error is not ErrorCode.NONE:
+        if version < TOP_LEVEL_ERROR_VERSION:
+            for topic in requested.topics or ():
+                yield _errors(topic.name, topic.partition_indexes, found.error)
+        return
+    if requested.topics is None:
+        answers = _everything(offsets, topics, version)
     else:
-        group.topics = [_topic(topic, found.offsets, topics, version) for topic in requested.topics]
-    if require_stable and found.offsets is not None and found.offsets.pending:
-        _hide_unstable(group, found.offsets)
-    return group
+        answers = (_topic(each, offsets, topics, version) for each in requested.topics)
+    for answer in answers:
+        if require_stable and offsets is not None and offsets.pending:
+            _hide_unstable(answer, offsets)
+        yield answer
 
 
-def _hide_unstable(group: OffsetFetchResponseGroup, offsets: CommittedOffsets) -> None:
+def _hide_unstable(topic: OffsetFetchResponseTopics, offsets: CommittedOffsets) -> None:
     """Replace pending offsets by UNSTABLE_OFFSET_COMMIT: the client fetches again after the transaction (KIP-447)."""
-    for topic in group.topics:
-        for at, answer in enumerate(topic.partitions):
-            if not answer.error_code and (topic.name, answer.partition_index) in offsets.pending:
-                unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
-                topic.partitions[at] = OffsetFetchResponsePartitions(
-                    answer.partition_index, NO_OFFSET, NO_EPOCH, "", unstable
-                )
+    for at, answer in enumerate(topic.partitions):
+        if not answer.error_code and (topic.name, answer.partition_index) in offsets.pending:
+            unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            topic.partitions[at] = OffsetFetchResponsePartitions(
+                answer.partition_index, NO_OFFSET, NO_EPOCH, "", unstable
+            )
 
 
-def response_of(
-    request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup], version: int
-) -> OffsetFetchResponse:
-    """Return the response in the shape of its version: groups, or the topics of one group."""
-    if version >= SEVERAL_GROUPS_VERSION:
-        return OffsetFetchResponse(groups=groups)
-    (group,) = groups
-    if group.error_code and version < TOP_LEVEL_ERROR_VERSION:
-        group.topics = [
-            _errors(topic.name, topic.partition_indexes, group.error_code) for topic in request.topics or []
-        ]
-    return OffsetFetchResponse(
-        topics=[_flat(topic, version) for topic in group.topics],
-        error_code=group.error_code,
-    )
-
-
-def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) -> list[OffsetFetchResponseTopics]:
-    found: list[OffsetFetchResponseTopics] = []
-    for name, partitions in offsets or ():
+def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) -> Iterator[OffsetFetchResponseTopics]:
+    for name, partitions in list(offsets or ()):
         topic_id = ZERO_UUID
         if version >= TOPIC_ID_VERSION:
             topic = topics.get(name)
@@ -104,8 +124,7 @@ def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) 
                 continue
             topic_id = topic.id
         answers = [_partition(index, value) for index, value in partitions.items() if _is_of(value, topic_id)]
-        found.append(OffsetFetchResponseTopics(name, topic_id, answers))
-    return found
+        yield OffsetFetchResponseTopics(name, topic_id, answers)
 
 
 def _topic(

@@ -25,6 +25,7 @@ from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ..actor import Runtime
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..large_response import LargeResponse
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
@@ -211,7 +212,9 @@ class TransactionCoordinator:
             response.transaction_states.append(description.describe(transactional_id, transaction, error))
         return response
 
-    def list(self, context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    def list(
+        self, context: Context, request: ListTransactionsRequest
+    ) -> ListTransactionsResponse | LargeResponse[ListTransactionsResponse]:
         """Answer a ListTransactions."""
         if self.shards.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -220,7 +223,7 @@ class TransactionCoordinator:
         except id_pattern.InvalidPattern as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        transactions = (actor.state for actor in self.ids.values())
+        transactions = [actor.state for actor in self.ids.values()]
         return description.list_ids(transactions, request, self._clock.now_ms(), matches)
 
     # -- Sweeps

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import list_transactions
 from ....protocol.messages.describe_transactions import TopicData, TransactionState
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ..large_response import LargeResponse, fill
 from . import states
 from .records import by_topic
 from .transaction import Transaction
@@ -36,29 +37,30 @@ def describe(transactional_id: str, transaction: Transaction | None, error: Erro
 
 
 def list_ids(
-    transactions: Iterable[Transaction],
+    transactions: Sequence[Transaction],
     request: ListTransactionsRequest,
     now_ms: int,
     matches: Callable[[str], bool],
-) -> ListTransactionsResponse:
+) -> ListTransactionsResponse | LargeResponse[ListTransactionsResponse]:
     """Return a ListTransactions response. An unknown state in a filter matches no id."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]
-    found = [each for each in transactions if _is_wanted(each, request, now_ms) and matches(each.transactional_id)]
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
-            list_transactions.TransactionState(each.transactional_id, each.standing.producer_id, each.state.value)
-            for each in found
-        ],
-    )
+    response = ListTransactionsResponse(unknown_state_filters=unknown)
+    wanted_states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
 
+    def is_wanted(transaction: Transaction) -> bool:
+        standing = transaction.standing
+        if transaction.state is states.TransactionState.DEAD:
+            return False
+        if wanted_states and transaction.state.value not in wanted_states:
+            return False
+        if producer_ids and standing.producer_id not in producer_ids:
+            return False
+        return request.duration_filter < 0 or now_ms - standing.start_ms > request.duration_filter
 
-def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    standing = transaction.standing
-    if transaction.state is states.TransactionState.DEAD:
-        return False
-    if request.state_filters and transaction.state.value not in request.state_filters:
-        return False
-    if request.producer_id_filters and standing.producer_id not in request.producer_id_filters:
-        return False
-    return request.duration_filter < 0 or now_ms - standing.start_ms > request.duration_filter
+    def add(transaction: Transaction) -> int:
+        if is_wanted(transaction) and matches(transaction.transactional_id):
+            found = transaction.transactional_id, transaction.standing.producer_id, transaction.state.value
+            response.transaction_states.append(list_transactions.TransactionState(*found))
+        return 1
+
+    return fill(response, map(add, transactions), len(transactions))
