@@ -1,4 +1,4 @@
-"""Requests that are as large as a client can make them: every array filled, alone and with its elements' arrays."""
+"""Requests that are as large as a client can make them: every array filled, at every level."""
 
 from __future__ import annotations
 
@@ -9,26 +9,46 @@ from odradek.protocol.schema import Field, Message, Struct, span
 
 # A topic that exists, in which the arrays of partitions are filled.
 TOPIC = "t"
+# An int8 says of what kind something is. 0 is UNKNOWN in the elements of ACLs, for which a connection is closed, and
+# ANY and MATCH may not be created.
+KNOWN = 3
 _NAMES = {"name", "topic", "topic_name", "resource_name"}
 
 
 def largest_requests(cls: type[Message], version: int, values: int) -> Iterator[tuple[str, Message]]:
-    """Yield (name of the shape, request) for each array of a request, filled with `values` elements in all."""
+    """Yield (name of the shape, request) for each array of a request, at any level, filled with `values` in all."""
+    yield from _largest(cls, version, values)
+
+
+def _largest(cls: type[Struct], version: int, values: int) -> Iterator[tuple[str, Any]]:
     for field in _arrays(cls, version):
         yield field.name, _filled(cls(), field.name, [_element(field, version, at) for at in range(values)])
         if field.of is not None:
             continue
+        for shape, inner in _largest(field.struct(), version, values - 1):
+            element = _named(field, _copied(inner, _element(field, version, 0)))
+            yield f"{field.name}.{shape}", _filled(cls(), field.name, [element])
         for inner in _arrays(field.struct(), version):
-            element = _element(field, version, 0)
-            for name in _NAMES & {each.name for each in field.struct().FIELDS}:
-                setattr(element, name, TOPIC)
-            _filled(element, inner.name, [_element(inner, version, at) for at in range(values - 1)])
-            yield f"{field.name}.{inner.name}", _filled(cls(), field.name, [element])
             pairs = [
                 _filled(_element(field, version, at), inner.name, [_element(inner, version, 0)])
                 for at in range(values // 2)
             ]
             yield f"{field.name}+{inner.name}", _filled(cls(), field.name, pairs)
+
+
+def _copied(filled: Any, element: Any) -> Any:
+    """Return `element` with the arrays of `filled`."""
+    for field in element.FIELDS:
+        if field.kind == "array" and getattr(filled, field.name):
+            setattr(element, field.name, getattr(filled, field.name))
+    return element
+
+
+def _named(field: Field, element: Any) -> Any:
+    """Name the topic that exists."""
+    for name in _NAMES & {each.name for each in field.struct().FIELDS}:
+        setattr(element, name, TOPIC)
+    return element
 
 
 def _arrays(cls: type[Struct], version: int) -> list[Field]:
@@ -46,8 +66,12 @@ def _element(field: Field, version: int, at: int) -> Any:
         return _leaf(field.of, at)
     element: Any = field.struct()()
     for each in field.struct().FIELDS:
-        if version in span(each.versions) and each.kind in ("string", "int32", "uuid") and each.tag is None:
+        if version not in span(each.versions) or each.tag is not None:
+            continue
+        if each.kind in ("string", "int32", "uuid"):
             setattr(element, each.name, _leaf(each.kind, at))
+        elif each.kind == "int8":
+            setattr(element, each.name, KNOWN)
     return element
 
 

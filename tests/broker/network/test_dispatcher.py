@@ -10,9 +10,11 @@ from struct import pack
 import odradek
 import pytest
 from odradek.broker import Broker
+from odradek.broker.handlers import metadata
 from odradek.broker.network.routes import ROUTES, Route
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -113,3 +115,16 @@ async def test_a_request_without_a_possible_answer_closes_the_connection_and_log
     assert lines[0].startswith("127.0.0.1:")
     async with await Raw.connect(broker.address) as other:
         await other.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+
+
+async def test_an_error_that_a_version_has_no_field_for_closes_the_connection(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    monkeypatch.setattr(metadata, "handle", fail)
+    async with await Raw.connect(broker.address) as raw:
+        assert (await raw.ask(ApiKey.METADATA, 13, MetadataRequest(topics=[]))).error_code == ErrorCode.NOT_CONTROLLER
+        raw.send(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+        assert await raw.is_closed()

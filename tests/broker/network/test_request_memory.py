@@ -13,6 +13,7 @@ from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.processor import Processor
 from odradek.broker.network.receive_buffer import SCRATCH_BYTES
 from odradek.broker.network.request_memory import STALLED_MS, RequestMemory
+from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
 from odradek.storage.files import FileRange
 from odradek.tests.support.clock import FakeClock
@@ -121,3 +122,24 @@ async def test_a_frame_waits_for_room_until_another_is_handled(server: Server) -
     assert server.memory.held_bytes == 0
     first.transport.abort()
     second.transport.abort()
+
+
+async def test_a_large_frame_counts_until_its_request_has_a_response(server: Server) -> None:
+    waiting: list[asyncio.Future[EncodedResponse]] = []
+
+    def dispatch(_: Connection, frame: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
+        if len(frame) < MIB:
+            return [pack(">ii", 4, len(frame))]
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[0]
+
+    server.processor.dispatch = dispatch
+    _, writer = await server.connect()
+    writer.write(pack(">i", 5 * MIB) + bytes(5 * MIB))
+    while not waiting:
+        await server.settle()
+    assert server.memory.held_bytes >= 5 * MIB
+    waiting[0].set_result([pack(">ii", 4, 0)])
+    await server.settle()
+    assert server.memory.held_bytes == 0
+    writer.transport.abort()

@@ -1,0 +1,117 @@
+"""Large messages: cut at every level, joined again, and encoded in threads of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.broker import Broker
+from odradek.broker.network.large_messages import Portions
+from odradek.broker.network.routes import ROUTES
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.schema import Message
+from odradek.tests.support.raw import Raw
+
+MAX_VALUES = 10
+KIB = 1024
+
+
+def portions_of(key: ApiKey) -> Portions:
+    return next(route.portions[0] for route in ROUTES if route.key is key)
+
+
+def answer(request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Return each partition that a request names as its result."""
+    groups = [
+        OffsetFetchResponseGroup(
+            each.group_id,
+            [
+                OffsetFetchResponseTopics(
+                    topic.name, partitions=[OffsetFetchResponsePartitions(at) for at in topic.partition_indexes]
+                )
+                for topic in each.topics or ()
+            ],
+        )
+        for each in request.groups
+    ]
+    return OffsetFetchResponse(groups=groups)
+
+
+def values_of(request: OffsetFetchRequest) -> int:
+    return sum(1 + sum(1 + len(topic.partition_indexes) for topic in each.topics or ()) for each in request.groups)
+
+
+@given(st.lists(st.lists(st.integers(0, 25), max_size=5), max_size=6))
+def test_partitions_in_topics_in_groups_are_cut_and_joined(shape: list[list[int]]) -> None:
+    groups = [
+        OffsetFetchRequestGroup(
+            f"g{number}",
+            topics=[
+                OffsetFetchRequestTopics(f"t{at}", partition_indexes=list(range(count)))
+                for at, count in enumerate(counts)
+            ],
+        )
+        for number, counts in enumerate(shape)
+    ]
+    request = OffsetFetchRequest(groups=groups)
+    cut = portions_of(ApiKey.OFFSET_FETCH)
+    joined: OffsetFetchResponse | None = None
+    for portion in cut.split(request, MAX_VALUES):
+        assert values_of(portion) <= MAX_VALUES
+        if joined is None:
+            joined = answer(portion)
+        else:
+            cut.join(joined, answer(portion))
+    assert joined == answer(request)
+
+
+def test_a_group_without_a_list_of_topics_stays_without_one() -> None:
+    groups = [OffsetFetchRequestGroup(f"g{number}", topics=None) for number in range(3)]
+    (portion,) = portions_of(ApiKey.OFFSET_FETCH).split(OffsetFetchRequest(groups=groups), MAX_VALUES)
+    assert [each.topics for each in portion.groups] == [None, None, None]
+
+
+def test_batches_are_cut_by_their_bytes() -> None:
+    sent = [PartitionProduceData(at, bytes(9 * KIB)) for at in range(6)]
+    request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=sent)])
+    portions = list(portions_of(ApiKey.PRODUCE).split(request, MAX_VALUES))
+    assert [[each.index for topic in one.topic_data for each in topic.partition_data] for one in portions] == [
+        [0],
+        [1],
+        [2],
+        [3],
+        [4],
+        [5],
+    ]
+
+
+class _NoExecutor(ThreadPoolExecutor):
+    """The executor that a loop has for those who name none."""
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("the loop's default executor has other work, and no bound")
+
+
+async def test_large_messages_have_threads_of_their_own(broker: Broker, raw: Raw) -> None:
+    asyncio.get_running_loop().set_default_executor(_NoExecutor())
+    topics = [MetadataRequestTopic(name=f"n{number}") for number in range(5_000)]
+    request: Message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    response = await raw.ask(ApiKey.METADATA, 12, request)
+    assert len(response.topics) == len(topics)
+    names = [each.name for each in threading.enumerate() if each.name.startswith("odradek-large-message")]
+    assert 1 <= len(names) <= 2
