@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 @command.command(short_help="Print the brokers of the cluster.")
-@json_option
+@row_options
 @bootstrap_option
 def info(as_json: bool, bootstrap_server: str) -> None:
     """Print every broker with the id of its cluster, and the address at which clients are told to reach it.
@@ -64,7 +64,7 @@ def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) ->
 
 
 @command.command(short_help="Say whether the cluster is healthy.")
-@json_option
+@row_options
 @bootstrap_option
 def health(as_json: bool, bootstrap_server: str) -> None:
     """Say whether there is a controller, every partition has a leader and all its replicas, and every data directory

@@ -8,9 +8,10 @@ import click
 
 from .errors import CliError
 from .names import TOPIC
-from .output import Rows, json_option
-from .pairs import parse_pair
+from .output import Rows, row_options
+from .pairs import config_pairs, parse_pair
 from .session import bootstrap_option, with_admin
+from .units import readable
 
 if TYPE_CHECKING:
     from ..broker.configs.definition import ConfigDef
@@ -37,7 +38,7 @@ def command() -> None:
 
 @command.command("list", short_help="Print every supported config.")
 @click.option("--topics", is_flag=True, help="Topic configs instead of broker configs.")
-@json_option
+@row_options
 def list_(topics: bool, as_json: bool) -> None:
     """Print every config that Odradek supports, with its type, its default, its meaning, and whether it can be changed
     while the broker runs. This needs no broker.
@@ -72,7 +73,7 @@ def _definition(row: ConfigDef, of_topics: bool) -> dict[str, Any]:
 @click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker  [any]")
 @click.option("--all-brokers", is_flag=True, help="The configs that were changed for every broker.")
 @click.option("--changed", is_flag=True, help="Only values that are not the default.")
-@json_option
+@row_options
 @bootstrap_option
 def describe(
     names: tuple[str, ...],
@@ -105,13 +106,14 @@ def describe(
                 "value": entry.value,
                 "source": _SOURCES.get(entry.source, str(entry.source)),
                 "dynamic": not entry.read_only,
+                "means": readable(name, entry.value),
                 "meaning": entry.documentation,
             }
             for name, entry in sorted(found[resource].items())
             if not changed or entry.source != _DEFAULT_CONFIG
         ]
 
-    with Rows(("config", "value", "source", "dynamic"), as_json) as rows:
+    with Rows(("config", "value", "source", "dynamic", "means"), as_json) as rows:
         for row in with_admin(bootstrap_server, work):
             rows.add(row)
 
@@ -142,15 +144,16 @@ def set_(
     bootstrap_server: str,
 ) -> None:
     """Change configs of a topic, a broker or every broker: all that are named, or none. Changes take effect at once and
-    survive restarts.
+    survive restarts. Values of times take ms, s, min, h, d and w, those of sizes B, kB, KiB, MB, MiB and so on.
 
     \b
     Examples:
-      odradek config set retention.ms=3600000 --topic flights
+      odradek config set retention.ms=1h segment.bytes=64MiB --topic flights
       odradek config set message.max.bytes=4194304 --all-brokers
       odradek config set --delete retention.ms --topic flights
     """
-    changes = [(*parse_pair(text, "set"), "set") for text in pairs] + [(name, None, "delete") for name in deleted]
+    changes = [(name, value, "set") for name, value in config_pairs(pairs, "set").items()]
+    changes += [(name, None, "delete") for name in deleted]
     changes += [(*parse_pair(text, "--append"), "append") for text in appended]
     changes += [(*parse_pair(text, "--subtract"), "subtract") for text in subtracted]
     if not changes:

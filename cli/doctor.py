@@ -11,7 +11,7 @@ import click
 from .connection_options import DEFAULT_ADDRESS
 from .diagnoses import OK, PROBLEM, WARNING, Diagnosis, check_config, check_data_dir, check_machine
 from .errors import CliError
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .serve import texts_of
 from .session import bootstrap_option, open_admin
 
@@ -30,7 +30,7 @@ _ADVERTISED = "advertised address"
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A config of the broker; repeatable.")
 @click.option("--listen", metavar="HOST:PORT", help="As for `odradek serve`.")
 @click.option("--data-dir", metavar="DIR", help="As for `odradek serve`.  [./odradek-data]")
-@json_option
+@row_options
 @bootstrap_option
 def command(
     config_file: str | None,

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm, for_each
+from .group_lag import lag_times_ms, lags
 from .names import GROUP
 from .offset_reset import reset_offsets
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .partition_option import partition_option, partitions_of
 from .rebalance_timeline import show
 from .session import bootstrap_option, with_admin, with_advice
 from .times import time_options
+from .watch import watch, watch_option
 
 if TYPE_CHECKING:
-    from ..client import Admin
+    from ..client import Admin, TopicPartition
 
-_OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "member", "client", "host")
+_GROUP = ("group", "state", "type", "protocol_type", "members", "lag")
+_OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "member", "client", "host", "lag_ms")
 _MEMBER = ("group", "state", "strategy", "member", "instance", "client", "host", "partitions")
-_STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members")
+_STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members", "lag", "lag_ms")
 
 
 @click.group(short_help="Look at consumer groups, reset their offsets, delete them.")
@@ -40,46 +43,126 @@ command.add_command(reset_offsets)
 
 
 @command.command("list", short_help="Print the groups.")
-@json_option
+@click.option("--lag", is_flag=True, help="Also the number of members and the lag over all partitions.")
+@watch_option
+@row_options
 @bootstrap_option
-def list_(as_json: bool, bootstrap_server: str) -> None:
+def list_(lag: bool, every_s: float | None, as_json: bool, bootstrap_server: str) -> None:
     """Print every group with its state.
 
     \b
     Examples:
       odradek groups list
+      odradek groups list --lag --watch
       odradek groups list --json
     """
-    with Rows(("group", "state", "type", "protocol_type"), as_json) as rows:
-        for group in with_admin(bootstrap_server, lambda admin: admin.list_groups()):
+    columns = _GROUP if lag else _GROUP[:4]
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for group in await admin.list_groups():
             values = (group.group_id, group.state, group.type, group.protocol_type)
-            rows.add(dict(zip(("group", "state", "type", "protocol_type"), values, strict=True)))
+            row: dict[str, Any] = dict(zip(_GROUP[:4], values, strict=True))
+            rows.append(row | await _extent(admin, group.group_id) if lag else row)
+        return rows
+
+    def show_rows() -> None:
+        with Rows(columns, as_json) as rows:
+            for row in with_admin(bootstrap_server, work):
+                rows.add(row)
+
+    watch(every_s, show_rows)
+
+
+async def _extent(admin: Admin, group: str) -> dict[str, Any]:
+    """Return the members and the lag of a group. A group that has gone meanwhile has neither."""
+    from ..client.errors import ErrorCode, KafkaError
+
+    try:
+        described = (await admin.describe_groups(group))[group]
+        found = await lags(admin, await _committed(admin, group))
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return {"members": None, "lag": None}
+        raise
+    return {"members": len(described.members), "lag": sum(lag for _, lag in found.values())}
+
+
+async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
+    return {partition: at.offset for partition, at in (await admin.list_group_offsets(group)).items()}
 
 
 @command.command(short_help="Print the offsets and lag of groups, their members or their state.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True, type=GROUP)
 @click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag. [default]")
 @click.option("--members", "what", flag_value="members", help="The members with their partitions.")
-@click.option("--state", "what", flag_value="state", help="One line a group.")
-@json_option
+@click.option("--state", "what", flag_value="state", help="One line a group, with its lag over all partitions.")
+@click.option("--lag-time", is_flag=True, help="Read the first record of each lag, and print its age.")
+@watch_option
+@row_options
 @bootstrap_option
-def describe(groups: tuple[str, ...], what: str, as_json: bool, bootstrap_server: str) -> None:
+def describe(
+    groups: tuple[str, ...],
+    what: str,
+    lag_time: bool,
+    every_s: float | None,
+    as_json: bool,
+    bootstrap_server: str,
+) -> None:
     """Print each partition's committed offset, its lag and the member that reads it.
+
+    The lag counts offsets. With --lag-time it is also the age of the oldest record that the group has not read, in
+    milliseconds: 0 where it has read all.
 
     \b
     Examples:
       odradek groups describe delays
+      odradek groups describe delays --state --lag-time
       odradek groups describe delays --members
+      odradek groups describe delays --watch 5
     """
+    if lag_time and what == "members":
+        raise click.UsageError("--lag-time is for offsets and --state")
     columns, work = {"offsets": (_OFFSET, _offsets), "members": (_MEMBER, _members), "state": (_STATE, _states)}[what]
-    with Rows(columns, as_json) as rows:
-        for row in with_admin(bootstrap_server, lambda admin: work(admin, groups)):
-            rows.add(row)
+    if not lag_time:
+        columns = tuple(column for column in columns if column != "lag_ms")
+
+    async def found(admin: Admin) -> list[dict[str, Any]]:
+        rows = await work(admin, groups)
+        if lag_time:
+            await _add_times(admin, bootstrap_server, rows)
+        return rows
+
+    def show_rows() -> None:
+        with Rows(columns, as_json) as rows:
+            for row in with_admin(bootstrap_server, found):
+                rows.add(row)
+
+    watch(every_s, show_rows)
+
+
+async def _add_times(admin: Admin, bootstrap_server: str, rows: list[dict[str, Any]]) -> None:
+    """Give rows of partitions or of whole groups their `lag_ms`."""
+    from ..client import TopicPartition
+
+    for group in {row["group"] for row in rows}:
+        committed = await _committed(admin, group)
+        found = await lags(admin, committed)
+        behind = {partition: committed[partition] for partition, (_, lag) in found.items() if lag}
+        times = await lag_times_ms(bootstrap_server, behind)
+        for row in rows:
+            if row["group"] != group:
+                continue
+            if "partition" not in row:
+                row["lag_ms"] = max(times.values(), default=None if behind else 0)
+            elif (row["topic"], row["partition"]) in found:
+                partition = TopicPartition(row["topic"], row["partition"])
+                row["lag_ms"] = times.get(partition) if partition in behind else 0
 
 
 @command.command(short_help="Print why a group rebalanced, and which members it waited for.")
 @click.argument("group", type=GROUP)
-@json_option
+@row_options
 @time_options
 @bootstrap_option
 def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
@@ -148,6 +231,7 @@ async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]
             "strategy": group.protocol,
             "protocol_type": group.protocol_type,
             "members": len(group.members),
+            "lag": sum(lag for _, lag in (await lags(admin, await _committed(admin, name))).values()),
         }
         for name, group in (await admin.describe_groups(*groups)).items()
     ]
@@ -172,28 +256,25 @@ async def _members(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]
 
 
 async def _offsets(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
-    from ..client import LATEST
-
     rows: list[dict[str, Any]] = []
     for name, group in (await admin.describe_groups(*groups)).items():
-        committed = await admin.list_group_offsets(name)
+        committed = await _committed(admin, name)
         owners = {partition: member for member in group.members for partition in member.partitions}
-        existing = await admin.describe_topics()
-        # A deleted topic may have left committed offsets behind; it has no end offset.
-        partitions = sorted(committed.keys() | owners.keys())
-        ends = await admin.list_offsets({each: LATEST for each in partitions if each.topic in existing})
-        for each in partitions:
-            offset, end, owner = committed.get(each), ends.get(each), owners.get(each)
+        found = await lags(admin, dict.fromkeys(owners, 0) | committed)
+        for each in sorted(committed.keys() | owners.keys()):
+            owner = owners.get(each)
+            end, lag = found.get(each, (None, None))
+            offset = committed.get(each)
             values = (
                 name,
                 each.topic,
                 each.partition,
-                offset and offset.offset,
-                end and end.offset,
-                max(end.offset - offset.offset, 0) if end and offset else None,
+                offset,
+                end,
+                None if offset is None else lag,
                 owner and owner.member_id,
                 owner and owner.client_id,
                 owner and owner.client_host,
             )
-            rows.append(dict(zip(_OFFSET, values, strict=True)))
+            rows.append(dict(zip(_OFFSET, values, strict=False)))
     return rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin
 
@@ -22,7 +22,7 @@ _SUMMARY = ("broker", "log_dir", "error", "partitions", "size_bytes", "total_byt
 @partition_option("Only these partitions; repeatable.")
 @click.option("--broker", "brokers", metavar="ID", type=click.IntRange(min=0), multiple=True, help="Only this broker.")
 @click.option("--summary", is_flag=True, help="One line a directory, with the free space of its volume.")
-@json_option
+@row_options
 @bootstrap_option
 def command(
     topics: tuple[str, ...], brokers: tuple[int, ...], summary: bool, as_json: bool, bootstrap_server: str

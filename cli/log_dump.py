@@ -24,7 +24,7 @@ from ..storage.segments import walk
 from ..storage.segments.offset_index import OffsetIndex
 from ..storage.segments.time_index import TimeIndex
 from .errors import CliError
-from .output import Row, Rows, json_option
+from .output import Row, Rows, row_options
 from .times import TimeText, time_format, time_options
 
 _BATCH = (
@@ -38,7 +38,7 @@ _PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_o
 @click.command(short_help="Print the batches of a segment, or the entries of an index.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--records", is_flag=True, help="The records of a segment instead of its batches.")
-@json_option
+@row_options
 @time_options
 def command(file: Path, records: bool, as_json: bool) -> None:
     """Print the content of FILE: a segment (.log), an index (.index, .timeindex) or a producer snapshot (.snapshot).

@@ -16,7 +16,7 @@ from ..broker.topics.topic_import import Importer, check_apart, plan
 from ..protocol.errors import KafkaError
 from ..storage.partition_import import Imported
 from .errors import CliError
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .progress import Progress
 
 _COLUMNS = ("folder", "log_start_offset", "end_offset")
@@ -32,7 +32,7 @@ _COLUMNS = ("folder", "log_start_offset", "end_offset")
     show_default=True,
     help="The data directory to import into; made if missing.",
 )
-@json_option
+@row_options
 def command(directories: tuple[Path, ...], data_dir: Path, as_json: bool) -> None:
     """Copy topics into a data directory. Each DIR is a partition's directory (TOPIC-NUMBER), or a whole log.dir.
 

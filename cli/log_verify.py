@@ -21,7 +21,7 @@ from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.integrity import STAYS, Finding, repair, segment_files, verify
 from .errors import CliError
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .progress import Progress
 
 _COLUMNS = ("file", "position", "size", "at_start", "why")
@@ -39,7 +39,7 @@ class _Folder:
 @click.command(short_help="Check every byte of a data directory, offline; repair it.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--repair", "repairs", is_flag=True, help="Do what a start after a crash does, and print it.")
-@json_option
+@row_options
 def command(directory: Path, repairs: bool, as_json: bool) -> None:
     """Check DIR, a data directory or one partition's directory: every batch, every index entry, every small file.
 

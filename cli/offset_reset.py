@@ -12,7 +12,7 @@ import click
 
 from .errors import CliError
 from .names import GROUP
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin
 
@@ -36,7 +36,7 @@ _TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
 )
 @click.option("--shift-by", type=int, metavar="N", help="N records forward, or back if negative.")
 @click.option("--execute", is_flag=True, help="Set the offsets; otherwise only print them.")
-@json_option
+@row_options
 @bootstrap_option
 def reset_offsets(
     group: str, topics: tuple[str, ...], execute: bool, as_json: bool, bootstrap_server: str, **targets: Any

@@ -1,12 +1,17 @@
 """Rows on standard output, in the form that suits the reader.
 
-A terminal gets a table with a header. A pipe gets tab-separated values without a header, one row a line (for cut and
-awk). `--json` prints one JSON object a line. Rows are printed as they come: the first ones decide the widths of a
-table, so a file of any length is shown in bounded memory.
+A terminal gets a table with a header, cut to its width; `--wide` shows all of each cell. A pipe gets tab-separated
+values, one row a line (for cut and awk), under a header with `--header`. `--json` prints one JSON object a line.
+
+Rows are printed as they come: the first ones decide the widths of a table, so a file of any length is shown in bounded
+memory.
+
+Numbers of bytes and milliseconds have units in a table only: a column's name says what it counts.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +21,36 @@ import click
 
 # The rows that decide the widths of a table's columns.
 _ROWS_TO_MEASURE = 200
-# The widest column of a table. A longer value only moves the rest of its own line.
+# The widest column of a table that is not cut. A longer value only moves the rest of its own line.
 _MAX_WIDTH = 60
+# No column is cut to less: a name of which nothing is left helps nobody.
+_MIN_WIDTH = 8
+_GAP = "  "
+# Where the choices of --header and --wide are kept in a click context.
+_CHOICES = "odradek.rows"
 
 json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line."
 )
 
 Row = Mapping[str, Any]
+
+
+def row_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that prints rows --json, --header and --wide; `Rows` knows the last two."""
+
+    def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+        if given:
+            context.meta.setdefault(_CHOICES, set()).add(parameter.name)
+
+    for name, text in (("wide", "Cut no cell of a table."), ("header", "Begin tab-separated values with a header.")):
+        function = click.option(f"--{name}", is_flag=True, expose_value=False, callback=note, help=text)(function)
+    return json_option(function)
+
+
+def _chosen(name: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and name in context.meta.get(_CHOICES, ())
 
 
 class Rows:
@@ -35,6 +62,9 @@ class Rows:
         self._as_json = as_json
         self._waiting: list[list[str]] = []
         self._widths: list[int] | None = None
+        self._is_wide = _chosen("wide")
+        if _chosen("header") and not self._terminal and not as_json:
+            click.echo("\t".join(columns))
 
     def __enter__(self) -> Rows:
         return self
@@ -48,7 +78,7 @@ class Rows:
         elif not self._terminal:
             click.echo("\t".join(as_text(row.get(column)) for column in self._columns))
         else:
-            self._waiting.append([as_text(row.get(column)) for column in self._columns])
+            self._waiting.append([_cell(column, row.get(column)) for column in self._columns])
             if self._widths is not None or len(self._waiting) >= _ROWS_TO_MEASURE:
                 self._flush()
 
@@ -56,17 +86,51 @@ class Rows:
         if not self._waiting:
             return
         if self._widths is None:
-            titles = [column.upper().replace("_", " ") for column in self._columns]
+            titles = [_title(column) for column in self._columns]
             columns = zip(titles, *self._waiting, strict=True)
-            self._widths = [min(max(map(len, column)), _MAX_WIDTH) for column in columns]
+            self._widths = self._fitted([max(map(len, column)) for column in columns])
             click.secho(self._line(titles), bold=True)
         for row in self._waiting:
             click.echo(self._line(row))
         self._waiting.clear()
 
+    def _fitted(self, widths: list[int]) -> list[int]:
+        """Return widths that fit the terminal: the widest columns give way first."""
+        if self._is_wide:
+            return [min(width, _MAX_WIDTH) for width in widths]
+        room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
+        fitted = list(widths)
+        for _ in range(sum(widths)):
+            widest = max(fitted)
+            if sum(fitted) <= room or widest <= _MIN_WIDTH:
+                break
+            fitted[fitted.index(widest)] = widest - 1
+        return fitted
+
     def _line(self, cells: Sequence[str]) -> str:
         assert self._widths is not None
-        return "  ".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
+        if not self._is_wide:
+            cells = [
+                cell if len(cell) <= width else cell[: width - 1] + "…"
+                for cell, width in zip(cells, self._widths, strict=True)
+            ]
+        return _GAP.join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
+
+
+def _title(column: str) -> str:
+    return column.removesuffix("_bytes").removesuffix("_ms").upper().replace("_", " ")
+
+
+def _cell(column: str, value: object) -> str:
+    """Return the text of a table's cell: sizes and durations with their unit."""
+    if isinstance(value, int) and value >= 0:
+        from .units import size_text, time_text
+
+        if column.endswith("_bytes"):
+            return size_text(value)
+        if column.endswith("_ms"):
+            return time_text(value)
+    return as_text(value)
 
 
 def as_text(value: object) -> str:

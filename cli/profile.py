@@ -8,7 +8,7 @@ from . import profiles
 from .client_configs import KINDS, check
 from .confirmation import confirm
 from .errors import CliError
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .pairs import parse_pair
 
 
@@ -55,7 +55,7 @@ def set_(name: str, pairs: tuple[str, ...], deleted: tuple[str, ...]) -> None:
 
 
 @command.command("list", short_help="Print the profiles.")
-@json_option
+@row_options
 def list_(as_json: bool) -> None:
     """Print every profile with its address. The current one is marked.
 
@@ -72,7 +72,7 @@ def list_(as_json: bool) -> None:
 
 @command.command(short_help="Print the configs of a profile.")
 @click.argument("name", required=False)
-@json_option
+@row_options
 def show(name: str | None, as_json: bool) -> None:
     """Print the configs of the profile NAME, or of the current one.
 

@@ -20,6 +20,7 @@ from .errors import CliError
 from .pairs import parse_pair
 from .server_log import FORMATS, LEVELS, set_up_logging
 from .streams import discard_output
+from .units import parse_value
 
 log = logging.getLogger("odradek.broker")
 
@@ -79,7 +80,8 @@ def texts_of(
     """
     texts = _from_file(Path(config_file)) if config_file else {}
     for assignment in assignments:
-        name, value = parse_pair(assignment, "--set")
+        name, given = parse_pair(assignment, "--set")
+        value = parse_value(name, given)
         texts[name] = value
     if listen is not None:
         if "://" in listen or "," in listen:

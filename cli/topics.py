@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .confirmation import confirm, for_each
 from .names import TOPIC
-from .output import Rows, json_option
-from .pairs import parse_pair
+from .output import Rows, row_options
+from .pairs import config_pairs
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin, with_advice
+from .topic_patterns import has_wildcard, matching
+from .topic_sizes import PARTITION_ROW, TOPIC_ROW, partition_rows, topic_rows
+from .units import readable
+from .watch import watch, watch_option
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
 
-_PARTITION = ("topic", "partition", "leader", "replicas", "isr", "start_offset", "end_offset")
-_CONFIG = ("topic", "config", "value", "own")
+_CONFIG = ("topic", "config", "value", "own", "means")
 # DescribeConfigs' number for a value that was given to the topic itself.
 _DYNAMIC_TOPIC_CONFIG = 1
 
@@ -64,7 +68,7 @@ def create(
       odradek topics create audit --config flush.messages=1 --if-not-exists
       odradek topics create much --partitions 5000 --validate-only
     """
-    pairs = dict(parse_pair(config, "--config") for config in configs)
+    pairs = config_pairs(configs, "--config")
 
     async def work(admin: Admin) -> None:
         from ..client import NewTopic
@@ -84,67 +88,88 @@ def create(
 
 
 @command.command("list", short_help="Print the names of the topics.")
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1, type=TOPIC)
 @click.option("--internal", is_flag=True, help="Also internal topics, such as __consumer_offsets.")
-@json_option
+@click.option("--sizes", is_flag=True, help="Also the number of replicas and records, and the size on disk.")
+@watch_option
+@row_options
 @bootstrap_option
-def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
-    """Print every topic with its number of partitions.
+def list_(
+    patterns: tuple[str, ...], internal: bool, sizes: bool, every_s: float | None, as_json: bool, bootstrap_server: str
+) -> None:
+    """Print every topic with its number of partitions, or those that a PATTERN with * and ? matches.
 
     \b
     Examples:
       odradek topics list
+      odradek topics list 'flights-*' --sizes
+      odradek topics list --sizes --watch 5
       odradek topics list --internal | cut -f 1
     """
 
-    async def work(admin: Admin) -> list[tuple[str, int]]:
-        found = (await admin.describe_topics()).values()
-        return [(topic.name, len(topic.partitions)) for topic in found if internal or not topic.is_internal]
+    columns = TOPIC_ROW if sizes else TOPIC_ROW[:2]
 
-    with Rows(("topic", "partitions"), as_json) as rows:
-        for name, partitions in sorted(with_admin(bootstrap_server, work)):
-            rows.add({"topic": name, "partitions": partitions})
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        known = {topic.name: topic for topic in (await admin.describe_topics()).values()}
+        names = sorted(name for name, topic in known.items() if internal or not topic.is_internal)
+        if patterns:
+            names = matching(patterns, names)
+            known |= await admin.describe_topics(*names)  # a name that is not there is an error
+        if sizes:
+            return await topic_rows(admin, names)
+        return [{"topic": name, "partitions": len(known[name].partitions)} for name in names]
+
+    def show() -> None:
+        with Rows(columns, as_json) as rows:
+            for row in with_admin(bootstrap_server, work):
+                rows.add({column: row[column] for column in columns})
+
+    watch(every_s, show)
 
 
 @command.command(short_help="Print the partitions of topics, or their configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--configs", is_flag=True, help="Print the configs; the topic's own are marked.")
-@json_option
+@watch_option
+@row_options
 @bootstrap_option
-def describe(topics: tuple[str, ...], configs: bool, as_json: bool, bootstrap_server: str) -> None:
-    """Print leader, replicas and offsets of every partition of TOPIC, or its configs.
+def describe(
+    topics: tuple[str, ...], configs: bool, every_s: float | None, as_json: bool, bootstrap_server: str
+) -> None:
+    """Print leader, replicas, offsets and size of every partition of TOPIC, or its configs. * and ? match any names.
 
     \b
     Examples:
       odradek topics describe flights
+      odradek topics describe 'flights-*' --watch 1
       odradek topics describe flights --configs
     """
-    columns, work = (_CONFIG, _configs) if configs else (_PARTITION, _partitions)
-    with Rows(columns, as_json) as rows:
-        for row in with_admin(bootstrap_server, lambda admin: work(admin, topics)):
-            rows.add(row)
+    columns, work = (_CONFIG, _configs) if configs else (PARTITION_ROW, partition_rows)
+
+    async def found(admin: Admin) -> list[dict[str, Any]]:
+        names = await admin.list_topics() if any(map(has_wildcard, topics)) else ()
+        return await work(admin, matching(topics, names))
+
+    def show() -> None:
+        with Rows(columns, as_json) as rows:
+            for row in with_admin(bootstrap_server, found):
+                rows.add(row)
+
+    watch(every_s, show)
 
 
-async def _partitions(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
-    from ..client import EARLIEST, LATEST, TopicPartition
-
-    described = await admin.describe_topics(*topics)
-    partitions = [TopicPartition(name, each.partition) for name in topics for each in described[name].partitions]
-    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-    rows: list[dict[str, Any]] = []
-    for each in partitions:
-        info = described[each.topic].partitions[each.partition]
-        values = (*each, info.leader, list(info.replicas), list(info.isr), starts[each].offset, ends[each].offset)
-        rows.append(dict(zip(_PARTITION, values, strict=True)))
-    return rows
-
-
-async def _configs(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
+async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
     from ..client import ConfigResource
 
     described = await admin.describe_configs([ConfigResource.topic(name) for name in topics])
     return [
-        {"topic": resource.name, "config": name, "value": entry.value, "own": entry.source == _DYNAMIC_TOPIC_CONFIG}
+        {
+            "topic": resource.name,
+            "config": name,
+            "value": entry.value,
+            "own": entry.source == _DYNAMIC_TOPIC_CONFIG,
+            "means": readable(name, entry.value),
+        }
         for resource, entries in described.items()
         for name, entry in sorted(entries.items())
     ]
@@ -172,7 +197,7 @@ def alter(
       odradek topics alter flights --partitions 12
       odradek topics alter audit --config retention.ms=3600000 --delete-config flush.messages
     """
-    pairs = dict(parse_pair(config, "--config") for config in configs)
+    pairs = config_pairs(configs, "--config")
     if partitions is None and not pairs and not deleted:
         raise click.UsageError("say what: --partitions, --config or --delete-config")
 
@@ -197,7 +222,7 @@ def alter(
 @partition_option("The partitions; without :N all of the topic.", required=True)
 @click.option("--before", type=click.IntRange(min=0), help="The first offset to keep  [the end: delete all records]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
+@row_options
 @bootstrap_option
 def delete_records(
     topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
@@ -236,6 +261,9 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server
       odradek topics delete flights
       odradek topics delete flights --yes --if-exists
     """
+    if any(map(has_wildcard, topics)):
+        known = with_admin(bootstrap_server, lambda admin: admin.list_topics())
+        topics = tuple(matching(topics, known))
     confirm(f"Delete topic {', '.join(topics)} and all its records?", yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:

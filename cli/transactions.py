@@ -8,7 +8,7 @@ import click
 
 from .confirmation import confirm
 from .errors import CliError
-from .output import Rows, json_option
+from .output import Rows, row_options
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin
 from .times import time_format, time_options
@@ -38,7 +38,7 @@ def command() -> None:
 @command.command("list", short_help="Print the transactional ids.")
 @click.option("--state", "states", metavar="STATE", multiple=True, help=f"Only in this state ({_STATES}); repeatable.")
 @click.option("--longer-than-ms", type=click.IntRange(min=0), help="Only those open for longer than this.")
-@json_option
+@row_options
 @bootstrap_option
 def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bootstrap_server: str) -> None:
     """Print every transactional id with its producer id and state.
@@ -66,7 +66,7 @@ def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bo
 @command.command(short_help="Print the state of transactional ids, or the producers of partitions.")
 @click.argument("transactional_ids", metavar="[TRANSACTIONAL_ID]...", nargs=-1)
 @partition_option("Print the producers of these partitions instead, and where their transactions begin.")
-@json_option
+@row_options
 @time_options
 @bootstrap_option
 def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_json: bool, bootstrap_server: str) -> None:

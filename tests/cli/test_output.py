@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.cli.output import Rows, as_json, as_text
+from odradek.cli.output import Rows, as_json, as_text, row_options
 
 ROWS = [{"topic": "a", "size": 1}, {"topic": "long name", "size": None}]
 
@@ -50,3 +52,57 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_any_value_is_one_printable_line(value: object) -> None:
     assert as_text(value).isprintable()
     assert "\n" not in as_json({"value": value})
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def test_a_table_fits_the_terminal_and_the_widest_columns_give_way(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 40)
+    with Rows(("topic", "member", "client"), False) as rows:
+        rows.add({"topic": "flights", "member": "m" * 50, "client": "c" * 30})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "flights  " + "m" * 13 + "…  " + "c" * 14 + "…"
+
+
+def test_a_narrow_terminal_still_shows_the_beginning_of_each_cell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 5)
+    with Rows(("a", "b"), False) as rows:
+        rows.add({"a": "x" * 20, "b": "y" * 20})
+    assert capsys.readouterr().out.splitlines()[1] == "xxxxxxx…  yyyyyyy…"
+
+
+def test_sizes_and_durations_have_units_in_a_table_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"size_bytes": 1 << 30, "lag_ms": 1500}
+    with Rows(("size_bytes", "lag_ms"), False) as rows:
+        rows.add(row)
+    assert capsys.readouterr().out == "1073741824\t1500\n"
+    terminal(monkeypatch, 80)
+    with Rows(("size_bytes", "lag_ms"), False) as rows:
+        rows.add(row)
+    assert capsys.readouterr().out.splitlines()[1].split("  ") == ["1 GiB", "1.5 s"]
+
+
+def test_header_and_wide_are_options_of_every_command_that_prints_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command
+    @row_options
+    def show(as_json: bool) -> None:
+        with Rows(("name",), as_json) as rows:
+            rows.add({"name": "n" * 100})
+
+    assert CliRunner().invoke(show, ["--header"]).output == "name\n" + "n" * 100 + "\n"
+    assert CliRunner().invoke(show, ["--header", "--json"]).output == '{"name": "' + "n" * 100 + '"}\n'
+    terminal(monkeypatch, 20)
+    with pytest.raises(SystemExit):
+        show(["--wide"])
+    assert capsys.readouterr().out.splitlines()[1] == "n" * 100

@@ -59,10 +59,10 @@ def refused(address: str, *args: str) -> str:
 def test_a_topic_from_birth_to_death(broker: str) -> None:
     assert printed(broker, "topics", "create", "life", "--partitions", "3", "--config", "segment.bytes=2000000") == []
     assert "life\t3" in printed(broker, "topics", "list")
-    assert printed(broker, "topics", "describe", "life")[2] == "life\t2\t1\t1\t1\t0\t0"
+    assert printed(broker, "topics", "describe", "life")[2] == "life\t2\t1\t1\t1\t0\t0\t0\t0"
     configs = printed(broker, "topics", "describe", "life", "--configs")
-    assert "life\tsegment.bytes\t2000000\tyes" in configs
-    assert "life\tsegment.ms\t604800000\tno" in configs
+    assert "life\tsegment.bytes\t2000000\tyes\t2 MB" in configs
+    assert "life\tsegment.ms\t604800000\tno\t7 d" in configs
     assert "already exists" in refused(broker, "topics", "create", "life")
     assert printed(broker, "topics", "create", "life", "--if-not-exists") == []
     assert "nothing was deleted" in refused(broker, "topics", "delete", "life")
