@@ -238,7 +238,7 @@ def _is_torn(data: bytes, position: int) -> bool:
     whose bytes are all there was whole once: its length, its CRC or its payload has changed since.
     """
     start = position + _FRAME.size
-    if start > len(data):
+    if start > len(data) or not any(data[position:]):
         return True
     length, crc = _FRAME.unpack_from(data, position)
     if crc32c(memoryview(data)[start:]) == crc:
