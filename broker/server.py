@@ -244,6 +244,7 @@ class Broker:
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
         services.groups.start()
+        services.groups.drop_lost_topics()
         services.transactions.start()
         services.background.start()
         services.background.file_removal.remove_leftovers(leftovers)

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....protocol.messages.group_records import OffsetCommitValue
+from ....protocol.primitives import ZERO_UUID
 from ..pending_writes import PendingWrites
 from .records import NO_PRODUCER, OffsetRecord
+
+
+def is_of(value: OffsetCommitValue, topic_id: bytes) -> bool:
+    """Return whether an offset belongs to the topic with this id, not to an earlier topic of the same name.
+
+    Zeros stand for an id that is not known.
+    """
+    return ZERO_UUID in (topic_id, value.topic_id) or value.topic_id == topic_id
 
 
 class CommittedOffsets:
@@ -44,6 +53,10 @@ class CommittedOffsets:
     def topics(self) -> list[str]:
         """Return every topic that has an offset, or will have one if a transaction commits."""
         return list(dict.fromkeys((*self._topics, *(name for name, _ in self.pending.undecided()))))
+
+    def has_other_topic(self, topic: str, topic_id: bytes) -> bool:
+        """Return whether an offset is that of an earlier topic of the same name."""
+        return any(not is_of(value, topic_id) for value in self._topics.get(topic, {}).values())
 
     def with_pending(self, topic: str) -> list[int]:
         """Return the partitions of a topic that have an offset, or will have one if a transaction commits."""

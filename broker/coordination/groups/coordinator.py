@@ -270,6 +270,21 @@ class GroupCoordinator:
             if actor.state.offsets.with_pending(topic):
                 actor.feed(events.DropTopic(topic))
 
+    def drop_lost_topics(self) -> None:
+        """Delete the offsets of topics that are not there any more, or that were made again under another id.
+
+        A deletion is in the metadata before these offsets are deleted, and a power cut may fall between. Call this at a
+        start, once every topic is known.
+        """
+        for actor in list(self.groups.values()):
+            offsets = actor.state.offsets
+            for name in offsets.topics():
+                topic = self._topics.get(name)
+                if topic is None:
+                    actor.feed(events.DropTopic(name))
+                elif offsets.has_other_topic(name, topic.id):
+                    actor.feed(events.DropTopic(name, topic.id))
+
     def _expire(self) -> None:
         retention_ms = self._config.offsets_retention_minutes * 60_000
         for actor in list(self.groups.values()):

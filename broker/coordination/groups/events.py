@@ -174,9 +174,10 @@ class ExpireOffsets:
 
 @dataclass(slots=True)
 class DropTopic:
-    """A topic was deleted: its offsets must go too."""
+    """A topic was deleted: its offsets must go too, but for those of a new topic with this name and `kept_id`."""
 
     topic: str
+    kept_id: bytes | None = None
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....protocol.messages.group_records import OffsetCommitValue
+from .committed_offsets import is_of
 from .events import DropTopic, ExpireOffsets, Outcome
 from .group import Group
 from .records import GroupRecord, OffsetRecord, Record
@@ -38,7 +39,9 @@ def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms:
 def drop_topic(group: Group, event: DropTopic, outcome: Outcome, now_ms: int) -> None:
     """Delete the offsets of a deleted topic: in a new topic of that name, consumers begin at the beginning."""
     for index in group.offsets.with_pending(event.topic):
-        outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
+        value = group.offsets.get(event.topic, index)
+        if event.kept_id is None or (value is not None and not is_of(value, event.kept_id)):
+            outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
 
 
 def _has_stable_consumers(group: Group) -> bool:

@@ -22,7 +22,7 @@ from ....protocol.messages.offset_fetch import (
 from ....protocol.primitives import ZERO_UUID
 from ..interfaces import Topics
 from ..large_response import LargeResponse, fill
-from .committed_offsets import CommittedOffsets
+from .committed_offsets import CommittedOffsets, is_of
 
 NO_OFFSET = -1
 NO_EPOCH = -1
@@ -116,22 +116,21 @@ def _hide_unstable(topic: OffsetFetchResponseTopics, offsets: CommittedOffsets) 
 
 def _everything(offsets: CommittedOffsets | None, topics: Topics, version: int) -> Iterator[OffsetFetchResponseTopics]:
     for name, partitions in list(offsets or ()):
-        topic_id = ZERO_UUID
-        if version >= TOPIC_ID_VERSION:
-            topic = topics.get(name)
-            if topic is None:
-                # A deleted topic has no id that the response could name.
-                continue
-            topic_id = topic.id
-        answers = [_partition(index, value) for index, value in partitions.items() if _is_of(value, topic_id)]
-        yield OffsetFetchResponseTopics(name, topic_id, answers)
+        topic_id = _id_of(name, topics)
+        if version >= TOPIC_ID_VERSION and topic_id == ZERO_UUID:
+            # A deleted topic has no id that the response could name.
+            continue
+        answers = [_partition(index, value) for index, value in partitions.items() if is_of(value, topic_id)]
+        yield OffsetFetchResponseTopics(name, topic_id if version >= TOPIC_ID_VERSION else ZERO_UUID, answers)
 
 
 def _topic(
     requested: OffsetFetchRequestTopics, offsets: CommittedOffsets | None, topics: Topics, version: int
 ) -> OffsetFetchResponseTopics:
-    name = requested.name
-    if version >= TOPIC_ID_VERSION:
+    name, topic_id = requested.name, requested.topic_id
+    if version < TOPIC_ID_VERSION:
+        topic_id = _id_of(name, topics)
+    else:
         topic = topics.by_id(requested.topic_id)
         if topic is None:
             failed = _errors(name, requested.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -141,13 +140,14 @@ def _topic(
     answers: list[OffsetFetchResponsePartitions] = []
     for index in requested.partition_indexes:
         value = offsets.get(name, index) if offsets is not None else None
-        answers.append(_partition(index, value if value is not None and _is_of(value, requested.topic_id) else None))
+        answers.append(_partition(index, value if value is not None and is_of(value, topic_id) else None))
     return OffsetFetchResponseTopics(name, requested.topic_id, answers)
 
 
-def _is_of(value: OffsetCommitValue, topic_id: bytes) -> bool:
-    """Return whether an offset belongs to the topic with this id, not to an earlier topic of the same name."""
-    return ZERO_UUID in (topic_id, value.topic_id) or value.topic_id == topic_id
+def _id_of(name: str, topics: Topics) -> bytes:
+    """Return the id of a topic, zeros where there is none of this name."""
+    topic = topics.get(name)
+    return ZERO_UUID if topic is None else topic.id
 
 
 def _partition(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
+from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from odradek.tests.broker.coordination.groups.wire_requests import (
     commit,
     delete_offsets,
@@ -99,4 +103,37 @@ async def test_a_deleted_topic_takes_its_offsets_with_it_also_across_a_restart(c
         await raw.create_topic("t", 2)
         assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([-1, -1], [-1, 7])
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([-1, -1], [-1, 7])
+
+
+def copy_offsets(source: Path, target: Path) -> None:
+    """Copy `__consumer_offsets` from one data directory to another, in the place of what is there."""
+    for path in source.glob("__consumer_offsets-*"):
+        shutil.rmtree(target / path.name, ignore_errors=True)
+        shutil.copytree(path, target / path.name)
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+async def test_a_power_cut_right_after_a_deletion_brings_no_offsets_back(
+    config: BrokerConfig, tmp_path: Path, made_again: bool
+) -> None:
+    data = Path(config.log_dirs[0])
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 2)
+        await raw.create_topic("u", 2)
+        await commit(raw, {0: 5, 1: 6}, version=8)
+        await commit(raw, {1: 7}, version=8, topic="u")
+    before = tmp_path / "before"
+    copy_offsets(data, before)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.delete_topic("t")
+        if made_again:
+            await raw.create_topic("t", 2)
+    # The deletion was journalled with an fsync, and the tombstones of its offsets were not on disk yet.
+    copy_offsets(before, data)
+    for name in (CLEAN_SHUTDOWN, RECOVERY_POINT):
+        (data / name).unlink()
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        if not made_again:
+            await raw.create_topic("t", 2)
         assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([-1, -1], [-1, 7])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from odradek.broker.coordination.partition_hash import partition_for
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.tests.broker.coordination.groups.world import Config, FakeContext, FakeLog, World, code_of, is_waiting
 
 # The timer of the sweep for old offsets.
@@ -320,6 +322,32 @@ async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) ->
     world.groups.forget_topic("t")
     assert world.committed() == world.committed("other") == -1
     assert set(world.groups.groups) == {"g"}
+    assert world.restarted().committed() == -1
+
+
+async def test_a_topic_that_was_made_again_has_no_offsets_of_the_one_before(world: World) -> None:
+    world.commit(1)
+    world.commit(2, group="other", partition=1)
+    new = world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
+    # The tombstones are missing: a power cut took them.
+    assert world.committed() == world.committed("other", 1) == -1
+    everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+    (group,) = world.groups.fetch_offsets(FakeContext(9), everything).groups
+    assert [topic.partitions for topic in group.topics] == [[]]
+    world.commit(3, group="other")
+    world.groups.drop_lost_topics()
+    assert (world.committed(), world.committed("other"), world.committed("other", 1)) == (-1, 3, -1)
+    again = world.restarted()
+    assert set(again.groups.groups) == {"other"}
+    again.topics.topics[0] = new
+    assert (again.committed("other"), again.committed("other", 1)) == (3, -1)
+
+
+async def test_offsets_of_a_topic_that_is_not_there_are_dropped_at_a_start(world: World) -> None:
+    world.commit(1)
+    world.topics.topics.clear()
+    world.groups.drop_lost_topics()
+    assert not world.groups.groups
     assert world.restarted().committed() == -1
 
 
