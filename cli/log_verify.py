@@ -1,7 +1,8 @@
 """`odradek log verify`: read every byte of a data directory, or of one partition's directory, that no broker uses.
 
-Each finding is a row: file, position, size, what a start would do, and what is wrong. Status 1 if there are findings;
-with --repair only if some remain that no repair can mend. Without --repair no byte is changed.
+Each finding is a row: file, position, size, what a start would do, and what is wrong. Status 1 if there are findings.
+With --repair, damage that no repair can mend is written down for the broker; status 1 if there is some that was not
+written down before. Without --repair no byte is changed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ..broker.clock import Clock
 from ..broker.log_dirs.partition_dirs import partition_of
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
-from ..storage.errors import DiskError, LockedError
+from ..storage.errors import DamagedFile, DiskError, LockedError
 from ..storage.files import DirectoryLock
-from ..storage.integrity import STAYS, Finding, repair, segment_files, verify
+from ..storage.integrity import KNOWN, Finding, Gap, repair, segment_files, verify
 from .errors import CliError
 from .output import Rows, row_options
 from .progress import Progress
@@ -32,7 +33,7 @@ class _Folder:
     """A partition's directory, with its offsets from the checkpoints of its data directory."""
 
     path: Path
-    recovery_point: int
+    recovery_point: int  # -1: not known
     log_start_offset: int
 
 
@@ -44,7 +45,8 @@ def command(directory: Path, repairs: bool, as_json: bool) -> None:
     """Check DIR, a data directory or one partition's directory: every batch, every index entry, every small file.
 
     Status 1 if something is wrong. With --repair the tail of a log is cut at its first bad batch, if that was never
-    forced to disk, and indexes are built again. Damage before that stays, and readers get an error there.
+    forced to disk, and indexes are built again. Damage before that stays. It is written down: from its next start on
+    the broker names it in its log, readers get an error there, and a later --repair does not report it again.
 
     \b
     Examples:
@@ -91,31 +93,43 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
     if data_dir is None:
         if not segment_files(directory):
             raise CliError(f"{directory} is neither a data directory (no meta.properties) nor a partition's folder")
-        # There is no recovery point. All but the newest segment are on disk, because a roll forces a segment out.
-        return [_Folder(directory, segment_files(directory)[-1][0], 0)]
+        return [_Folder(directory, -1, 0)]
     paths = [directory] if directory != data_dir else sorted(each for each in data_dir.iterdir() if each.is_dir())
-    points = checkpoints.read_offsets(data_dir / checkpoints.RECOVERY_POINT)
-    unknown = 0 if points else -1
+    points = _recovery_points(data_dir)
     starts = checkpoints.read_offsets(data_dir / checkpoints.LOG_START)
     named = ((path, partition_of(path.name)) for path in paths)
-    return [_Folder(path, points.get(name, unknown), starts.get(name, 0)) for path, name in named if name is not None]
+    return [_Folder(path, points.get(name, -1), starts.get(name, 0)) for path, name in named if name is not None]
+
+
+def _recovery_points(data_dir: Path) -> dict[tuple[str, int], int]:
+    """Return the recovery points; none where their file is damaged, as a start does."""
+    try:
+        return checkpoints.read_offsets(data_dir / checkpoints.RECOVERY_POINT)
+    except DamagedFile:
+        return {}
 
 
 def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_json: bool) -> int:
-    """Verify the partitions' directories and print the findings. Return how many are left."""
+    """Verify the partitions' directories and print the findings. Return how many make the status 1."""
     progress = Progress(sum(size for each in folders for _, _, size in segment_files(each.path)))
-    found, left = 0, 0
+    counts = _Counts(len(folders))
     was_clean = data_dir is not None and repairs and checkpoints.take_clean_shutdown(data_dir)
     points: dict[tuple[str, int], int] = {}
     with Rows(_COLUMNS, as_json) as out:
+        if data_dir is not None:
+            _verify_recovery_points(data_dir, counts, out)
         for folder in folders:
             findings: list[Finding] = []
-            for each in verify(folder.path, folder.recovery_point, progress.add):
+            gaps: list[Gap] = []
+            for each in verify(folder.path, folder.recovery_point, progress.add, on_gap=gaps.append):
                 findings.append(each)
+                counts.add(each)
+                if not repairs or each.at_start != KNOWN:
+                    progress.clear()
+                    out.add(_row(each))
+            if gaps:
                 progress.clear()
-                out.add(_row(each))
-            found += len(findings)
-            left += sum(1 for each in findings if each.at_start == STAYS)
+                click.echo(_gaps(folder.path, gaps), err=True)
             if repairs:
                 end = _repair(folder, findings)
                 name = partition_of(folder.path.name)
@@ -124,9 +138,49 @@ def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_jso
     progress.clear()
     if data_dir is not None and repairs:
         _note_repaired(data_dir, points, was_clean)
-    what = f"{len(folders)} partition{'s' if len(folders) != 1 else ''}, {progress.total:,} bytes read"
-    click.echo(f"{what}: {found or 'nothing'} found{f', {left} of them stay' if repairs and found else ''}", err=True)
-    return left if repairs else found
+    click.echo(f"{counts.partitions}, {progress.total:,} bytes read: {counts.text(repairs)}", err=True)
+    return counts.new_that_stay if repairs else counts.found
+
+
+class _Counts:
+    """The numbers of the last line."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = f"{partitions} partition{'s' if partitions != 1 else ''}"
+        self.found = 0
+        self.new_that_stay = 0
+        self._known = 0
+
+    def add(self, finding: Finding) -> None:
+        self.found += 1
+        self._known += finding.at_start == KNOWN
+        self.new_that_stay += finding.stays and finding.at_start != KNOWN
+
+    def text(self, repairs: bool) -> str:
+        if not repairs:
+            return f"{self.found or 'nothing'} found"
+        new = self.found - self._known
+        parts = [f"{new or 'nothing'} {'new ' * bool(self._known)}found"]
+        parts += [f"{self.new_that_stay} cannot be repaired"] * bool(self.new_that_stay)
+        parts += [f"{self._known} known from earlier stay"] * bool(self._known)
+        return ", ".join(parts)
+
+
+def _verify_recovery_points(data_dir: Path, counts: _Counts, out: Rows) -> None:
+    path = data_dir / checkpoints.RECOVERY_POINT
+    try:
+        checkpoints.read_offsets(path)
+    except DamagedFile as error:
+        finding = Finding(path, error.position, path.stat().st_size, error.why, "every log is checked from its start")
+        counts.add(finding)
+        out.add(_row(finding))
+
+
+def _gaps(directory: Path, gaps: list[Gap]) -> str:
+    """Return the line that announces offsets which no batch holds."""
+    first, others = gaps[0], len(gaps) - 1
+    more = f", and there {'are' if others > 1 else 'is'} {others} more such gap{'s' * (others > 1)}" if others else ""
+    return f"{directory}: no batch holds offset {first.first} up to {first.end}{more} (a cleaning leaves gaps)"
 
 
 def _row(each: Finding) -> dict[str, object]:
@@ -144,6 +198,6 @@ def _repair(folder: _Folder, findings: list[Finding]) -> int:
 def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], was_clean: bool) -> None:
     """Write the recovery points: all is on disk now, and a later start need not check again."""
     path = data_dir / checkpoints.RECOVERY_POINT
-    checkpoints.write_offsets(path, checkpoints.read_offsets(path) | points)
+    checkpoints.write_offsets(path, _recovery_points(data_dir) | points)
     if was_clean:
         checkpoints.write_clean_shutdown(data_dir)

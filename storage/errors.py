@@ -113,6 +113,10 @@ class CorruptBatch(StorageError):
         super().__init__(f"{path} at {position}: {why}")
 
 
+class WrongCrc(CorruptBatch):
+    """The CRC of a batch is wrong. Its header reads, so walks over headers do not notice."""
+
+
 UNREADABLE = "the disk cannot read it"
 
 

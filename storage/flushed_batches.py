@@ -36,10 +36,17 @@ class FlushedBatches:
     """
 
     def __init__(
-        self, segment: Segment, recovery_point: int, take: TakeBatch, on_damage: Callable[[Damage], None]
+        self,
+        segment: Segment,
+        recovery_point: int,
+        take: TakeBatch,
+        on_damage: Callable[[Damage], None],
+        following: int | None = None,
     ) -> None:
         self._segment = segment
         self._recovery_point = recovery_point
+        # Where the next segment begins; None: not known.
+        self._following = following
         # No batch below the recovery point ends behind this offset.
         self._limit = min(recovery_point, segment.base_offset + MAX_INT32 + 1)
         self._take = take
@@ -155,11 +162,12 @@ class FlushedBatches:
         """Return whether a flipped bit has put the last batch of a segment behind the recovery point.
 
         Flushed offsets right before it are missing, and with one bit changed the batch would hold them. In a segment
-        that was cleaned, they may be missing for another reason.
+        that was cleaned, they may be missing for another reason, but such a segment ends where the next one begins.
         """
         due = self._due_offset
         return (
             not self._has_gap
+            and header.next_offset != self._following
             and due < self._recovery_point < header.next_offset
             and due + header.last_offset_delta < self._recovery_point
             and (header.base_offset ^ due).bit_count() == 1

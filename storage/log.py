@@ -27,6 +27,7 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk
+from .known_damage import write_known
 from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
@@ -91,6 +92,10 @@ class Log(ReadableLog):
         end = log.log_end_offset
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
         log.recovery_point = end if contents.report.clean else min(max(recovery_point, 0), end)
+        if recovery_point < 0 and (contents.report.damages or contents.report.gaps):
+            # Otherwise the next crash would take the damage for a torn end, and cut off what lies behind it.
+            log.flush()
+            write_known(directory, contents.report.damages, disk)
         return log
 
     def reconfigure(self, config: LogConfig) -> None:

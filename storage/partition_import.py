@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .checkpoints import LEADER_EPOCH, read_partition_metadata, write_partition_metadata
-from .config import LogConfig
 from .deleted_directory import DELETED_DIR_SUFFIX, remove_directory
 from .errors import StorageError
 from .files import DISK, Disk, FileRange
 from .integrity import CUT, Finding, segment_files, verify
-from .log import Log
+from .offline_recovery import recover_offline
 from .producer_snapshot import SNAPSHOT_SUFFIX
 from .recovery_report import Cut
 from .segments.names import LOG_SUFFIX, SEGMENT_SUFFIXES
@@ -103,17 +102,7 @@ def _copy(source: Path, copy: Path, bad: set[Path], disk: Disk) -> None:
 
 def _complete(source: Path, copy: Path, newest: int, log_start_offset: int, now_ms: int, disk: Disk) -> Imported:
     """Open the copy as a start after a crash does, which cuts the torn end, and close it with all indexes."""
-    log = Log.open(
-        copy,
-        LogConfig(producer_id_expiration_ms=2**62),
-        clean=False,
-        now_ms=now_ms,
-        recovery_point=newest,
-        log_start_offset=log_start_offset,
-        disk=disk,
-    )
-    log.load_indexes()
-    log.close()
+    log = recover_offline(copy, newest, log_start_offset, now_ms, disk)
     producer_id = max((each for each, _ in log.producers.items()), default=-1)
     return Imported(
         source, copy, log.log_start_offset, log.log_end_offset, log.epochs.latest, producer_id, tuple(log.recovery.cuts)

@@ -9,6 +9,10 @@ segments are removed, and the report says what was lost.
 A crash cannot explain a bad header below the recovery point, so nothing is cut for it. It is reported as damage, the
 batches behind it are searched for and kept, and none of its offsets is assigned again. If no sound batch follows it,
 the log goes on in a new segment, at the recovery point.
+
+Where the recovery point is not known, every batch is checked, and all that is sound stays: a bad batch that sound ones
+follow is reported as damage, and only the end of the newest segment is cut. Offsets that no batch holds stay as well,
+wherever they are: a cleaning leaves such gaps.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ from .config import LogConfig
 from .errors import CorruptBatch, DamagedFile, UnreadableBatch
 from .files import Disk
 from .flushed_batches import FlushedBatches
+from .known_damage import mark_known
 from .leader_epochs import LeaderEpochs
 from .producer_replay import replay
-from .producer_snapshot import load_snapshot
+from .producer_snapshot import load_snapshot, snapshot_offsets
 from .producers import ProducerStates
 from .recovery_report import Cut, RecoveryReport
 from .segments import swap, walk
@@ -67,6 +72,8 @@ class Recovery:
         self._created = False
         # Whether a checkpoint says up to where the log was forced to disk.
         self._is_point_known = True
+        # Empty segments behind the newest one with a batch, newest first. They go once the log's end is known.
+        self._empty: list[Segment] = []
         self._producers = ProducerStates()
         # Batches below this offset are in the snapshot.
         self._producers_from = 0
@@ -76,7 +83,10 @@ class Recovery:
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
         """Return segments (at least one, the last ready for appends), producers and epochs. Raises DiskError."""
-        self._is_point_known, recovery_point = recovery_point >= 0, max(recovery_point, 0)
+        self._is_point_known = recovery_point >= 0
+        if not self._is_point_known:
+            # A clean stop leaves a snapshot at the end of the log, and everything on disk.
+            recovery_point = max(snapshot_offsets(self._directory, self._disk), default=0) if clean else 0
         swap.recover(self._directory, self._disk)
         self._segments = self._find_segments()
         self._epochs = self._load_epochs()
@@ -86,6 +96,8 @@ class Recovery:
             self._check(recovery_point)
         if self._segments[-1].next_offset < self._log_start_offset:
             self._start_over()
+        self._remove_empty()
+        self._mark_known_damage()
         self._epochs.truncate_from_end(self._segments[-1].next_offset)
         self._producers.expire(self._now_ms, self._config.producer_id_expiration_ms)
         names_changed = not self._report.clean or self._created or bool(self._report.removed)
@@ -104,8 +116,19 @@ class Recovery:
             self._remove_segment(segments.pop(0))
         while len(segments) > 1 and segments[-1].size == 0:
             # A roll that no append followed, or a roll that failed while the segment before it went on.
-            self._remove_segment(segments.pop())
+            self._empty.append(segments.pop())
         return segments or [self._create(self._log_start_offset)]
+
+    def _remove_empty(self) -> None:
+        kept = {each.base_offset for each in self._segments}
+        for segment in self._empty:
+            if segment.base_offset not in kept:
+                self._remove_segment(segment)
+
+    @property
+    def _rolled_to(self) -> int:
+        """Where the newest segment begins, if it is empty."""
+        return self._empty[0].base_offset if self._empty else 0
 
     def _is_index_without_log(self, name: str, sizes: dict[str, int]) -> bool:
         bases = (base_offset_of(name, suffix) for suffix in INDEX_SUFFIXES)
@@ -173,6 +196,11 @@ class Recovery:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
         return aborted
 
+    def _mark_known_damage(self) -> None:
+        segments = {each.base_offset: each for each in self._segments}
+        for damage in mark_known(self._directory, segments, self._disk):
+            self._note_damage(damage)
+
     def _note_damage(self, damage: Damage) -> None:
         if damage not in self._report.damages:
             self._report.damages.append(damage)
@@ -213,32 +241,38 @@ class Recovery:
             if following is None:
                 break
             segment.seal()
-            if not is_whole or not self._may_follow(segment, following):
+            if not is_whole or segment.next_offset > following:
                 # Without an fsync an earlier part may be lost and a later one be there. A log has no such holes.
                 self._drop_from(slot + 1, f"it does not follow {segment.path(LOG_SUFFIX).name}, which ends now")
                 break
-        if self._report.gaps and self._report.gaps[-1][1] == self._segments[-1].next_offset:
-            # Nothing was left behind the gap.
-            self._remove_segment(self._segments.pop())
-            self._report.gaps.pop()
+            if segment.next_offset < following and not segment.is_damaged_at_end:
+                self._report.gaps.append((segment.next_offset, following))
+        self._keep_rolled_offset(recovery_point)
         self._protect_flushed_offsets(recovery_point)
         if self._report.cuts:
-            # Otherwise a power cut could bring back what was cut off, behind batches that are appended now.
-            self._disk.fsync(self._segments[-1].file)
+            # Otherwise a power cut could bring back what was cut off, behind batches that are appended now. Older
+            # segments come first: a power cut between must leave no hole before what is on disk.
+            for segment in self._segments:
+                if segment.is_dirty:
+                    segment.sync()
             self._disk.fsync_dir(self._directory)
 
-    def _may_follow(self, segment: Segment, following: int) -> bool:
-        """Return whether the next segment, which begins at `following`, may be kept behind a segment that was checked.
+    def _keep_rolled_offset(self, recovery_point: int) -> None:
+        """Let the log end where its newest segment began, though that is empty: offsets before it had been assigned.
 
-        Segments that are written here join. Kafka's cleaner leaves gaps, so where no recovery point is known, a gap
-        costs nothing that is sound.
+        Behind a recovery point that is known nothing was promised: there the log goes on where the segment before ends.
         """
-        if segment.next_offset == following or segment.is_damaged_at_end:
-            return True
-        if not self._is_point_known and segment.next_offset < following:
-            self._report.gaps.append((segment.next_offset, following))
-            return True
-        return False
+        last, gaps = self._segments[-1], self._report.gaps
+        if self._is_point_known and last.base_offset > recovery_point and not last.size:
+            if gaps and gaps[-1][1] == last.base_offset:
+                self._remove_segment(self._segments.pop())
+                gaps.pop()
+            return
+        is_assigned = not self._is_point_known or self._rolled_to <= recovery_point
+        if last.next_offset < self._rolled_to and is_assigned and not last.is_damaged_at_end:
+            gaps.append((last.next_offset, self._rolled_to))
+            last.seal()
+            self._segments.append(self._create(self._rolled_to))
 
     def _first_to_check(self, recovery_point: int) -> int:
         """Return the index of the segment with the recovery point; 0 if transaction indexes must be built again."""
@@ -268,10 +302,18 @@ class Recovery:
 
         `following` is where the next segment begins, if there is one.
         """
+        segment.keep_starts()
         segment.reset()
         segment.aborted.clear()
         self._report.rebuilt.append(segment.path(LOG_SUFFIX))
-        tail = FlushedBatches(segment, recovery_point, self._take, self._note_damage).find_tail()
+        try:
+            return self._check_batches(segment, recovery_point, following)
+        finally:
+            segment.forget_starts()
+
+    def _check_batches(self, segment: Segment, recovery_point: int, following: int | None) -> bool:
+        next_base = following if following is not None else self._rolled_to
+        tail = FlushedBatches(segment, recovery_point, self._take, self._note_damage, next_base).find_tail()
         self._require_readable(segment, tail.position)
         if tail.is_behind_damage:
             self._cut(segment, tail.position, "damage before it reaches past the recovery point")
@@ -279,7 +321,34 @@ class Recovery:
         segment.mark_unsynced(tail.position)
         segment.forget_cached(tail.position)
         self._report.checked_segments += 1
-        return self._check_tail(segment, tail.position, following)
+        position: int | None = tail.position
+        while position is not None and position < segment.size:
+            try:
+                self._check_tail(segment, position, following)
+                position = None
+            except UnreadableBatch:
+                # The disk may be able to read the batch another time.
+                raise
+            except CorruptBatch as error:
+                position = self._pass_over(segment, error, following)
+                if position is None:
+                    self._cut(segment, error.position, error.why)
+                    return False
+        return True
+
+    def _pass_over(self, segment: Segment, error: CorruptBatch, following: int | None) -> int | None:
+        """Return where the check of a tail goes on behind a bad batch; None where the log ends there.
+
+        With a recovery point, a crash explains a bad batch, and the log ends at the first one. Without it nobody knows
+        whether these bytes were forced to disk: they stay as damage, unless nothing sound follows them.
+        """
+        if self._is_point_known:
+            return None
+        damage = segment.mark(error.position, error.why)
+        if following is None and damage.end >= segment.size:
+            return None
+        self._note_damage(damage)
+        return damage.end
 
     def _require_readable(self, segment: Segment, tail_position: int) -> None:
         """Raise UnreadableBatch where bytes that the disk cannot read may lie behind the recovery point.
@@ -291,11 +360,8 @@ class Recovery:
         if not self._was_clean and before is not None and before.is_unreadable and before.end >= tail_position:
             raise before.error()
 
-    def _check_tail(self, segment: Segment, start: int, following: int | None) -> bool:
-        """Check every batch from `start` on, and cut the segment at the first bad one. Return whether none was bad.
-
-        Raises UnreadableBatch: the disk may be able to read the batch another time.
-        """
+    def _check_tail(self, segment: Segment, start: int, following: int | None) -> None:
+        """Check every batch from `start` on. Raises CorruptBatch at the first bad one, and UnreadableBatch."""
         end, path = start, segment.path(LOG_SUFFIX)
         try:
             for position, header, batch in segment.batches(start):
@@ -305,18 +371,14 @@ class Recovery:
                     walk.check(path, position, header, batch, segment.next_offset, segment.base_offset)
                     self._take(segment, position, header)
                 end = position + len(batch)
-        except UnreadableBatch:
-            raise
-        except CorruptBatch as error:
-            self._cut(segment, error.position, error.why)
-            return False
         finally:
             self._report.checked_bytes += end - start
-        return True
 
     def _is_misplaced(self, segment: Segment, position: int, header: BatchHeader, following: int | None) -> bool:
         """Return whether only the offset of a batch is wrong: what lies behind it is sound, as no crash leaves it."""
         due, end = segment.next_offset, position + header.size_bytes
+        if not self._is_point_known and following is not None and header.next_offset > following:
+            return True
         if end == segment.size:
             is_wrong = header.base_offset < due or (following is not None and header.next_offset > following)
             return following is not None and is_wrong

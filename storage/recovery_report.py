@@ -46,10 +46,11 @@ class RecoveryReport:
             f"{each.why}"
             for each in self.damages
         ]
-        lines += [
-            f"holds nothing from offset {first} up to {end}: a cleaning left that out, or it was lost before an fsync"
-            for first, end in self.gaps
-        ]
+        if self.gaps:
+            first, end = self.gaps[0]
+            others = f", and nothing in {len(self.gaps) - 1} other gaps between segments" if len(self.gaps) > 1 else ""
+            why = "a cleaning left that out, or it was lost before an fsync"
+            lines.append(f"holds nothing from offset {first} up to {end}{others}: {why}")
         if self.missing is not None:
             lines.append(
                 f"ends at offset {self.missing[0]}, though all up to {self.missing[1]} had been forced to disk"

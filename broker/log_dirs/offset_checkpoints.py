@@ -77,7 +77,9 @@ class OffsetCheckpoints:
         for key, log in logs.items():
             points[key], starts[key] = log.recovery_point, log.log_start_offset
         for key in unread:
-            points[key], starts[key] = self.recovery_points.get(key, 0), self.log_starts.get(key, 0)
+            starts[key] = self.log_starts.get(key, 0)
+            if key in self.recovery_points:  # 0 would say that nothing was forced to disk, which nobody knows
+                points[key] = self.recovery_points[key]
         # A recovery may have cut a log below its offset: what is appended there later is not clean.
         cleaned = self.cleaner_offsets = {
             key: offset
@@ -86,7 +88,7 @@ class OffsetCheckpoints:
         }
         cleaned = dict(cleaned)
         with self._naming:
-            self._named[number] = {topic for topic, _ in points}
+            self._named[number] = {topic for topic, _ in starts}
         return lambda: self._write(number, points, starts, cleaned)
 
     def _write(self, number: int, points: Offsets, starts: Offsets, cleaned: Offsets) -> None:

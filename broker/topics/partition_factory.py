@@ -61,7 +61,7 @@ class PartitionFactory:
         found = self._dirs.find(*key, record.id)
         if found is not None:
             home, directory = found
-            point = home.checkpoints.recovery_points.get(key, 0 if home.checkpoints.recovery_points else -1)
+            point = home.checkpoints.recovery_points.get(key, -1)
             start = home.checkpoints.log_starts.get(key, 0)
             try:
                 return self._open(record, index, config, directory, home.is_clean, point, start)

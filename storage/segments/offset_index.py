@@ -8,10 +8,22 @@ the read starts there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from struct import Struct
 
 from ..errors import DamagedFile
 from .sparse_index import SparseIndex
+
+# Behind damage, so many entries are enough to tell where batches begin again.
+_STARTS = 64
+
+
+def starts_behind(data: bytes, position: int) -> frozenset[int]:
+    """Return the positions of the next entries behind `position`, of an index file that holds `data`."""
+    unpack_from, size = OffsetIndex.ENTRY.unpack_from, OffsetIndex.ENTRY.size
+    count = len(data) // size
+    first = bisect_right(range(count), position, key=lambda slot: unpack_from(data, slot * size)[1])
+    return frozenset(unpack_from(data, slot * size)[1] for slot in range(first, min(first + _STARTS, count)))
 
 
 class OffsetIndex(SparseIndex):
@@ -52,8 +64,8 @@ class OffsetIndex(SparseIndex):
                 high = middle
         return self.entry(low, cached=cached)[0] if low < len(self) else None
 
-    def position_before(self, position: int) -> int:
-        """Return the position of the last entry at or before `position`, or 0."""
+    def entry_before(self, position: int) -> tuple[int, int]:
+        """Return (offset, position) of the last entry at or before `position`, or the segment's start."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) >> 1
@@ -61,7 +73,7 @@ class OffsetIndex(SparseIndex):
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low - 1)[1] if low else 0
+        return self.entry(low - 1) if low else (self.base_offset, 0)
 
     def last_entry(self) -> tuple[int, int]:
         """Return (offset, position) of the last entry, or the segment's start."""

@@ -13,7 +13,8 @@ from ...protocol.records.batch import BatchHeader
 from ..errors import CorruptBatch
 from ..files import Disk, File
 from . import walk
-from .damage import MISPLACED, Damage, next_sound
+from .damage import MISPLACED, Damage
+from .damage_end import next_sound
 from .names import LOG_SUFFIX
 from .segment import Segment
 from .segment_file import MAX_DAMAGES
@@ -57,7 +58,8 @@ def scrub(
 def _end(reads: _FromDisk, segment: Segment, position: int) -> int:
     if len(segment.damages) >= MAX_DAMAGES:
         return segment.size
-    return next_sound(reads, segment.file, position + 1, segment.size, segment.base_offset)
+    starts = segment.starts_behind(position)
+    return next_sound(reads, segment.file, position, segment.size, segment.base_offset, starts)
 
 
 class _Order:

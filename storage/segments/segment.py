@@ -250,7 +250,7 @@ class Segment(SegmentFile):
             return self._find_cached(offset)
         entry = self.index_entry(offset)
         if self.damages:
-            return self._find_around_damage(offset, entry[1] if self._is_batch_of(entry) else 0)
+            return self._find_around_damage(offset, self._start_of(entry))
         found = walk.headers(self._disk, self.file, entry[1], self.size, walk.LOOKUP_WINDOW_BYTES)
         try:
             return self._first_reaching(offset, entry, found)
@@ -289,23 +289,25 @@ class Segment(SegmentFile):
         return None
 
     def _is_batch_of(self, entry: tuple[int, int]) -> bool:
-        """Return whether the batch that an entry of the offset index names is there."""
+        """Return whether the batch that an entry of the offset index names is there, or the last of several."""
         offset, position = entry
         try:
-            found = next(self.headers(position), None)
+            for _, header in self.headers(position):
+                if header.last_offset >= offset:
+                    return not position or header.last_offset == offset
         except CorruptBatch:
             return False
-        return found is not None and (position == 0 or found[1].last_offset == offset)
+        return not position
 
     def _find_cached(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Find with open files and the page cache alone. Damage is left to callers that may wait."""
         if self._file is None or self._indexes is None or self.damages:
             raise NotCached
-        entry = self._indexes.offsets.lookup(offset, cached=True)
         try:
+            entry = self._checked(self._indexes.offsets.lookup(offset, cached=True))
             found = walk.cached_headers(self._disk, self._file, entry[1], self.size)
             return self._first_reaching(offset, entry, found)
-        except CorruptBatch:
+        except (CorruptBatch, DamagedFile):
             raise NotCached from None
 
     def _find_around_damage(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
@@ -324,15 +326,32 @@ class Segment(SegmentFile):
 
     def walk_start(self, offset: int) -> int:
         """Return the position where a walk to `offset` begins: the segment's start where the index is damaged."""
-        return self.index_entry(offset)[1]
+        return self._start_of(self.index_entry(offset))
+
+    def _start_of(self, entry: tuple[int, int]) -> int:
+        """Return the position of an entry of the offset index, 0 where the batch that it names is not there.
+
+        Otherwise a walk from there would take the middle of a batch for damage.
+        """
+        if not entry[1] or self._is_batch_of(entry):
+            return entry[1]
+        why = f"no batch of its entry (offset, position) {entry}"
+        self.damaged_index = DamagedFile(self.path(INDEX_SUFFIX), 0, why)
+        return 0
 
     def index_entry(self, offset: int) -> tuple[int, int]:
         """Return what the offset index tells of `offset`: the segment's start where the index is damaged."""
         try:
-            return self.offsets.lookup(offset)
+            return self._checked(self.offsets.lookup(offset))
         except DamagedFile as error:
             self.damaged_index = error
             return self.base_offset, 0
+
+    def _checked(self, entry: tuple[int, int]) -> tuple[int, int]:
+        """Return an entry of the offset index. Raises DamagedFile where no batch can be at its position."""
+        if not 0 <= entry[1] < max(self.size, 1):
+            raise DamagedFile(self.path(INDEX_SUFFIX), 0, f"an entry of position {entry[1]} in {self.size} bytes")
+        return entry
 
     def first_offset_for(self, timestamp_ms: int) -> int:
         """Return an offset below which no record has this timestamp or a later one."""
@@ -365,7 +384,7 @@ class Segment(SegmentFile):
     def mark_unreadable(self, position: int, why: str) -> Damage | None:
         """Note that the disk cannot read the byte at `position`: the batch around it counts as damaged."""
         try:
-            walk_start = self.offsets.position_before(position)
+            walk_start = self._start_of(self.offsets.entry_before(position))
         except DamagedFile as error:
             self.damaged_index, walk_start = error, 0
         for start, header in self.sound_headers(walk_start):

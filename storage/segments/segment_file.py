@@ -5,7 +5,7 @@ Walks pass over damage: `sound_headers` and `sound_batches` go on behind it, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from operator import attrgetter
 from pathlib import Path
 from threading import RLock
@@ -13,11 +13,13 @@ from typing import TypeVar
 
 from ...protocol.records.batch import BatchHeader, check_crc
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch, DiskError, StaleView, UnreadableBatch
+from ..errors import CorruptBatch, DiskError, StaleView, StorageError, UnreadableBatch
 from ..files import DISK, Disk, File
 from . import walk
-from .damage import MISPLACED, WRONG_CRC, Damage, next_sound
-from .names import DELETED_FILE_SUFFIX, LOG_SUFFIX, segment_path
+from .damage import MISPLACED, WRONG_CRC, Damage
+from .damage_end import next_sound
+from .names import DELETED_FILE_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, segment_path
+from .offset_index import starts_behind
 from .walk import MAX_INT32
 
 # Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
@@ -37,7 +39,18 @@ _POSITION = attrgetter("position")
 class SegmentFile:
     """The log file of one segment. Positions and sizes in bytes."""
 
-    __slots__ = ("_disk", "_extension", "_file", "_origin", "_synced", "base_offset", "damages", "directory", "size")
+    __slots__ = (
+        "_disk",
+        "_extension",
+        "_file",
+        "_old_index",
+        "_origin",
+        "_synced",
+        "base_offset",
+        "damages",
+        "directory",
+        "size",
+    )
 
     def __init__(self, directory: Path, base_offset: int, size: int, disk: Disk = DISK, extension: str = "") -> None:
         self.directory = directory
@@ -53,6 +66,8 @@ class SegmentFile:
         self._file: File | None = None
         # The segment that this is a copy of; None where it is no copy.
         self._origin: SegmentFile | None = None
+        # The offset index as a start has found it, while it is built again.
+        self._old_index: bytes | None = None
         # Up to here an fsync has covered the file. An existing file is taken to be covered; recovery corrects that.
         self._synced = size
 
@@ -141,8 +156,10 @@ class SegmentFile:
         self, start: int, walker: Callable[[Disk, File, int, int], Iterator[Step]], on_damage: OnDamage | None
     ) -> Iterator[Step]:
         position = start
-        # The lowest offset that the next batch may have; None: not known, because the walk begins inside.
+        # The lowest offset that the next batch may have, and the one before it; None: not known, because the walk
+        # begins inside.
         due: int | None = None if start else self.base_offset
+        due_before: int | None = None
         while position < self.size:
             damage = self.next_damage(position)
             if damage is not None and damage.position <= position:
@@ -156,9 +173,9 @@ class SegmentFile:
                 for step in walker(self._disk, self.file, position, end):
                     header = step[1]
                     if due is not None and header.base_offset != due and self.is_misplaced(step[0], header, due):
-                        due = self._blame(last, step[0], header, due)
+                        due = self._blame(last, due_before, step[0], header, due)
                         break
-                    last = step
+                    last, due_before = step, due
                     yield step
                     position = step[0] + header.size_bytes
                     due = header.next_offset
@@ -170,17 +187,38 @@ class SegmentFile:
                 else:
                     self.mark(error.position, error.why)
 
-    def _blame(self, last: Step | None, position: int, header: BatchHeader, due_offset: int) -> int | None:
+    def _blame(
+        self, last: Step | None, due_before: int | None, position: int, header: BatchHeader, due_offset: int
+    ) -> int | None:
         """Mark the batch at `position`, or the one before it, whose offsets contradict each other.
 
-        Return the lowest offset that the next batch may have, None where that is not known.
+        `due_before` is the lowest offset that the one before it may have. Return the lowest offset that the next batch
+        may have, None where that is not known.
         """
-        if last is not None and header.base_offset < due_offset and self.has_wrong_crc(last[0], last[1]):
-            # Its last offset is wrong. It has been handed on already.
-            self.mark(last[0], WRONG_CRC)
-            return None
+        if last is not None and header.base_offset < due_offset:
+            if self.has_wrong_crc(last[0], last[1]):
+                # Its last offset is wrong. It has been handed on already.
+                self.mark(last[0], WRONG_CRC)
+                return None
+            if due_before is None and self.is_misplaced(last[0], last[1], self._due_at(last[0])):
+                # The walk began with it, and did not know what lies before.
+                self.mark(last[0], MISPLACED, last[0] + last[1].size_bytes)
+                return None
         self.mark(position, MISPLACED, position + header.size_bytes)
         return due_offset
+
+    def _due_at(self, position: int) -> int:
+        """Return the lowest offset that the batch at `position` may have, by the headers before it."""
+        due = self.base_offset
+        try:
+            for at, header in self.headers():
+                if at >= position:
+                    break
+                due = header.next_offset
+        except CorruptBatch:
+            # What lies before tells nothing more.
+            return due
+        return due
 
     # -- Damage ------------------------------------------------------------------------------------
 
@@ -216,11 +254,30 @@ class SegmentFile:
         if len(self.damages) >= MAX_DAMAGES:
             end = self.size
         elif end is None:
-            end = next_sound(self._disk, self.file, position + 1, self.size, self.base_offset)
+            end = next_sound(self._disk, self.file, position, self.size, self.base_offset, self.starts_behind(position))
         damage = Damage(self.path(LOG_SUFFIX), position, end, why)
         others = (each for each in self.damages if not position <= each.position < end)
         self.damages = tuple(sorted((*others, damage), key=_POSITION))
         return damage
+
+    def keep_starts(self) -> None:
+        """Remember what the offset index tells of positions, because it is about to be built again."""
+        self._old_index = self._read_index()
+
+    def forget_starts(self) -> None:
+        """Forget what `keep_starts` has remembered."""
+        self._old_index = None
+
+    def starts_behind(self, position: int) -> Collection[int]:
+        """Return positions behind `position` where batches begin, as the offset index tells, if it can be read."""
+        data = self._old_index if self._old_index is not None else self._read_index()
+        return starts_behind(data, position)
+
+    def _read_index(self) -> bytes:
+        try:
+            return self._disk.read_file(self.path(INDEX_SUFFIX))
+        except StorageError:
+            return b""
 
     def is_damaged(self, position: int) -> bool:
         """Return whether `position` lies in known damage."""

@@ -49,10 +49,11 @@ class SegmentList:
             self.all = (*self.all, segment)
 
     def dirty_below(self, offset: int, recovery_point: int) -> list[Segment]:
-        """Return the segments up to `offset` that need an fsync, also because they were cut, newest first.
+        """Return the segments up to `offset` that need an fsync, also because they were cut, oldest first.
 
-        A clean one may lie behind a dirty one, because the cleaner forces to disk what it writes. The search ends at a
-        clean segment below `recovery_point`: an fsync has covered everything there.
+        Oldest first, so that a power cut between two fsyncs leaves no hole before what is on disk. A clean one may lie
+        behind a dirty one, because the cleaner forces to disk what it writes. The search ends at a clean segment below
+        `recovery_point`: an fsync has covered everything there.
         """
         segments = self.all
         dirty: list[Segment] = []
@@ -63,6 +64,7 @@ class SegmentList:
             elif following is not None and following.base_offset <= recovery_point:
                 break
             following = segment
+        dirty.reverse()
         return dirty
 
     # -- Open files --------------------------------------------------------------------------------

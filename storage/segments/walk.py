@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import RecordError
-from ..errors import CorruptBatch, DiskError, UnreadableBatch, is_unreadable
+from ..errors import CorruptBatch, DiskError, UnreadableBatch, WrongCrc, is_unreadable
 from ..files import Disk, File
 
 # How far an offset may lie behind the start of its segment.
@@ -94,7 +94,7 @@ def check(
     try:
         check_crc(batch, 0, header)
     except RecordError as error:
-        raise CorruptBatch(path, position, str(error)) from error
+        raise WrongCrc(path, position, str(error)) from error
 
 
 def check_offsets(path: Path, position: int, header: BatchHeader, due_offset: int, segment_offset: int) -> None:

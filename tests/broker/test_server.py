@@ -198,6 +198,26 @@ async def test_unreadable_recovery_points_are_written_again(
     assert "t 0 2" in path.read_text()
 
 
+async def test_a_partition_that_the_recovery_points_lack_loses_no_sound_batch(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        for name in ("t", "u"):
+            await raw.create_topic(name)
+            for _ in range(3):
+                await raw.produce(name, batch_of(b"x"))
+    path = config.data_dir / checkpoints.RECOVERY_POINT
+    checkpoints.write_offsets(path, {("u", 0): 3})
+    (config.data_dir / checkpoints.CLEAN_SHUTDOWN).unlink()
+    log = config.data_dir / "t-0" / f"{0:020d}.log"
+    flip(log, len(batch_of(b"x")) + 20)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        # Nobody knows whether the bad batch was forced to disk, so it is damage and not a torn end.
+        assert [(await raw.fetch("t", offset)).error_code for offset in range(3)] == [0, ErrorCode.CORRUPT_MESSAGE, 0]
+        assert (await raw.produce("t", batch_of(b"x"))).base_offset == 3
+    assert f"{log} is damaged at" in caplog.text
+
+
 class TestStop:
     async def test_is_idempotent(self, config: BrokerConfig) -> None:
         broker = Broker(config)

@@ -9,7 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 from odradek.broker import Broker, BrokerConfig
 from odradek.cli import main
-from odradek.storage.checkpoints import CLEAN_SHUTDOWN
+from odradek.protocol.errors import ErrorCode
+from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
+from odradek.storage.log import Log, LogConfig
+from odradek.tests.storage.batches import append, batch
 from odradek.tests.support.raw import Raw, batch_of
 
 SIZE = len(batch_of(b"x" * 20))
@@ -67,7 +70,7 @@ async def test_what_is_damaged_is_a_row_and_status_1(data: Path) -> None:
     assert result.exit_code == 1
     assert [(row["file"], row["position"], row["size"], row["at_start"]) for row in rows] == [
         (str(log_of(data, 0).with_suffix(".timeindex")), 0, 12, "built again"),
-        (str(log_of(data, 1)), 2 * SIZE, SIZE, "stays, and is refused to readers"),
+        (str(log_of(data, 1)), 2 * SIZE, SIZE, "stays, and is served"),
     ]
     assert verify(data / "t-1").stdout.count("\n") == 1
     assert contents(data) == before
@@ -87,13 +90,64 @@ async def test_a_repair_cuts_the_tail_and_says_so(data: Path, config: BrokerConf
         assert (await raw.produce("t", batch_of(b"x"))).base_offset == 10
 
 
-async def test_damage_that_no_repair_mends_stays_status_1(data: Path) -> None:
+async def test_damage_that_no_repair_mends_is_written_down_and_reported_once(data: Path) -> None:
     damage(log_of(data, 1), 2 * SIZE + 30)
-    before = log_of(data, 1).read_bytes()
+    damage(log_of(data, 0), 3 * SIZE + 8)
+    before = [log_of(data, index).read_bytes() for index in range(2)]
     result = verify(data, "--repair")
     assert result.exit_code == 1
-    assert "1 of them stay" in result.stderr
-    assert log_of(data, 1).read_bytes() == before
+    assert "2 found, 2 cannot be repaired" in result.stderr
+    again = verify(data, "--repair")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert "nothing new found, 2 known from earlier stay" in again.stderr
+    # A check without repair names all that is wrong.
+    result = verify(data)
+    assert (result.exit_code, result.stdout.count("known, readers get an error")) == (1, 2)
+    assert [log_of(data, index).read_bytes() for index in range(2)] == before
+    damage(log_of(data, 1), 5 * SIZE + 30)
+    result = verify(data, "--repair")
+    assert (result.exit_code, result.stdout.count("\n")) == (1, 1)
+    assert "1 new found, 1 cannot be repaired, 2 known from earlier stay" in result.stderr
+    # Other bytes in the same place are no damage that is known.
+    damage(log_of(data, 1), 2 * SIZE + 34)
+    assert verify(data, "--repair").exit_code == 1
+
+
+async def test_the_broker_names_what_a_repair_has_written_down(
+    data: Path, config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = log_of(data, 1)
+    damage(path, 2 * SIZE + 30)
+    for repaired in (False, True):
+        if repaired:
+            verify(data, "--repair")
+        caplog.clear()
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            errors = [(await raw.fetch("t", offset, 1)).error_code for offset in range(10)]
+        # Only its CRC is wrong: without the repair the batch is served as it lies on the disk, as Kafka does.
+        assert errors == [ErrorCode.CORRUPT_MESSAGE if repaired and offset == 2 else 0 for offset in range(10)]
+        assert (f"{path} is damaged at {2 * SIZE}" in caplog.text) == repaired
+
+
+async def test_damaged_recovery_points_are_named_and_written_again(data: Path) -> None:
+    path = data / RECOVERY_POINT
+    path.write_text("0\n7\n")
+    result = verify(data)
+    assert result.exit_code == 1
+    assert f"{path}\t2\t" in result.stdout and "every log is checked from its start" in result.stdout
+    assert verify(data, "--repair").exit_code == 0
+    assert verify(data).exit_code == 0
+
+
+async def test_gaps_are_announced_and_are_no_fault(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    log = Log.open(directory, LogConfig(segment_bytes=250), clean=False, now_ms=1000)
+    for offset in (0, 1, 5, 6, 7, 20):
+        append(log, batch(offset))
+    log.close()
+    result = verify(directory)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"{directory}: no batch holds offset 2 up to 5, and there is 1 more such gap" in result.stderr
 
 
 @pytest.mark.parametrize("option", [[], ["--repair"]])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.storage.integrity import CUT, REBUILT, REMOVED, STAYS, repair, segment_files, verify
+from odradek.storage.integrity import CUT, KNOWN, REBUILT, REMOVED, SERVED, repair, segment_files, verify
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, headers_of
 
@@ -88,7 +88,7 @@ def test_damage_below_the_recovery_point_stays_and_past_it_is_cut(directory: Pat
     one = len(batch(0, producer_id=3))
     flip(path, 2 * one + 30)
     (stays,) = verify(directory, COUNT)
-    assert (stays.path, stays.position, stays.size, stays.at_start) == (path, 2 * one, one, STAYS)
+    assert (stays.path, stays.position, stays.size, stays.at_start) == (path, 2 * one, one, SERVED)
     assert "CRC" in stays.why
     cut, *rest = verify(directory, base)
     assert (cut.path, cut.position, cut.size, cut.at_start) == (path, 2 * one, size - 2 * one, CUT)
@@ -114,7 +114,7 @@ def test_a_repair_leaves_damage_below_the_recovery_point_where_it_is(directory: 
     report, end = repair(directory, COUNT, 0, findings, 1000)
     assert (report.cuts, end) == ([], COUNT)
     assert path.read_bytes() == before
-    assert [each.at_start for each in verify(directory, COUNT)] == [STAYS]
+    assert [each.at_start for each in verify(directory, COUNT)] == [KNOWN]
 
 
 def index_damages() -> dict[str, Callable[[Path], object]]:

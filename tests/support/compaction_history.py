@@ -120,6 +120,9 @@ class History:
         for _ in range(STEPS):
             step = self.chance.choice(writes + others + changes)
             step()
+            if self.log.recovery.gaps:
+                # A segment lost its end in a power cut. The list cannot tell what became of the transactions in it.
+                return
             if step in changes:
                 self.check()
         self.finish()

@@ -203,6 +203,18 @@ class FaultyDisk(Disk):
                     file.write(written[low:high])
         node.dropped = _without(node.dropped, start, end)
 
+    def stable_files(self) -> dict[Path, bytes]:
+        """Return what is on the platter for certain, names and content."""
+        return {path: node.platter for path, node in self._stable.items()}
+
+    def is_live(self, path: Path) -> bool:
+        """Return whether the running process has the same file under this name."""
+        return path in self._live and self._live[path] is self._stable.get(path)
+
+    def platter(self, path: Path) -> bytes:
+        """Return what an fsync has covered of a file."""
+        return self._live[path].platter
+
     def flip(self, path: Path, position: int, bit: int) -> None:
         """Change one bit of a file, in the page cache and on the platter."""
         content = bytearray(path.read_bytes())

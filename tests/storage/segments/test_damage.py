@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 import tempfile
 from pathlib import Path
@@ -13,9 +12,7 @@ from hypothesis import strategies as st
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import read_header
 from odradek.storage.errors import CorruptBatch
-from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.segments.damage import next_sound
 from odradek.storage.segments.names import segment_name
 from odradek.storage.segments.segment_file import MAX_DAMAGES
 from odradek.tests.storage.batches import append, batch, find_time, roll
@@ -249,29 +246,6 @@ def test_damaged_leader_epochs_are_read_from_the_batches_again(tmp_path: Path) -
     assert tmp_path / "leader-epoch-checkpoint" in log.recovery.rebuilt
     log.close()
     assert opened(tmp_path, clean=True, point=12).recovery.rebuilt == []
-
-
-@given(garbage=st.binary(max_size=300), behind=st.binary(max_size=100))
-@settings(max_examples=100, deadline=None)
-def test_the_next_sound_batch_is_found_behind_any_bytes(garbage: bytes, behind: bytes) -> None:
-    sound = batch(70, size=3)
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(garbage + sound + behind)
-        file.flush()
-        opened_file = DISK.open(Path(file.name), writable=False)
-        end = len(garbage) + len(sound) + len(behind)
-        assert next_sound(DISK, opened_file, 0, end, 50) == len(garbage)
-        assert next_sound(DISK, opened_file, len(garbage) + 1, end, 50) == end
-        assert next_sound(DISK, opened_file, 0, end, 71) == end
-
-
-def test_a_sound_batch_is_found_across_the_windows_of_the_search(tmp_path: Path) -> None:
-    sound = batch(0)
-    for before in range((1 << 20) - len(sound) - 20, (1 << 20) + 20, 7):
-        path = tmp_path / "x.log"
-        path.write_bytes(random.Random(before).randbytes(before).replace(b"\x02", b"\0") + sound)
-        file = DISK.open(path, writable=False)
-        assert next_sound(DISK, file, 0, before + len(sound), 0) == before
 
 
 # -- Offsets and last offsets ------------------------------------------------------------------------------------------
