@@ -30,6 +30,7 @@ __all__ = [
     "NoOffsetForPartition",
     "NotAssigned",
     "OffsetOutOfRange",
+    "OffsetStoreFailed",
     "OutcomeUnknown",
     "ProducerFenced",
     "ProducerUnusable",
@@ -244,6 +245,17 @@ class TopicRecreated(KafkaError):
         super().__init__(ErrorCode.UNKNOWN_TOPIC_ID, message)
         self.partition = partition
         self.position = position
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class OffsetStoreFailed(KafkaError):
+    """The user's offset store raised an exception, which is the cause of this one."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
     @property
     def retriable(self) -> bool:

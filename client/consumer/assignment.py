@@ -114,7 +114,10 @@ class Assignment:
         known = [topic for topic in topics if topic in view.topics]
         wanted = [state.partition for state in self._positions if state.partition.topic in topics]
         wanted += [TopicPartition(topic, info.partition) for topic in known for info in view.topics[topic].partitions]
-        for state in self._positions.replace(wanted):
+        new = self._positions.replace(wanted)
+        if new and self._finder.has_offsets:
+            self._cluster.spawn(self.find_positions(new), "begin")
+        for state in [] if self._finder.has_offsets else new:
             if state.partition.topic in self._known_topics:
                 state.reset_to(EARLIEST)
             else:

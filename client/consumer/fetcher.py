@@ -19,7 +19,6 @@ from ...protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 from ...protocol.primitives import ZERO_UUID
@@ -30,6 +29,7 @@ from ..network.cluster import Cluster
 from ..network.connection_pool import FETCH
 from ..record import TopicPartition
 from .completed_fetch import CompletedFetch
+from .fetch_session import SESSION_ERRORS, FetchSession, Key
 from .options import FetchOptions
 from .partition_retries import PartitionRetries
 from .position_checks import PositionChecks
@@ -38,6 +38,7 @@ from .positions import PartitionState, Positions
 from .signals import Signals
 
 _LAST_NAMED_VERSION = 12  # Fetch 13 goes by topic id
+_FIRST_SESSION_VERSION = 7
 _OUT_OF_RANGE: int = ErrorCode.OFFSET_OUT_OF_RANGE
 # Kafka's table calls it retriable, because a follower may fetch from another replica; Kafka's consumer raises it, too.
 _CORRUPT: int = ErrorCode.CORRUPT_MESSAGE
@@ -71,6 +72,7 @@ class Fetcher:
         self._clock = clock
         # Leaders that have a Fetch in flight or are being connected to.
         self._busy: set[int] = set()
+        self._sessions: dict[int, FetchSession] = {}
         cluster.on_update(self._metadata_changed)
 
     async def run(self) -> None:
@@ -102,7 +104,7 @@ class Fetcher:
             elif state.error is None and self._checks.is_due(state):
                 unchecked.append(state)
             elif state.is_fetchable:
-                leader = self._cluster.leader(state.partition)
+                leader = self._source(state, now_ms)
                 if leader == NO_LEADER:
                     self._cluster.refresh_leader(state.partition)
                     pauses.append(self._cluster.options.retry_backoff_ms)
@@ -118,14 +120,25 @@ class Fetcher:
                     self._cluster.spawn(self._fetch(leader, states), "fetch")
         return min(pauses, default=None)
 
+    def _source(self, state: PartitionState, now_ms: float) -> int:
+        """Return the broker to fetch from: the follower that the leader named, else the leader."""
+        preferred = state.preferred_replica
+        if preferred >= 0 and now_ms < state.preferred_until_ms and preferred in self._cluster.view.nodes:
+            return preferred
+        state.preferred_replica = -1
+        return self._cluster.leader(state.partition)
+
     async def _fetch(self, leader: int, states: list[PartitionState]) -> None:
         """Send one Fetch to a leader, and take in its response."""
         requested = {state.partition: (state, state.version) for state in states}
         try:
             view, response = await self._request(leader, states)
         except KafkaError as error:
+            if error.code in SESSION_ERRORS:
+                return  # the next Fetch begins a new session
             for state, version in requested.values():
                 if state.version == version:
+                    state.preferred_replica = -1
                     self._retries.failed(state, error)
         else:
             self._take_response(view, response, requested)
@@ -135,37 +148,48 @@ class Fetcher:
 
     async def _request(self, leader: int, states: list[PartitionState]) -> tuple[ClusterView, FetchResponse]:
         """Return the response and the view of the cluster that the request was made from."""
+        session = self._sessions.setdefault(leader, FetchSession())
         connection = await self._cluster.connection(leader, FETCH)
         view = self._cluster.view
         named = any(view.topic_id(state.partition.topic) == ZERO_UUID for state in states)
         version = connection.version_for(FetchRequest, _LAST_NAMED_VERSION if named else None)
-        response = await connection.request(self._fetch_request(view, states), FetchResponse, version=version)
-        if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code), f"{connection.address} refused a Fetch")
+        request = self._fetch_request(session, view, states, by_id=version > _LAST_NAMED_VERSION)
+        try:
+            response = await connection.request(request, FetchResponse, version=version)
+            if response.error_code:
+                raise KafkaError(ErrorCode.of(response.error_code), f"{connection.address} refused a Fetch")
+        except BaseException:
+            session.restart()
+            raise
+        session.accepted(response.session_id if version >= _FIRST_SESSION_VERSION else 0)
         return view, response
 
-    def _fetch_request(self, view: ClusterView, states: list[PartitionState]) -> FetchRequest:
+    def _fetch_request(
+        self, session: FetchSession, view: ClusterView, states: list[PartitionState], *, by_id: bool
+    ) -> FetchRequest:
         options = self._options
-        topics: dict[str, FetchTopic] = {}
+        wanted: dict[Key, FetchPartition] = {}
         for state in states:
             assert state.fetch_offset is not None
             name, number = state.partition
             info = view.partition(state.partition)
-            topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=view.topic_id(name)))
-            topic.partitions.append(
-                FetchPartition(
-                    partition=number,
-                    current_leader_epoch=-1 if info is None else info.leader_epoch,
-                    fetch_offset=state.fetch_offset,
-                    partition_max_bytes=options.max_partition_bytes,
-                )
+            wanted[name, view.topic_id(name), number] = FetchPartition(
+                partition=number,
+                current_leader_epoch=-1 if info is None else info.leader_epoch,
+                fetch_offset=state.fetch_offset,
+                partition_max_bytes=options.max_partition_bytes,
             )
+        topics, forgotten = session.begin(wanted, by_id=by_id)
         return FetchRequest(
             max_wait_ms=options.max_wait_ms,
             min_bytes=options.min_bytes,
             max_bytes=options.max_bytes,
             isolation_level=options.isolation_level,
-            topics=list(topics.values()),
+            session_id=session.id,
+            session_epoch=session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id=options.rack,
         )
 
     # -- Responses
@@ -187,6 +211,9 @@ class Fetcher:
         state.checked_epoch = max(state.checked_epoch, leader_epoch)
         state.high_watermark = data.high_watermark
         state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.preferred_replica = data.preferred_read_replica
+            state.preferred_until_ms = self._clock() + self._cluster.options.metadata_max_age_ms
         if data.records is not None and len(data.records):
             self._take_records(state, data)
 
@@ -207,7 +234,10 @@ class Fetcher:
         self._signals.wake_poll()
 
     def _take_error(self, state: PartitionState, error_code: int) -> None:
-        if error_code == _OUT_OF_RANGE:
+        if state.preferred_replica >= 0:
+            # The follower may lag or be gone: the leader knows.
+            state.preferred_replica = -1
+        elif error_code == _OUT_OF_RANGE:
             self._out_of_range(state)
         elif error_code == _CORRUPT:
             # A retry changes nothing, and without an error the damage would look like the end of the log.
@@ -224,4 +254,4 @@ class Fetcher:
             text = f'{state} has no offset {state.fetch_offset} (any more), and auto_offset_reset is "none": seek()'
             self._retries.keep_error(state, OffsetOutOfRange(text))
         else:
-            state.reset_to(self._options.reset, f"offset {state.fetch_offset} is not in the log (any more)")
+            state.reset_to(self._options.reset.timestamp(), f"offset {state.fetch_offset} is not in the log (any more)")

@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import CommitFailed
 from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets, Generation
+from ..network.committed_offsets import Generation
 from ..record import OffsetAndMetadata, TopicPartition
 from .membership import Membership, MemberState
+from .offset_store import Offsets
 from .positions import PartitionState, Positions
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ class OffsetCommits:
     def __init__(
         self,
         cluster: Cluster,
-        committed: CommittedOffsets | None,
+        committed: Offsets | None,
         positions: Positions,
         auto_commit_interval_ms: float | None,
     ) -> None:

@@ -6,12 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..assignors import Assignor
+from ..clock import wall_clock_ms
+from ..durations import duration_ms
 from ..errors import InvalidOption
 from ..network.log_offsets import ISOLATION_LEVELS
 from ..network.options import check_choice
 from ..record import EARLIEST, LATEST
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+_BY_DURATION = "by_duration:"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What `auto_offset_reset` says: an end of the log, or the records of the last `duration_ms`."""
+
+    end: int = LATEST
+    duration_ms: int | None = None
+
+    def timestamp(self) -> int:
+        """Return the timestamp for ListOffsets, as of now."""
+        return self.end if self.duration_ms is None else max(wall_clock_ms() - self.duration_ms, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +40,10 @@ class FetchOptions:
     # READ_UNCOMMITTED or READ_COMMITTED.
     isolation_level: int
     check_crcs: bool
-    # auto_offset_reset as a timestamp of ListOffsets; None for "none".
-    reset: int | None
+    # auto_offset_reset; None for "none".
+    reset: Reset | None
+    # The client's rack, "" for none: it may fetch from a follower there (KIP-392).
+    rack: str
 
 
 def fetch_options(
@@ -38,9 +55,9 @@ def fetch_options(
     isolation_level: str,
     check_crcs: bool,
     auto_offset_reset: str,
+    rack: str | None,
 ) -> FetchOptions:
     """Return the options of fetching from those of a consumer. Raises InvalidOption."""
-    check_choice("auto_offset_reset", auto_offset_reset, _RESETS)
     check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
     if max_bytes < 1:
         raise InvalidOption(f"fetch_max_bytes must be at least 1, not {max_bytes}")
@@ -51,8 +68,17 @@ def fetch_options(
         max_partition_bytes,
         ISOLATION_LEVELS[isolation_level],
         check_crcs,
-        _RESETS[auto_offset_reset],
+        _reset(auto_offset_reset),
+        rack or "",
     )
+
+
+def _reset(text: str) -> Reset | None:
+    if text.startswith(_BY_DURATION):
+        return Reset(duration_ms=duration_ms(text.removeprefix(_BY_DURATION)))
+    check_choice("auto_offset_reset", text, [*_RESETS, f"{_BY_DURATION}PT1H"])
+    end = _RESETS.get(text)
+    return None if end is None else Reset(end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +92,6 @@ class GroupOptions:
     max_poll_interval_ms: int
     client_rack: str | None
     assignors: Sequence[Assignor]
-    # None without auto-commit.
-    auto_commit_interval_ms: float | None
 
 
 def group_options(
@@ -79,7 +103,6 @@ def group_options(
     max_poll_interval_ms: int,
     client_rack: str | None,
     assignors: Sequence[Assignor],
-    auto_commit_interval_ms: float | None,
 ) -> GroupOptions | None:
     """Return the options of membership from those of a consumer, None without a group. Raises InvalidOption."""
     if group_id == "":
@@ -100,5 +123,4 @@ def group_options(
         max_poll_interval_ms,
         client_rack,
         assignors,
-        auto_commit_interval_ms,
     )

@@ -69,7 +69,7 @@ class PositionChecks:
                 why = f'{text} after offset {state.position}, and auto_offset_reset is "none": seek() to go on'
                 self._retries.keep_error(state, TopicRecreated(why, state.partition, state.position))
         else:
-            state.reset_to(self._options.reset, text)
+            state.reset_to(self._options.reset.timestamp(), text)
 
     # -- Leader epochs
 
@@ -156,7 +156,7 @@ class PositionChecks:
             )
             self._retries.keep_error(state, error)
         elif diverged_at is None:
-            state.reset_to(self._options.reset, text)
+            state.reset_to(self._options.reset.timestamp(), text)
         else:
             _log.warning("%s: reset from offset %d to offset %d: %s", state, position, diverged_at, text)
             state.move_to(diverged_at, found.leader_epoch)

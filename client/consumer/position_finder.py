@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...protocol.errors import KafkaError
 from ..errors import NoOffsetForPartition
 from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets
 from ..network.log_offsets import list_offsets
-from ..record import OffsetAndMetadata, TopicPartition
+from ..record import LATEST, OffsetAndMetadata, TopicPartition
+from .offset_store import Offsets
 from .options import FetchOptions
 from .partition_retries import PartitionRetries
 from .positions import PartitionState, Positions
@@ -27,7 +27,7 @@ class PositionFinder:
         self,
         cluster: Cluster,
         positions: Positions,
-        committed: CommittedOffsets | None,
+        committed: Offsets | None,
         options: FetchOptions,
         retries: PartitionRetries,
         signals: Signals,
@@ -42,6 +42,11 @@ class PositionFinder:
         self._resets: asyncio.Task[None] | None = None
 
     # -- Committed offsets
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether there are committed offsets to ask for: those of a group or of a store."""
+        return self._committed is not None
 
     async def find(self, states: Iterable[PartitionState]) -> None:
         """Move partitions without a position to their committed offsets; reset those that have none.
@@ -83,7 +88,7 @@ class PositionFinder:
             text = f'{state} has no committed offset, and auto_offset_reset is "none": seek()'
             self._retries.keep_error(state, NoOffsetForPartition(text))
         else:
-            state.reset_to(self._options.reset, "there is no committed offset")
+            state.reset_to(self._options.reset.timestamp(), "there is no committed offset")
         self._signals.wake_fetcher()
 
     def request_resets(self) -> None:
@@ -103,11 +108,18 @@ class PositionFinder:
         else:
             for partition, (state, version) in states.items():
                 if state.version == version:
-                    _log_reset(state, found[partition].offset)
-                    state.move_to(found[partition].offset)
+                    self._take(state, found[partition].offset)
         self._signals.wake_fetcher()
         self._signals.wake_poll()
         self._signals.positions_changed()
+
+    def _take(self, state: PartitionState, offset: int) -> None:
+        if offset < 0:
+            # No record is as young as the reset wants: records from now on.
+            state.reset_to(LATEST, state.reset_why, state.reset_from)
+        else:
+            _log_reset(state, offset)
+            state.move_to(offset)
 
 
 def _log_reset(state: PartitionState, offset: int) -> None:

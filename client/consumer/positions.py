@@ -38,6 +38,8 @@ class PartitionState:
         "partition",
         "paused",
         "position",
+        "preferred_replica",
+        "preferred_until_ms",
         "processed",
         "reset",
         "reset_from",
@@ -82,6 +84,9 @@ class PartitionState:
         self.leader_epoch = -1
         # The leader epoch in which the position is known to be in the leader's log.
         self.checked_epoch = -1
+        # The follower that the leader sent this client to (KIP-392), -1 for the leader itself; until when.
+        self.preferred_replica = -1
+        self.preferred_until_ms = 0.0
         # The id of the topic that the position belongs to; None until it is compared with the metadata.
         self.topic_id: bytes | None = None
 
@@ -105,12 +110,12 @@ class PartitionState:
         self.auto_commit_above = -1
         self._restart(None)
 
-    def reset_to(self, timestamp: int, why: str = "") -> None:
+    def reset_to(self, timestamp: int, why: str = "", before: int | None = None) -> None:
         """Continue from the offset of `timestamp` (or LATEST or EARLIEST), which must be found first.
 
-        `why` is for the log; a user that seeks knows.
+        `why` is for the log; a user that seeks knows. `before` is the position if it was dropped already.
         """
-        self.reset_from, self.reset_why = self.position, why
+        self.reset_from, self.reset_why = self.position if before is None else before, why
         self.position = self.processed = self.fetch_offset = None
         self.leader_epoch, self.checked_epoch, self.topic_id = -1, -1, None
         self.auto_commit_above = -1
@@ -134,6 +139,8 @@ class Positions:
     """All assigned partitions. Partitions that stay assigned keep their state."""
 
     def __init__(self) -> None:
+        # Partitions that the user paused; a rebalance that gives them back keeps them so.
+        self._paused: set[TopicPartition] = set()
         # In the order in which they take turns: a partition that had its turn goes to the end.
         self._states: dict[TopicPartition, PartitionState] = {}
 
@@ -154,7 +161,15 @@ class Positions:
         self.drop(self._states.keys() - wanted.keys())
         new = [PartitionState(partition) for partition in wanted if partition not in self._states]
         self._states.update((state.partition, state) for state in new)
+        self._paused &= wanted.keys()
+        for state in new:
+            state.paused = state.partition in self._paused
         return new
+
+    def pause(self, state: PartitionState, paused: bool) -> None:
+        """Pause or resume a partition, also if a rebalance takes it away and gives it back."""
+        state.paused = paused
+        (self._paused.add if paused else self._paused.discard)(state.partition)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         """Take these partitions away. Return the states of those that were assigned."""

@@ -22,6 +22,7 @@ from .fetch_collector import FetchCollector
 from .fetcher import Fetcher
 from .membership import Membership
 from .offset_commits import OffsetCommits
+from .offset_store import Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
 from .partition_retries import PartitionRetries
 from .polls import Polls
@@ -37,7 +38,13 @@ class Session:
     """One running consumer. Make it with `open`, end it with `close`."""
 
     def __init__(
-        self, cluster: Cluster, positions: Positions, fetch_options: FetchOptions, group_options: GroupOptions | None
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        fetch_options: FetchOptions,
+        group_options: GroupOptions | None,
+        store: OffsetStore | None = None,
+        auto_commit_interval_ms: float | None = None,
     ) -> None:
         self.cluster = cluster
         self.positions = positions
@@ -45,8 +52,10 @@ class Session:
         self.polls = Polls()
         self._group_options = group_options
         self._coordinator = None if group_options is None else Coordinator(cluster, group_options.group_id)
-        self._committed = None if self._coordinator is None else CommittedOffsets(self._coordinator)
-        self.auto_commit_interval_ms = None if group_options is None else group_options.auto_commit_interval_ms
+        self._committed: Offsets | None = None if self._coordinator is None else CommittedOffsets(self._coordinator)
+        if store is not None:
+            self._committed = StoredOffsets(store)
+        self.auto_commit_interval_ms = None if self._committed is None else auto_commit_interval_ms
         retries = PartitionRetries(cluster, self.signals, monotonic_ms)
         finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
         checks = PositionChecks(cluster, fetch_options, retries, self.signals)
@@ -72,9 +81,12 @@ class Session:
         positions: Positions,
         fetch_options: FetchOptions,
         group_options: GroupOptions | None,
+        store: OffsetStore | None,
+        auto_commit_interval_ms: float | None,
     ) -> Session:
         """Reach the cluster and start the tasks. Raises NoBrokerReachable."""
-        session = cls(await Cluster.open(options, topics), positions, fetch_options, group_options)
+        cluster = await Cluster.open(options, topics)
+        session = cls(cluster, positions, fetch_options, group_options, store, auto_commit_interval_ms)
         session._start_tasks()
         return session
 
@@ -158,16 +170,16 @@ class Session:
         new = self.positions.replace(partitions)
         self.watch_task(self.cluster.spawn(self.assignment.find_positions(new), "begin"))
 
-    def committed_offsets(self) -> CommittedOffsets:
-        """Return the group's committed offsets. Raises GroupRequired."""
+    def committed_offsets(self) -> Offsets:
+        """Return the committed offsets of the group or the store. Raises GroupRequired."""
         if self._committed is None:
-            raise GroupRequired("offsets are kept by groups: give the consumer a group_id")
+            raise GroupRequired("offsets are kept by groups: give the consumer a group_id, or an offset_store")
         return self._committed
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the consumer's place in its group. Raises GroupRequired."""
-        self.committed_offsets()
-        assert self._group_options is not None
+        if self._group_options is None:
+            raise GroupRequired("the consumer is in no group: give it a group_id")
         group_id = self._group_options.group_id
         if self.membership is None:
             return ConsumerGroupMetadata(group_id)

@@ -45,6 +45,8 @@ class Cluster:
         self._connections = ConnectionPool(options)
         # The topics whose metadata is kept.
         self._topics: set[str] = set()
+        # Whether the metadata of all topics is kept, for patterns.
+        self._watches_all = False
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_failures = 0
         # The next request for topics that do not exist yet, and how many such requests there were in a row.
@@ -70,7 +72,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Reach a broker and learn the cluster. Raises NoBrokerReachable at once if no broker responds."""
-        await self._update(frozenset(self._topics))
+        await self._update(self._wanted())
         self.spawn(self._refresh_periodically(), "metadata refresh")
 
     async def close(self) -> None:
@@ -101,6 +103,13 @@ class Cluster:
     def forget(self, topics: Collection[str]) -> None:
         """Keep metadata of these topics no longer."""
         self._topics.difference_update(topics)
+
+    def watch_all(self, all_topics: bool) -> None:
+        """Keep metadata of every topic from now on, or of the watched ones alone again."""
+        self._watches_all = all_topics
+
+    def _wanted(self) -> frozenset[str] | None:
+        return None if self._watches_all else frozenset(self._topics)
 
     def leader(self, partition: TopicPartition) -> int:
         """Return the leader's node id, NO_LEADER if none is known."""
@@ -154,7 +163,7 @@ class Cluster:
     async def refresh(self) -> None:
         """Request metadata of the watched topics, or join the request under way. Raises what the request raises."""
         if self._refresh is None or self._refresh.done():
-            self._refresh = self.spawn(self._update(frozenset(self._topics)), "metadata")
+            self._refresh = self.spawn(self._update(self._wanted()), "metadata")
         await asyncio.shield(self._refresh)
 
     def refresh_soon(self) -> None:
@@ -172,7 +181,7 @@ class Cluster:
         if self._refresh_failures:
             await asyncio.sleep(self.backoff.pause_ms(self._refresh_failures) / 1000)
         try:
-            await self._update(frozenset(self._topics))
+            await self._update(self._wanted())
         except KafkaError:
             # Nothing is lost: callers that need the metadata see the old view, retry, and have their own time-out.
             self._refresh_failures += 1

@@ -143,11 +143,11 @@ class Run:
     def complete(self) -> bool:
         return all(set(offsets) == set(range(10)) for offsets in self.read.values())
 
-    async def go(self, key: ApiKey) -> None:
-        """Read everything, go through the election, and be asked `key` until all its steps were taken."""
+    async def go(self, key: ApiKey, *, to_error: bool = False) -> None:
+        """Read everything, go through the election, and be asked `key` until all its steps were taken, or an error."""
         elected = False
         async with self.consumer:
-            while not (self.complete and elected and not self.cluster.steps[key]) and not self.errors:
+            while not (self.complete and elected and not self.cluster.steps[key] and not to_error) and not self.errors:
                 try:
                     await self.poll()
                 except KafkaError as error:
@@ -208,6 +208,6 @@ async def test_an_error_that_does_not_pass_is_raised_once(key: ApiKey, name: str
     async with cluster_with_records() as cluster, asyncio.timeout(20):
         run = Run(cluster)
         cluster.on(key, *[spoil(ErrorCode[name])] * (50 if key is ApiKey.METADATA else 1))
-        await run.go(key)
+        await run.go(key, to_error=True)
         assert [error.code.name for error in run.errors] == [name]
         assert run.errors[0].message

@@ -1,0 +1,172 @@
+"""Positions and offsets of a consumer: the part of `Consumer` that seeks, pauses, commits and looks offsets up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..errors import CommitFailed, InvalidOption, NotAssigned
+from ..network.log_offsets import list_offsets
+from ..record import (
+    EARLIEST,
+    LATEST,
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from .offset_commits import taken_away
+from .positions import PartitionState
+from .subscriber import Subscriber
+
+
+class Seeker(Subscriber):
+    """Knows and moves the positions of a consumer, and the offsets of its group."""
+
+    # -- Positions
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions that this consumer has now."""
+        return self._positions.partitions()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return frozenset(self._topics)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record; wait until it is known (`default_api_timeout_ms`)."""
+        session = self._running()
+        state = self._state(partition)
+        try:
+            async with asyncio.timeout(self._cluster_options.default_api_timeout_ms / 1000):
+                while state.position is None:
+                    if state.error is not None:
+                        raise state.error
+                    await session.signals.wait_for_positions()
+                    state = self._state(partition)
+        except TimeoutError:
+            text = f"the position of {state} was not found in time"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
+        return state.position
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """Return the partition's high watermark at the last fetch, None before the first."""
+        watermark = self._state(partition).high_watermark
+        return None if watermark < 0 else watermark
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Continue from `offset`. With its leader epoch, a truncated log is noticed (KIP-320). Raises NotAssigned."""
+        to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        if to.offset < 0:
+            raise InvalidOption(f"an offset to seek is 0 or more, not {to.offset}")
+        self._state(partition).move_to(to.offset, to.leader_epoch)
+        self._positions_changed()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue from the first record of these partitions, of all assigned ones if none is given."""
+        self._seek_to(EARLIEST, partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue behind the last record of these partitions, of all assigned ones if none is given."""
+        self._seek_to(LATEST, partitions)
+
+    def _seek_to(self, timestamp: int, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions or self._positions.partitions():
+            self._state(partition).reset_to(timestamp)
+        self._positions_changed()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`.
+
+        A rebalance keeps the pause of a partition that this consumer has after it, and forgets it with the partition.
+        """
+        self._return_run(partitions)
+        for partition in partitions:
+            self._positions.pause(self._state(partition), paused=True)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again."""
+        for partition in partitions:
+            self._positions.pause(self._state(partition), paused=False)
+        self._positions_changed()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return the paused partitions."""
+        return frozenset(state.partition for state in self._positions if state.paused)
+
+    def _state(self, partition: TopicPartition) -> PartitionState:
+        state = self._positions.get(partition)
+        if state is None:
+            raise NotAssigned(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
+        return state
+
+    def _positions_changed(self) -> None:
+        if self._session is not None:
+            self._session.positions_changed()
+
+    # -- Offsets of the group and of the log
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit these offsets (of the next records to read), or all positions: all returned records are processed.
+
+        Raises CommitFailed if the group has gone on without this member, or partitions were taken away after the last
+        poll returned their records. Raises GroupRequired without a `group_id`.
+        """
+        session = self._running()
+        session.committed_offsets()
+        lost = session.polls.lost()
+        if lost and (offsets is None or not offsets.keys().isdisjoint(lost)):
+            raise taken_away(lost)
+        if offsets is None:
+            wanted = self._positions.returned_offsets()
+        else:
+            wanted = {
+                p: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for p, offset in offsets.items()
+            }
+        try:
+            await session.commits.commit(wanted)
+        except CommitFailed:
+            if session.membership is not None:
+                session.membership.request_rejoin()
+            raise
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the consumer's place in its group, for a producer's `send_offsets`.
+
+        Raises CommitFailed if partitions were taken away after the last poll returned their records, GroupRequired.
+        """
+        session = self._running()
+        metadata = session.group_metadata()
+        if lost := session.polls.lost():
+            raise taken_away(lost)
+        return metadata
+
+    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""
+        return await self._running().committed_offsets().fetch(partitions or self._positions.partitions())
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the log start offset of each partition."""
+        return await self._end_of_log(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record of each partition; with read_committed the last stable offset."""
+        return await self._end_of_log(partitions, LATEST)
+
+    async def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offset at or after a time in each partition, None if there is none."""
+        found = await list_offsets(self._running().cluster, times_ms, self._fetch_options.isolation_level)
+        return {partition: None if at.offset < 0 else at for partition, at in found.items()}
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's partitions. Raises UnknownTopic after `default_api_timeout_ms`."""
+        info = await self._running().cluster.topic(topic)
+        return [partition.partition for partition in info.partitions]
+
+    async def _end_of_log(self, partitions: Iterable[TopicPartition], end: int) -> dict[TopicPartition, int]:
+        timestamps = dict.fromkeys(partitions, end)
+        found = await list_offsets(self._running().cluster, timestamps, self._fetch_options.isolation_level)
+        return {partition: at.offset for partition, at in found.items()}
