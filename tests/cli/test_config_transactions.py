@@ -57,7 +57,7 @@ def test_a_topic_is_altered(broker: str) -> None:
     assert printed(broker, "topics", "alter", "grown", *change) == []
     assert len(printed(broker, "topics", "describe", "grown")) == 4
     assert printed(broker, "config", "describe", "--topic", "grown", "--changed") == [
-        "segment.bytes\t2000000\ttopic\tyes"
+        "segment.bytes\t2000000\ttopic\tyes\t2 MB"
     ]
     assert "INVALID_PARTITIONS" in refused(broker, "topics", "alter", "grown", "--partitions", "3")
     assert "INVALID_CONFIG" in refused(broker, "topics", "alter", "grown", "--config", "segment.bytes=1")
@@ -120,16 +120,17 @@ def test_configs_of_a_topic_and_of_brokers_are_set(broker: str) -> None:
         == []
     )
     shown = printed(broker, "config", "describe", "retention.ms", "cleanup.policy", "--topic", "set")
-    assert shown == ["cleanup.policy\tdelete,compact\ttopic\tyes", "retention.ms\t5000\ttopic\tyes"]
+    assert shown == ["cleanup.policy\tdelete,compact\ttopic\tyes\t-", "retention.ms\t5000\ttopic\tyes\t5 s"]
     printed(broker, "config", "set", "max.connections=1000", "--all-brokers")
     printed(broker, "config", "set", "max.connections=2000", "--broker", "1")
-    assert printed(broker, "config", "describe", "--all-brokers") == ["max.connections\t1000\tevery broker\tyes"]
-    assert printed(broker, "config", "describe", "max.connections") == ["max.connections\t2000\tbroker\tyes"]
+    assert printed(broker, "config", "describe", "--all-brokers") == ["max.connections\t1000\tevery broker\tyes\t-"]
+    assert printed(broker, "config", "describe", "max.connections") == ["max.connections\t2000\tbroker\tyes\t-"]
     printed(broker, "config", "set", "--delete", "max.connections", "--broker", "1")
-    assert printed(broker, "config", "describe", "max.connections") == ["max.connections\t1000\tevery broker\tyes"]
+    assert printed(broker, "config", "describe", "max.connections") == ["max.connections\t1000\tevery broker\tyes\t-"]
     assert "dynamically: [num.partitions]" in refused(broker, "config", "set", "num.partitions=3", "--broker", "1")
     printed(broker, "config", "set", "retention.ms=7", "--topic", "set", "--validate-only")
-    assert printed(broker, "config", "describe", "retention.ms", "--topic", "set") == ["retention.ms\t5000\ttopic\tyes"]
+    described = printed(broker, "config", "describe", "retention.ms", "--topic", "set")
+    assert described == ["retention.ms\t5000\ttopic\tyes\t5 s"]
 
 
 def test_records_are_deleted_and_transactions_looked_at(broker: str) -> None:

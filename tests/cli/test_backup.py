@@ -1,0 +1,130 @@
+"""Backup and restore: what comes back is what was there, and nothing half appears."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from odradek.storage import backup as backups
+from odradek.storage.backup import MANIFEST, BackupError
+from odradek.tests.support.command import run, threaded_broker
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory of a stopped broker, with a topic of 100 records."""
+    with threaded_broker(tmp_path / "data") as broker:
+        producer = Producer({"bootstrap.servers": broker.address})
+        for number in range(100):
+            producer.produce("kept", b"%d" % number)
+        assert producer.flush(10) == 0
+    return tmp_path / "data"
+
+
+def test_a_restored_broker_has_what_the_old_one_had(data: Path, tmp_path: Path) -> None:
+    made = run("backup", data, tmp_path / "backup")
+    assert made.exit_code == 0 and "files" in made.stderr, made.stderr
+    assert not (tmp_path / "backup" / "0" / ".lock").exists()
+    assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
+    with threaded_broker(tmp_path / "new") as broker:
+        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "unused", "enable.auto.commit": False})
+        consumer.assign([TopicPartition("kept", 0, 0)])
+        values = [message.value() for message in consumer.consume(100, timeout=15)]
+        consumer.close()
+    assert values == [b"%d" % number for number in range(100)]
+    again = run("restore", tmp_path / "backup", tmp_path / "new")
+    assert again.exit_code == 1 and "not empty" in again.stderr
+
+
+def test_the_data_of_a_running_broker_are_refused(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data"):
+        ended = run("backup", tmp_path / "data", tmp_path / "backup")
+    assert ended.exit_code == 1 and "stop the broker first" in ended.stderr
+    assert not (tmp_path / "backup").exists()
+
+
+def test_several_data_directories_go_and_come_together(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "meta.properties").write_text("version=1\n")
+    assert run("backup", data, other, tmp_path / "backup").exit_code == 0
+    wrong = run("restore", tmp_path / "backup", tmp_path / "one")
+    assert wrong.exit_code == 1 and "has 2 data directories, not 1" in wrong.stderr
+    assert run("restore", tmp_path / "backup", tmp_path / "one", tmp_path / "two").exit_code == 0
+    assert (tmp_path / "two" / "meta.properties").read_text() == "version=1\n"
+
+
+def test_an_incomplete_backup_is_recognized(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(size: int) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        backups.back_up([data], tmp_path / "backup", stop)
+    ended = run("restore", tmp_path / "backup", tmp_path / "new")
+    assert ended.exit_code == 1 and "no whole backup" in ended.stderr
+    again = run("backup", data, tmp_path / "backup")
+    assert again.exit_code == 1 and "is not empty, and no whole backup" in again.stderr
+
+
+def test_a_damaged_backup_makes_no_data_directory(data: Path, tmp_path: Path) -> None:
+    assert run("backup", data, tmp_path / "backup").exit_code == 0
+    log = next((tmp_path / "backup").rglob("kept-0/*.log"))
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    ended = run("restore", tmp_path / "backup", tmp_path / "new")
+    assert ended.exit_code == 1 and "is damaged" in ended.stderr and str(log) in ended.stderr
+    assert not (tmp_path / "new").exists() and not list(tmp_path.glob("*.restoring"))
+
+
+def test_damaged_data_are_backed_up_and_named(data: Path, tmp_path: Path) -> None:
+    log = next(data.glob("kept-0/*.log"))
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    ended = run("backup", data, tmp_path / "backup")
+    assert ended.exit_code == 1 and "damaged: see above" in ended.stderr and "kept-0" in ended.stderr
+    assert (tmp_path / "backup" / MANIFEST).exists()
+
+
+def test_an_interrupted_restore_leaves_nothing_and_can_be_repeated(data: Path, tmp_path: Path) -> None:
+    backups.back_up([data], tmp_path / "backup", lambda size: None)
+
+    def stop(size: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        backups.restore(tmp_path / "backup", [tmp_path / "new"], stop)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "new.restoring").mkdir()  # as a kill leaves it
+    (tmp_path / "new").mkdir()
+    assert backups.restore(tmp_path / "backup", [tmp_path / "new"], lambda size: None) > 3
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ("{", "is damaged"),
+        ('{"format": 2, "directories": 1, "files": []}', "format 2 was written by a newer Odradek; this one reads 1"),
+        ('{"format": 1, "directories": 1, "files": [["0/../../x", 1, 1]]}', "no file of a data directory"),
+        ('{"format": 1, "directories": 1, "files": [["1/x", 1, 1]]}', "no file of a data directory"),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_an_error(tmp_path: Path, manifest: str, words: str) -> None:
+    (tmp_path / MANIFEST).write_text(manifest)
+    with pytest.raises(BackupError, match=words):
+        backups.read_manifest(tmp_path)
+
+
+def test_a_target_in_the_data_and_no_data_directory_are_refused(data: Path, tmp_path: Path) -> None:
+    assert "lies in the data directory" in run("backup", data, data / "backup").stderr
+    assert "no data directory" in run("backup", tmp_path, tmp_path / "backup").stderr
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / MANIFEST).write_text(json.dumps({}))
+    assert "exists; give the backup" in run("backup", data, full).stderr
