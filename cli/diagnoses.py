@@ -99,7 +99,7 @@ def check_config(texts: Mapping[str, str]) -> tuple[BrokerConfig | None, list[Di
         how = "correct it; `odradek config list` prints every config with its range"
         return None, [Diagnosis("config", PROBLEM, str(error), how)]
     found = [Diagnosis("config", WARNING, text, "remove it, or correct its name") for text in warnings]
-    return config, found or [Diagnosis("config", OK, f"{len(texts)} configs are given" if texts else "the defaults")]
+    return config, found or [Diagnosis("config", OK, f"configs given: {len(texts)}" if texts else "the defaults")]
 
 
 def check_data_dir(path: Path) -> Iterator[Diagnosis]:

@@ -1,0 +1,136 @@
+"""The image: its steps run as a script where no engine is, what it starts is a broker, and its health check finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from odradek import __version__
+from odradek.tests.support.lines import Lines
+
+ROOT = Path(__file__).parent.parent
+DOCKERFILE = ROOT / "docker" / "Dockerfile"
+COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(name, rest) of each instruction, without comments, with continued lines joined."""
+    text = re.sub(r"^\s*#.*\n", "", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    lines = filter(None, map(str.strip, text.replace("\\\n", " ").splitlines()))
+    return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in lines)]
+
+
+def all_of(name: str) -> list[str]:
+    return [rest for each, rest in instructions() if each == name]
+
+
+def command_of(text: str) -> list[str]:
+    """The words behind CMD, in exec form: a shell in between would not pass signals on."""
+    words: list[str] = json.loads(text.removeprefix("CMD").strip())
+    return words
+
+
+def on_free_port(words: list[str], data: Path) -> list[str]:
+    """The command of a container, for a machine on which others may use its port and /data."""
+    return [word.replace("0.0.0.0:9092", "127.0.0.1:0").replace("/data", str(data)) for word in words]
+
+
+def test_its_steps_run_as_a_script(tmp_path: Path) -> None:
+    """Python and the shell are real; pip, which needs a network, and the tools for users write down their arguments."""
+    installed, tools = tmp_path / "opt", tmp_path / "tools"
+    source = tmp_path / "source"
+    tools.mkdir()
+    source.mkdir()
+    shutil.copy(ROOT / "pyproject.toml", source)
+    for name in ("useradd", "install", "pip"):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/calls\n')
+        (tools / name).chmod(0o755)
+    (tools / "python").symlink_to(sys.executable)
+    steps = " \n".join(all_of("RUN"))
+    steps = steps.replace("python -m venv /opt/odradek", f"mkdir -p {installed}/bin && cp {tools}/pip {installed}/bin")
+    steps = steps.replace("/opt/odradek", str(installed))
+    steps = steps.replace(" /tmp/dependencies", f" {tmp_path}/dependencies")
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["sh", "-euc", steps], cwd=source, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        wanted = tomllib.load(file)["project"]["dependencies"]
+    assert (tmp_path / "dependencies.txt").read_text().splitlines() == wanted
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["pip", "pip", "pip", "useradd", "install"]
+    assert "--no-deps ." in calls[1], "the dependencies are a layer of their own"
+
+
+def test_the_dependencies_are_cached_while_only_the_code_changes() -> None:
+    copies = [index for index, (name, _) in enumerate(instructions()) if name == "COPY"]
+    first, second = (instructions()[index][1] for index in copies[:2])
+    assert (first, second) == ("pyproject.toml .", ". .")
+    between = instructions()[copies[0] : copies[1]]
+    assert any("install" in rest for name, rest in between if name == "RUN")
+
+
+def test_it_runs_as_a_user_that_is_a_number_with_labels_and_data_of_its_own() -> None:
+    (user,) = all_of("USER")
+    assert user.isdigit() and int(user) > 0
+    assert f"--uid {user} " in " ".join(all_of("RUN"))
+    assert "org.opencontainers.image.version=" in " ".join(all_of("LABEL"))
+    assert all_of("VOLUME") == ["/data"]
+
+
+def test_compose_publishes_to_this_machine_alone_with_an_init_and_an_advertised_address() -> None:
+    published = re.findall(r'^ +- "(.*:9092)"$', COMPOSE, re.MULTILINE)
+    assert published and all(each.startswith("127.0.0.1:") for each in published)
+    assert re.search(r"^ +init: true$", COMPOSE, re.MULTILINE)
+    assert f"image: odradek:{__version__}" in COMPOSE and f'VERSION: "{__version__}"' in COMPOSE
+    assert "--set=advertised.listeners=PLAINTEXT://localhost:9092" in COMPOSE
+    assert "0.0.0.0" in COMPOSE
+
+
+@pytest.mark.parametrize("source", ["image", "compose"])
+def test_what_a_container_starts_is_a_broker_that_its_health_check_finds(source: str, tmp_path: Path) -> None:
+    if source == "image":
+        words = command_of(all_of("CMD")[0])
+    else:
+        block = COMPOSE.split("command:\n")[1]
+        words = re.findall(r"^      - (\S+)$", block.split("    #")[0], re.MULTILINE)
+    (health,) = all_of("HEALTHCHECK")
+    check = command_of(health[health.index("CMD") :])
+    assert command_of(all_of("ENTRYPOINT")[0]) == ["odradek"] and check[0] == "odradek"
+    command = [sys.executable, "-m", "odradek", *on_free_port(words, tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as broker:
+        try:
+            address = (Lines(broker).next(20) or "").split()[1]
+            check = [word.replace("127.0.0.1:9092", address) for word in check[1:]]
+            healthy = subprocess.run([sys.executable, "-m", "odradek", *check], capture_output=True, check=False)
+        finally:
+            broker.terminate()
+    assert healthy.returncode == 0, healthy.stderr
+    assert broker.returncode == 0
+    sick = subprocess.run([sys.executable, "-m", "odradek", *check], capture_output=True, check=False)
+    assert sick.returncode == 1
+
+
+def test_an_engine_builds_and_starts_it() -> None:
+    if not shutil.which("docker") or subprocess.run(["docker", "info"], capture_output=True, check=False).returncode:
+        pytest.skip("no container engine runs here")
+    name = "odradek-test"
+    built = ["docker", "build", "-q", "-f", str(DOCKERFILE), "--build-arg", f"VERSION={__version__}", "-t", name, "."]
+    subprocess.run(built, cwd=ROOT, check=True, timeout=600, capture_output=True)
+    start = ["docker", "run", "-d", "--rm", "--init", name]
+    started = subprocess.run(start, check=True, capture_output=True, text=True)
+    container = started.stdout.strip()
+    try:
+        ping = shlex.split(f"docker exec {container} sh -c 'until odradek ping; do sleep 0.1; done'")
+        subprocess.run(ping, check=True, timeout=60, capture_output=True)
+    finally:
+        subprocess.run(["docker", "stop", container], check=True, capture_output=True, timeout=30)
