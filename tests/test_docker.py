@@ -1,4 +1,4 @@
-"""The image: its steps run as a script where no engine is, what it starts is a broker, and its health check finds it."""
+"""The image: its steps run as a script where no engine is, and what it starts is a broker that its check finds."""
 
 from __future__ import annotations
 

@@ -1,0 +1,134 @@
+"""Commands on a terminal: tables that fit, completion by a real shell, questions, and Ctrl-C at several moments."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.tests.support.command import run, threaded_broker
+
+pexpect = pytest.importorskip("pexpect", reason="a terminal is driven by pexpect")
+
+# A test says what must come; a busy machine says when.
+_WITHIN_S = 30
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+MODULE = ("-m", "odradek")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with threaded_broker(tmp_path_factory.mktemp("terminal") / "data") as broker:
+        assert run("topics", "create", "flights", "delays", "-b", broker.address).exit_code == 0
+        yield broker.address
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Any]]:
+    """The terminals of a test, closed at its end."""
+    opened: list[Any] = []
+    yield opened
+    for each in opened:
+        each.close(force=True)
+
+
+def spawn(terminals: list[Any], address: str, *args: str, program: str = sys.executable, **more: Any) -> Any:
+    environment = {**os.environ, "ODRADEK_BOOTSTRAP_SERVER": address, "TERM": "xterm", **more.pop("env", {})}
+    words = list(args) if program != sys.executable else [*MODULE, *args]
+    child = pexpect.spawn(program, words, env=environment, encoding="utf-8", timeout=_WITHIN_S, **more)
+    terminals.append(child)
+    return child
+
+
+def rest_of(child: Any) -> tuple[int | None, str]:
+    """The status, and what was printed until the end, without colours."""
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, _COLOURS.sub("", child.before).replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_a_table_with_titles(address: str, terminals: list[Any]) -> None:
+    status, text = rest_of(spawn(terminals, address, "topics", "list"))
+    assert (status, [line.split() for line in text.splitlines()]) == (
+        0,
+        [["TOPIC", "PARTITIONS"], ["delays", "1"], ["flights", "1"]],
+    )
+
+
+def test_a_question_is_asked_and_no_deletes_nothing(address: str, terminals: list[Any]) -> None:
+    child = spawn(terminals, address, "topics", "delete", "flights")
+    child.expect_exact("Delete topic flights and all its records? [y/N]: ")
+    child.sendline("n")
+    status, text = rest_of(child)
+    assert status == 1 and text.strip().endswith("odradek: nothing was deleted")
+
+
+@pytest.mark.parametrize(
+    ("args", "after"),
+    [
+        (("serve", "--listen", "127.0.0.1:0"), "ready "),
+        (("consume", "flights"), None),
+        (("consume", "flights", "--group", "stopped"), None),
+        (("produce", "flights"), None),
+        (("topics", "delete", "flights"), r"\[y/N\]"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_ctrl_c_is_no_traceback(
+    args: tuple[str, ...], after: str | None, at_once: bool, address: str, terminals: list[Any], tmp_path: Path
+) -> None:
+    """At once: somewhere in the imports. Otherwise while the command waits: for its prompt, or for records."""
+    child = spawn(terminals, address, *args, cwd=str(tmp_path))
+    if not at_once:
+        wait_until_it_waits(child, after)
+    child.kill(signal.SIGINT) if at_once else child.sendintr()
+    status, text = rest_of(child)
+    assert "Traceback" not in text, text
+    ended_well = {0, 130} if args[0] in ("serve", "consume") else {130}
+    if at_once and child.signalstatus is not None:
+        assert child.signalstatus == signal.SIGINT, "Python had not begun"
+    else:
+        assert status in ended_well, (status, text)
+
+
+def wait_until_it_waits(child: Any, after: str | None) -> None:
+    """For a prompt; or until the process is connected and sleeps."""
+    if after is not None:
+        child.expect(after)
+        return
+    sockets = Path(f"/proc/{child.pid}/fd")
+    if not sockets.exists():
+        pytest.skip("this system does not show the sockets of a process")
+    while child.isalive():
+        try:
+            if any(os.readlink(each).startswith("socket:") for each in sockets.iterdir()):
+                return
+        except OSError:
+            continue  # it was closed meanwhile
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def test_bash_completes_commands_topics_and_groups(address: str, terminals: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "odradek").write_text(f'#!/bin/sh\nexec {sys.executable} -m odradek "$@"\n')
+    (tmp_path / "odradek").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    bash = spawn(
+        terminals, address, "--norc", "--noprofile", "-i", program="bash", env={"PATH": path, "PS1": "> "}, echo=True
+    )
+    bash.expect_exact("> ")
+    bash.sendline('bind "set enable-bracketed-paste off"; eval "$(odradek completion bash)"; echo re""ady')
+    bash.expect_exact("ready")
+    bash.send("odradek topics desc\t")
+    bash.expect("topics describe")
+    bash.send("fli\t")
+    bash.expect("flights")
+    bash.sendline("")
+    bash.expect("flights +0 +1")
+    bash.sendline("exit")
+    assert "Traceback" not in rest_of(bash)[1]

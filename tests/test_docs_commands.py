@@ -1,0 +1,210 @@
+"""Every command of the README and the documents is run against a broker, and does what the document says."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from odradek.broker import Broker, BrokerConfig
+from odradek.tests import test_docs
+from odradek.tests.support.command import threaded_broker
+from odradek.tests.support.shell import Ended, run_line
+
+ROOT = test_docs.ROOT
+GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.1" / "data"
+_ROW = re.compile(r"^\|.*\| (.*) \|$", re.MULTILINE)
+_SPAN = re.compile(r"`(odradek [^`\n]+)`")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```|^((?: {4}.*\n)+)", re.MULTILINE | re.DOTALL)
+
+# Words of documents that stand for the reader's own.
+OWN = {
+    "NAME=VALUE": "retention.ms=3600000",
+    "dump F": "dump odradek-data/flights-0/00000000000000000000.log",
+    "/var/lib/kafka": "kafka",
+    "~/.local/share/": "",
+}
+# Commands that do not end by themselves are tested where their subject is (test_serve.py, test_docker.py).
+SERVES = "odradek serve"
+# Commands that fail, as their document says, with the words of their error.
+FAILS = {
+    "odradek config set preallocate=true --topic flights": "preallocate",
+    "odradek transactions abort --topic flights:0 --start-offset 100": "nothing was aborted",
+}
+# Commands that print records until they are stopped.
+FOLLOWS = re.compile(r"odradek consume (?!.*(--until-end|-n |--max ))")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a stopped broker's directory and a Kafka's, and a running broker."""
+
+    folder: Path
+    broker: Broker
+
+    def run(self, line: str) -> Ended:
+        for word, own in OWN.items():
+            line = line.replace(word, own)
+        line = re.sub(r"\bHOST:PORT\b", self.broker.address, line)
+        stdin = b"".join(b"%d:value\n" % number for number in range(20))
+        return run_line(line, self.folder, stdin, reads_bytes=1 if FOLLOWS.match(line) else None)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("documents")
+    with threaded_broker(folder / "odradek-data") as broker:
+        fill(broker, ("flights",))
+    shutil.copytree(GOLDEN, folder / "kafka")
+    for made in ("bash-completion/completions", "man/man1"):
+        (folder / made).mkdir(parents=True)
+    dirs = (str(folder / "running"),)
+    with Broker(BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6)) as broker:
+        yield Place(folder, broker)
+
+
+@pytest.fixture(autouse=True)
+def in_place(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.folder)
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", place.broker.address)
+    monkeypatch.setenv("ODRADEK_CONFIG", str(place.folder / "profiles.toml"))
+    monkeypatch.delenv("ODRADEK_PROFILE", raising=False)
+
+
+def fill(broker: Broker, topics: tuple[str, ...]) -> None:
+    """Send some records to each topic, and to a transaction that stays committed."""
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "orders-1"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic in topics:
+        for number in range(40):
+            producer.produce(topic, b"value %d" % number, b"key")
+    producer.commit_transaction(30)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A line of a block, and the output that the document shows below it; None where it shows none."""
+
+    line: str
+    output: list[str] | None
+
+
+def shown(path: Path) -> list[Shown]:
+    """The lines with a command of ours in the blocks of a document."""
+    found: list[Shown] = []
+    for match in _BLOCK.finditer(path.read_text(encoding="utf-8")):
+        if match[1] in ("", "sh", "shell", "bash", "console"):
+            text = match[2] if match[2] is not None else match[3]
+            found += _lines(text.replace("\\\n", " "))
+    return found
+
+
+def _lines(block: str) -> Iterator[Shown]:
+    lines = [line.removeprefix("    ") if block.startswith("    ") else line for line in block.splitlines()]
+    is_session = any(line.startswith("$ ") for line in lines)
+    for number, line in enumerate(lines):
+        if not re.search(r"(?:^|\| |^\$ )odradek [a-z]", line):
+            continue
+        output = None
+        if is_session:
+            rest = lines[number + 1 :]
+            until = next((index for index, each in enumerate(rest) if each.startswith("$ ")), len(rest))
+            output = rest[:until]
+        yield Shown(line.removeprefix("$ "), output)
+
+
+PAGES = [path for path in test_docs.DOCS if shown(path)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=test_docs.name_of)
+def test_the_commands_of_a_page_run_in_their_order(path: Path, place: Place) -> None:
+    prepare(path.stem, place)
+    for each in shown(path):
+        if SERVES in each.line:
+            continue
+        ended = place.run(each.line)
+        expect(each.line, ended)
+        if each.output is not None:
+            assert like(ended.out) == like("".join(f"{line}\n" for line in each.output)), each.line
+
+
+def like(output: str) -> str:
+    """Output without what differs from run to run: addresses and times."""
+    return re.sub(r"\d+\.\d+ ms", "N ms", re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", output))
+
+
+def expect(line: str, ended: Ended) -> None:
+    plain = line.split("#")[0].strip()
+    if plain in FAILS:
+        assert FAILS[plain] in ended.err, (line, ended)
+        return
+    assert ended.status == 0, (line, ended)
+    assert "Traceback" not in ended.err, (line, ended)
+
+
+def prepare(page: str, place: Place) -> None:
+    """What the reader of a page has already."""
+    if page == "admin":
+        return  # it begins with the topics that it uses
+    existing = {topic.name for topic in place.broker.topics.all()}
+    if page != "README" and "flights" not in existing:
+        place.run("odradek topics create flights --partitions 6")
+    if page in ("groups", "transactions"):
+        fill(place.broker, ("flights",))
+    if page == "groups":
+        place.run("odradek consume flights --group delays --until-end")
+    if page == "storage":
+        place.run("odradek topics delete audit prices --yes")
+        if "flights" not in existing:
+            fill(place.broker, ("flights",))
+
+
+def functions_of(path: Path) -> Iterator[tuple[str, Any]]:
+    """The functions that a document's Python defines and that are named as tests."""
+    for name, code in test_docs.SNIPPETS:
+        if name == test_docs.name_of(path) and "def test_" in code:
+            scope: dict[str, Any] = {}
+            exec(compile(code, name, "exec"), scope)
+            yield from ((name, each) for name, each in scope.items() if name.startswith("test_"))
+
+
+@pytest.mark.parametrize(("name", "function"), list(functions_of(ROOT / "README.md")))
+def test_the_readmes_tests_pass(name: str, function: Any, tmp_path: Path) -> None:
+    outcome = function(tmp_path)
+    if asyncio.iscoroutine(outcome):
+        asyncio.run(outcome)
+
+
+def test_the_readme_shows_a_broker_for_blocking_and_for_asyncio_programs() -> None:
+    found = [asyncio.iscoroutinefunction(function) for _, function in functions_of(ROOT / "README.md")]
+    assert found == [False, True]
+
+
+TABLE = [
+    command
+    for row in _ROW.findall((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
+    for command in _SPAN.findall(row)
+]
+
+
+def test_the_table_has_what_people_know() -> None:
+    assert len(TABLE) > 20
+
+
+@pytest.mark.parametrize("line", TABLE)
+def test_each_line_of_the_table_runs(line: str, place: Place) -> None:
+    if line.startswith("odradek topics create"):
+        place.run("odradek topics delete t --yes")
+    else:
+        place.run("odradek topics create t --partitions 1 --if-not-exists")
+        for topic in ("t", "t-1"):
+            place.run(f"seq 1100 | odradek produce {topic} --partition 0")
+        place.run("odradek consume t --group g --max 1")
+    expect(line, place.run(line))
