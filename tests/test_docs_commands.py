@@ -62,6 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with threaded_broker(folder / "odradek-data") as broker:
         fill(broker, ("flights",))
     shutil.copytree(GOLDEN, folder / "kafka")
+    (folder / "picture.png").write_bytes(b"a picture")
     for made in ("bash-completion/completions", "man/man1"):
         (folder / made).mkdir(parents=True)
     dirs = (str(folder / "running"),)
