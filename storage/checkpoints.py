@@ -5,6 +5,7 @@ Text checkpoints, Kafka's layout: line 1 the version 0, line 2 the number of ent
     recovery-point-offset-checkpoint    topic partition offset: below it everything was fsynced       } one each
     log-start-offset-checkpoint         topic partition offset: DeleteRecords went up to here         } in a data
     cleaner-offset-checkpoint           topic partition offset: a cleaning has come to here           } directory
+    replication-offset-checkpoint       topic partition offset: the high watermark, in a cluster      }
     leader-epoch-checkpoint             epoch start-offset; one in each partition's directory
 
     meta.properties        version=1, cluster.id, node.id, directory.id: whose data directory this is
@@ -26,6 +27,7 @@ from .files import DISK, Disk
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
+REPLICATION_OFFSET = "replication-offset-checkpoint"
 LEADER_EPOCH = "leader-epoch-checkpoint"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"

@@ -32,7 +32,7 @@ from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
 from .producer_replay import rebuild_producers
-from .producer_snapshot import snapshot_offsets, write_snapshot
+from .producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from .producers import ProducerStates
 from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
@@ -315,10 +315,12 @@ class Log(ReadableLog):
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that holds `offset` or later ones, durably. For followers that diverge from the leader.
 
-        The recovery point goes back with it: write its checkpoint before anything is appended.
+        The recovery point goes back with it: write its checkpoint before anything is appended. No flush may run.
         """
         self._check_writable()
         if offset >= self.log_end_offset:
+            # An epoch that wrote nothing may have begun at the end; the leader does not know it.
+            self.epochs.truncate_from_end(offset)
             return
         self._segments.truncate_to(offset, self.config.index_interval_bytes)
         active = self._segments.active
@@ -330,6 +332,21 @@ class Log(ReadableLog):
             self.directory, self.segments, self.log_start_offset, self.log_end_offset, self._last_append_ms, self._disk
         )
         self._sync([active])
+
+    def start_over(self, offset: int, now_ms: int) -> None:
+        """Remove all records, and begin an empty log at `offset`, durably. For followers that are too far behind.
+
+        Segments retire as in advance_log_start(). No flush may run. Write the checkpoint of the recovery point before
+        anything is appended.
+        """
+        self._check_writable()
+        self._segments.retire_all(lambda: Segment.create(self.directory, offset, now_ms, self._disk))
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.epochs.truncate_from_end(0)
+        self.producers = ProducerStates()
+        for each in snapshot_offsets(self.directory, self._disk):
+            self._disk.unlink(snapshot_path(self.directory, each))
+        self._sync([self._segments.active])
 
     # -- Closing -----------------------------------------------------------------------------------
 

@@ -70,13 +70,23 @@ class Flusher:
 
     async def flush(self, partition: Partition) -> None:
         """Wait until everything that the partition holds now is on disk. Raises StorageError."""
-        end = partition.log.log_end_offset
-        while partition.log.recovery_point < end:
+        log = partition.log
+        end = log.log_end_offset
+        # A follower may be cut back meanwhile.
+        while log.recovery_point < min(end, log.log_end_offset):
             running = self._running.get(partition)
             # To await one that is done, before its callbacks ran, would give nobody a turn: the loop would never end.
             if running is None or running.done():
                 running = self._start(partition)
             await asyncio.shield(running)
+
+    async def idle(self, partition: Partition) -> None:
+        """Return when no fsync of the partition runs: in this turn of the loop its files may be cut."""
+        while (running := self._running.get(partition)) is not None:
+            await asyncio.wait([running])
+            if running.done() and self._running.get(partition) is running:
+                # Its callbacks run in the next turn.
+                await asyncio.sleep(0)
 
     async def flush_all(self, partitions: Iterable[Partition]) -> dict[Partition, StorageError]:
         """Wait until all that these partitions hold now is on disk; return those that failed, with their errors."""

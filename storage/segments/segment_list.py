@@ -101,6 +101,14 @@ class SegmentList:
         for segment in segments[:gone]:
             self._retire(segment)
 
+    def retire_all(self, create: Callable[[], Segment]) -> None:
+        """Retire every segment, and begin with the one that `create` then makes."""
+        old = self.all
+        for segment in old:
+            self._retire(segment)
+        self.active = create()
+        self.all = (self.active,)
+
     def replace(self, old: tuple[Segment, ...], new: Segment, rename: Callable[[], None]) -> None:
         """Put `new` in the place of `old`, which retire. `rename` then gives the files of `new` their names.
 

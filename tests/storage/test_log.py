@@ -425,54 +425,6 @@ def test_a_batch_that_can_neither_be_written_nor_cut_off_closes_the_log(director
     assert [cut.size for cut in again.recovery.cuts] == [30]
 
 
-# -- truncating --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("offset", [0, 1, 2, 9, 10, 11, 19])
-def test_truncating_drops_every_batch_that_reaches_the_offset(directory: Path, offset: int) -> None:
-    log = filled(directory, 10, segment_bytes=300, index_interval_bytes=0)
-    log.flush()
-    log.truncate_to(offset)
-    kept = offset // 2 * 2
-    assert log.log_end_offset == kept
-    assert log.recovery_point == kept
-    assert [header.next_offset for header in headers_of(log)] == list(range(2, kept + 1, 2))
-    append(log, batch(kept, timestamp_ms=5000))
-    assert find_time(log, 4000, NEVER) == (5000, kept, 0)
-    assert find_time(log, 1000 + 10 * (kept // 2), NEVER) == (5000, kept, 0)
-    log.close()
-    assert opened(directory).log_end_offset == kept + 1
-
-
-def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
-    log = opened(directory, segment_bytes=250)
-    for number in range(9):
-        append(log, batch(number, producer_id=7, sequence=number, leader_epoch=number // 3))
-    log.truncate_to(4)
-    assert log.epochs.entries == ((0, 0), (1, 3))
-    producer = log.producers.get(7)
-    assert producer is not None
-    assert producer.last_sequence == 3
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_truncated_batches_do_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
-    disk = FaultyDisk()
-    log = opened(directory, disk=disk, segment_bytes=300)
-    for offset in range(10):
-        append(log, batch(offset))
-    log.flush()
-    log.truncate_to(4)
-    disk.lose(seed)
-    assert opened(directory, clean=False, disk=disk, point=4).log_end_offset == 4
-
-
-def test_truncating_to_the_end_does_nothing(directory: Path) -> None:
-    log = filled(directory, 3)
-    log.truncate_to(6)
-    assert log.log_end_offset == 6
-
-
 # -- the log's start ---------------------------------------------------------------------------------
 
 

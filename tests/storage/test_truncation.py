@@ -1,0 +1,117 @@
+"""Truncation: a log that goes back, or starts over, as that of a follower whose leader has other records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from odradek.storage.files import DISK
+from odradek.storage.log import Log, LogConfig
+from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all
+from odradek.tests.support.disk import FaultyDisk
+
+NEVER = 2**63 - 1
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "topic-0"
+
+
+def opened(directory: Path, clean: bool = True, disk=DISK, point: int = 0, **config) -> Log:
+    return Log.open(directory, LogConfig(**config), clean=clean, now_ms=1000, recovery_point=point, disk=disk)
+
+
+def filled(directory: Path, batches: int, records: int = 2, **config) -> Log:
+    log = opened(directory, **config)
+    for number in range(batches):
+        append(log, batch(log.log_end_offset, records, timestamp_ms=1000 + 10 * number))
+    return log
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 9, 10, 11, 19])
+def test_truncating_drops_every_batch_that_reaches_the_offset(directory: Path, offset: int) -> None:
+    log = filled(directory, 10, segment_bytes=300, index_interval_bytes=0)
+    log.flush()
+    log.truncate_to(offset)
+    kept = offset // 2 * 2
+    assert log.log_end_offset == kept
+    assert log.recovery_point == kept
+    assert [header.next_offset for header in headers_of(log)] == list(range(2, kept + 1, 2))
+    append(log, batch(kept, timestamp_ms=5000))
+    assert find_time(log, 4000, NEVER) == (5000, kept, 0)
+    assert find_time(log, 1000 + 10 * (kept // 2), NEVER) == (5000, kept, 0)
+    log.close()
+    assert opened(directory).log_end_offset == kept + 1
+
+
+def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
+    log = opened(directory, segment_bytes=250)
+    for number in range(9):
+        append(log, batch(number, producer_id=7, sequence=number, leader_epoch=number // 3))
+    log.truncate_to(4)
+    assert log.epochs.entries == ((0, 0), (1, 3))
+    producer = log.producers.get(7)
+    assert producer is not None
+    assert producer.last_sequence == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_truncated_batches_do_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk, segment_bytes=300)
+    for offset in range(10):
+        append(log, batch(offset))
+    log.flush()
+    log.truncate_to(4)
+    disk.lose(seed)
+    assert opened(directory, clean=False, disk=disk, point=4).log_end_offset == 4
+
+
+def test_truncating_to_the_end_takes_only_an_epoch_that_wrote_nothing(directory: Path) -> None:
+    log = filled(directory, 3)
+    log.epochs.assign(5, 4)
+    log.epochs.assign(8, 6)
+    log.truncate_to(6)
+    assert log.log_end_offset == 6
+    assert log.epochs.latest == 5
+
+
+def test_a_log_that_starts_over_has_nothing_of_what_was(directory: Path) -> None:
+    log = opened(directory, segment_bytes=250)
+    for number in range(9):
+        append(log, batch(number, producer_id=7, sequence=number, leader_epoch=number // 3))
+    log.flush()
+    log.start_over(100, 1000)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 100)
+    assert (log.epochs.entries, len(log.producers), read_all(log)) == ((), 0, b"")
+    for segment in log.take_retired():
+        segment.unlink()
+    append(log, batch(100, producer_id=7, sequence=5, leader_epoch=4))
+    log.close()
+    again = opened(directory)
+    assert [header.base_offset for header in headers_of(again)] == [100]
+    assert again.epochs.entries == ((4, 100),)
+    assert sorted({each.stem for each in directory.glob("*.log")}) == [f"{100:020d}"]
+
+
+def test_a_log_starts_over_at_an_earlier_offset_too(directory: Path) -> None:
+    log = opened(directory)
+    append(log, batch(50))
+    log.start_over(10, 1000)
+    append(log, batch(10))
+    log.close()
+    assert [header.base_offset for header in headers_of(opened(directory))] == [10]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_records_from_before_a_log_started_over_do_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
+    disk = FaultyDisk()
+    log = opened(directory, disk=disk, segment_bytes=300)
+    for offset in range(10):
+        append(log, batch(offset))
+    log.flush()
+    log.start_over(100, 1000)
+    disk.lose(seed)
+    again = opened(directory, clean=False, disk=disk, point=100)
+    assert (again.log_end_offset, read_all(again)) == (100, b"")
