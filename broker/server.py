@@ -38,9 +38,12 @@ from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .purgatory import Purgatory
+from .replication.coordinator_moves import CoordinatorMoves
+from .replication.replicas import Replicas
 from .services import Services
 from .threads import DiskThreads, in_thread
 from .timers import Timers
+from .topics.cluster_topics import ClusterTopics
 from .topics.conversion import Conversions
 from .topics.disk_reads import ColdReads
 from .topics.fetch_sessions import FetchSessions
@@ -80,7 +83,15 @@ class Broker:
     threads may use `address`, `addresses`, `node_id` and `cluster_id`.
     """
 
-    def __init__(self, config: BrokerConfig | None = None, *, clock: Clock | None = None, disk: Disk = DISK) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        disk: Disk = DISK,
+        clustered: bool = False,
+    ) -> None:
+        """`clustered`: a controller says what this broker leads and follows."""
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
@@ -88,6 +99,7 @@ class Broker:
         # Started by `serve`: a process has one loop to watch.
         self.watchdog = Watchdog()
         self._disk = disk
+        self._clustered = clustered
         self._threads = DiskThreads(self.timers, self.clock)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
@@ -187,7 +199,8 @@ class Broker:
             restore(self.config, metadata)
             restore_compaction(metadata)
             purgatory, flusher = Purgatory(self.timers), Flusher(self.timers, self._threads)
-            topics = Topics(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
+            kind = ClusterTopics if self._clustered else Topics
+            topics = kind(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
             leftovers = topics.open_all()
             services = self._services(log_dirs, metadata, topics, purgatory, flusher)
             self._start_services(services, leftovers)
@@ -220,6 +233,13 @@ class Broker:
             markers.write,
             topics.requires_fsync,
         )
+        background = BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads)
+        replicas = None
+        if isinstance(topics, ClusterTopics):
+            leads = CoordinatorMoves(groups, transactions)
+            replicas = Replicas(config, topics, flusher, background, clock, timers, self._threads, leads)
+            markers.is_loading = lambda index: index in groups.shards.loading
+            markers.write_remotely = replicas.remote_markers.write
         return Services(
             config=config,
             clock=clock,
@@ -239,14 +259,20 @@ class Broker:
             markers=markers,
             features=Features(metadata, transactions.set_version),
             reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),
-            background=BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads),
+            background=background,
+            replicas=replicas,
         )
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
-        services.groups.start()
-        services.groups.drop_lost_topics()
-        services.transactions.start()
+        # In a cluster a coordinator loads what this broker leads, once it leads it.
+        is_alone = services.replicas is None
+        services.groups.start(load=is_alone)
+        if is_alone:
+            services.groups.drop_lost_topics()
+        services.transactions.start(load=is_alone)
         services.background.start()
+        if services.replicas is not None:
+            services.replicas.start()
         services.background.file_removal.remove_leftovers(leftovers)
         services.flusher.on_progress = services.background.checkpoints.write_in_background
         # In a turn of its own: a coordinator may be in the middle of the append that failed.
@@ -286,6 +312,9 @@ class Broker:
         services.groups.stop()
         # 3. Responses are written, by a deadline.
         await acceptor.close(STOP_DEADLINE_S)
+        # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
+        if services.replicas is not None:
+            await services.replicas.stop()
         self.timers.close()
 
 

@@ -16,6 +16,7 @@ from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .purgatory import Purgatory
+from .replication.replicas import Replicas
 from .threads import DiskThreads
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
@@ -52,6 +53,8 @@ class Services:
     # -- The rest
     reconfiguration: Reconfiguration
     background: BackgroundTasks
+    # None: a broker that is alone.
+    replicas: Replicas | None = None
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""

@@ -99,6 +99,10 @@ class Cleaner:
         """Forget a deleted topic."""
         self._uncleanable.difference_update(topic.partitions)
 
+    def forget_partition(self, partition: Partition) -> None:
+        """Forget a partition that this broker holds no longer."""
+        self._uncleanable.discard(partition)
+
     # -- Rounds
 
     def _schedule_round(self) -> None:

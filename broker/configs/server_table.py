@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, define
 from .endpoint import check_endpoints, check_protocol_map
 
+# Kafka's names of the two rules by which a leader tells a consumer where to read.
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def _check_selector(name: str) -> str | None:
+    known = (LEADER_SELECTOR, RACK_AWARE_SELECTOR)
+    return None if name in known else f"must be one of {', '.join(known)}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTable:
@@ -41,6 +50,28 @@ class ServerTable:
         doc="Allow clients to delete topics.")
     max_request_partition_size_limit: int = define(INT, 2000, low=1,
         doc="The most partitions in one DescribeTopicPartitions response.")
+
+    # -- Replication, in a cluster
+    num_replica_fetchers: int = define(INT, 1, low=1,
+        doc="Connections over which this broker fetches from each leader that it follows.")
+    replica_fetch_min_bytes: int = define(INT, 1,
+        doc="A follower's fetch waits at the leader until there is so much.")
+    replica_fetch_wait_max_ms: int = define(INT, 500,
+        doc="A follower's fetch waits at the leader no longer than this.")
+    replica_fetch_max_bytes: int = define(INT, 1 << 20, low=0,
+        doc="The most bytes of one partition in a response to a follower. The first batch may be larger.")
+    replica_fetch_response_max_bytes: int = define(INT, 10 << 20, low=0,
+        doc="The most bytes in a response to a follower. The first batch may be larger.")
+    replica_fetch_backoff_ms: int = define(INT, 1000, low=0,
+        doc="A follower waits so long after an error before it fetches again.")
+    replica_socket_timeout_ms: int = define(INT, 30_000,
+        doc="A request to another broker that gets no response for this long is given up.")
+    replica_lag_time_max_ms: int = define(LONG, 30_000,
+        doc="A follower that has not caught up for this long leaves the ISR.")
+    replica_high_watermark_checkpoint_interval_ms: int = define(LONG, 5000,
+        doc="How often the broker writes down the high watermarks.")
+    replica_selector_class: str | None = define(STRING, None, check=_check_selector,
+        doc="Which replica consumers are told to read from: the leader, or one in their own rack (KIP-392).")
 
     # -- Connections
     socket_request_max_bytes: int = define(INT, 100 << 20, low=1,

@@ -1,6 +1,7 @@
 """The log of a coordinator: the internal topic that holds its records, `__consumer_offsets` or `__transaction_state`.
 
-A record is committed once its partition has it and, if the topic requires an fsync, once that is done.
+A record is committed once its partition has it, in a cluster every replica in the ISR, and, if the topic requires an
+fsync, once that is done.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
+from ..topics.remote_partition import RemotePartition
 from ..topics.topics import Topics
 from .interfaces import Clock, OnCommitted, TopicPartition
 from .replay import Ended, Written
@@ -82,16 +84,24 @@ class CoordinatorLog:
         except KafkaError as error:
             on_committed(error)
             return
-        if not target.must_flush:
+        if not target.must_flush and target.replication is None:
             on_committed(None)
             return
-        self._complete(self._flusher.flush(target), on_committed)
+        self._complete(self._commit(target, target.reign, target.log.log_end_offset), on_committed)
+
+    async def _commit(self, target: Partition, reign: int, offset: int) -> None:
+        """Wait until what was appended is on disk, where that is required, and in the ISR. Raises KafkaError."""
+        if target.must_flush:
+            await self._flusher.flush(target)
+        await target.committed(reign, offset)
 
     def _append(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer: tuple[int, int] | None
     ) -> Partition:
         target = self._partition(partition)
-        target.check_online()
+        target.check_leading()
+        if target.replication is not None:
+            target.replication.check_min_isr()
         target.append_internal(self._batch(records, producer))
         return target
 
@@ -106,14 +116,18 @@ class CoordinatorLog:
         found = [each for name, index in after if (each := self._online(name, index)) is not None]
         for error in (await self._flusher.flush_all(found)).values():
             raise error
-        await self._flusher.flush(self._append(partition, records, producer))
+        target = self._append(partition, records, producer)
+        reign, offset = target.reign, target.log.log_end_offset
+        await self._flusher.flush(target)
+        await target.committed(reign, offset)
 
     def _online(self, name: str, index: int) -> Partition | None:
-        """Return a partition, None if it was deleted. Raises KAFKA_STORAGE_ERROR if it is offline."""
+        """Return a partition, None if it was deleted or another broker has it. Raises KAFKA_STORAGE_ERROR."""
         topic = self._topics.get(name)
         partition = topic.partition(index) if topic is not None else None
-        if partition is not None:
-            partition.check_online()
+        if partition is None or isinstance(partition, RemotePartition):
+            return None
+        partition.check_online()
         return partition
 
     def _complete(self, work: Coroutine[None, None, None], on_committed: OnCommitted) -> None:
@@ -174,4 +188,6 @@ def _error_of(flush: asyncio.Future[None]) -> KafkaError | None:
     if flush.cancelled():
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is stopping")
     error = flush.exception()
-    return None if error is None else KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    if error is None or isinstance(error, KafkaError):
+        return error
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -6,8 +6,9 @@ that it owns. `load` takes a partition over, `unload` gives it up: a change of a
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -19,6 +20,8 @@ from .replay import Replay, Written
 
 # The key of a record has two bytes for the length of an id, though newer requests can carry longer ids.
 MAX_ID_BYTES = 2**15 - 1
+# Records that a load reads in one turn of the event loop: a few milliseconds.
+ENTRIES_A_TURN = 500
 
 ActorT = TypeVar("ActorT", bound=Actor[Any, Any, Any])
 RecordT = TypeVar("RecordT")
@@ -52,6 +55,8 @@ class Shards(Generic[ActorT, RecordT]):
         self.owned: set[int] = set()
         # Invariant: disjoint from `owned` but for a partition that is loaded again.
         self.loading: set[int] = set()
+        # The latest load in turns of each partition.
+        self._loads: dict[int, object] = {}
 
     # -- Partitions
 
@@ -74,18 +79,35 @@ class Shards(Generic[ActorT, RecordT]):
         Until then its ids are COORDINATOR_LOAD_IN_PROGRESS. A partition that cannot be read stays NOT_COORDINATOR,
         because groups without their offsets would start over, and nobody knows what was decided on transactions.
         """
+        for _ in self._load(partition):
+            pass
+
+    async def load_in_turns(self, partition: int) -> None:
+        """Do as `load`, but let others have their turns. An `unload` meanwhile ends it."""
+        load = self._loads[partition] = object()
+        for _ in self._load(partition):
+            await asyncio.sleep(0)
+            if self._loads.get(partition) is not load:
+                return
+
+    def _load(self, partition: int) -> Iterator[None]:
+        """Load a partition; each step reads some records."""
         self.loading.add(partition)
         replay = Replay()
         try:
-            for entry in self._log.entries(partition):
+            for number, entry in enumerate(self._log.entries(partition), 1):
                 replay.take(entry)
+                if not number % ENTRIES_A_TURN:
+                    yield
         except KafkaError as error:
             self._logger.error("%s-%d could not be loaded: %s", self._topic, partition, error.message)
             self.loading.discard(partition)
             return
         restored: dict[str, ActorT] = {}
-        for written in replay.outcome():
+        for number, written in enumerate(replay.outcome(), 1):
             self._restore(written, partition, restored)
+            if not number % ENTRIES_A_TURN:
+                yield
         self.actors.update(restored)
         self.loading.discard(partition)
         self.owned.add(partition)
@@ -95,6 +117,8 @@ class Shards(Generic[ActorT, RecordT]):
     def unload(self, partition: int) -> None:
         """Give a partition up. Clients that wait in it get NOT_COORDINATOR."""
         self.owned.discard(partition)
+        if self._loads.pop(partition, None) is not None:
+            self.loading.discard(partition)
         for key in [key for key, actor in self.actors.items() if actor.partition == partition]:
             self.actors.pop(key).close()
 

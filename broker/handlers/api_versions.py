@@ -20,7 +20,7 @@ from ...protocol.messages.api_versions import (
 )
 from ..coordination.features import SUPPORTED
 from ..network.request import RequestContext
-from ..network.routes import ROUTES
+from ..network.routes import routes_of
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -32,7 +32,7 @@ _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the table of routes. INVALID_REQUEST for an invalid software name or version."""
-    offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in ROUTES]
+    offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in routes_of(services)]
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
     if not own.min_version <= context.api_version <= own.max_version:
         return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[own])

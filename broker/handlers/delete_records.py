@@ -72,7 +72,7 @@ def _delete_records(services: Services, name: str, index: int, offset: int) -> i
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
-    partition.check_online()
+    partition.check_leading()
     if "delete" not in topic.config.cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {name} does not allow to delete")
     end = partition.high_watermark

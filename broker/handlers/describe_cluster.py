@@ -15,7 +15,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ..network.request import RequestContext
-from .metadata import CLUSTER_OPERATIONS
+from .metadata import CLUSTER_OPERATIONS, controller_id, live_brokers
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -25,17 +25,16 @@ CONTROLLERS = 2
 
 
 def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Return this broker, with the address that it advertises to the client."""
+    """Return the live brokers, with the addresses that they advertise to the client."""
     if request.endpoint_type != BROKERS:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         if request.endpoint_type != CONTROLLERS:
             code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         return DescribeClusterResponse(error_code=int(code), error_message=code.text)
-    host, port = context.advertised_address
     response = DescribeClusterResponse(
         cluster_id=services.metadata.cluster_id,
-        controller_id=services.config.node_id,
-        brokers=[DescribeClusterBroker(services.config.node_id, host, port, services.config.broker_rack)],
+        controller_id=controller_id(services),
+        brokers=[DescribeClusterBroker(*each) for each in live_brokers(services, context)],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -66,7 +66,7 @@ def _partitions_of(topic: Topic) -> Describe:
         if partition is None:
             return PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         try:
-            partition.check_online()
+            partition.check_leading()
         except KafkaError as error:
             return PartitionResponse(index, int(error.code), error.message)
         return PartitionResponse(index)

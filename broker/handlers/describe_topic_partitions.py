@@ -18,10 +18,9 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ..network.request import RequestContext
-from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
-from .metadata import TOPIC_OPERATIONS
+from .metadata import TOPIC_OPERATIONS, PartitionState, known, partition_states
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -35,7 +34,7 @@ def handle(
     An invalid cursor is INVALID_REQUEST for each topic that the request names.
     """
     requested = sorted({each.name for each in request.topics})
-    names = requested or [topic.name for topic in services.topics.all()]
+    names = requested or [topic.name for topic in services.topics.all() if known(services, topic) is not None]
     start = request.cursor
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
@@ -51,35 +50,39 @@ def _page(services: Services, names: Sequence[str], start: Cursor | None, room: 
         if not room:
             response.next_cursor = Cursor(name, 0)
             break
-        topic = services.topics.get(name)
+        topic = known(services, services.topics.get(name))
         if topic is None:
             response.topics.append(_unknown(name))
             continue
         first = start.partition_index if start is not None and start.topic_name == name else 0
-        shown = topic.partitions[first : first + room]
+        states = partition_states(services, topic)
+        shown = states[first : first + room]
         response.topics.append(_describe(services, topic, shown))
         room -= len(shown)
-        if first + len(shown) < len(topic.partitions):
+        if first + len(shown) < len(states):
             response.next_cursor = Cursor(name, first + len(shown))
             break
     return response
 
 
-# A partition whose data directory is offline.
-_LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
-
-
-def _describe(services: Services, topic: Topic, shown: Sequence[Partition]) -> DescribeTopicPartitionsResponseTopic:
-    node = services.config.node_id
+def _describe(
+    services: Services, topic: Topic, shown: Sequence[PartitionState]
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=[
-            DescribeTopicPartitionsResponsePartition(0, each.index, node, each.leader_epoch, [node], [node], [], [])
-            if each.is_online
-            else DescribeTopicPartitionsResponsePartition(
-                _LEADERLESS, each.index, -1, each.leader_epoch, [node], [node], [], [], [node]
+            DescribeTopicPartitionsResponsePartition(
+                each.error_code,
+                each.partition_index,
+                each.leader,
+                each.leader_epoch,
+                each.replicas,
+                each.isr,
+                [],
+                [],
+                each.offline,
             )
             for each in shown
         ],

@@ -35,11 +35,12 @@ from ...protocol.primitives import ZERO_UUID
 from ...storage.files import FileRange, NotCached
 from ...storage.log_view import LogView
 from ...storage.segments.location import Location
+from ..configs.server_table import RACK_AWARE_SELECTOR
 from ..coordination.large_response import LargeResponse
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FetchedPartition, FetchSession, Key
-from ..topics.partition import READ_COMMITTED, Partition
+from ..topics.partition import READ_COMMITTED, READ_TO_END, Partition
 
 if TYPE_CHECKING:
     from ...storage.segments.transaction_index import AbortedTransaction as Aborted
@@ -49,7 +50,10 @@ if TYPE_CHECKING:
 FIRST_WITH_MAX_BYTES = 3
 FIRST_WITH_RECORD_BATCHES = 4
 FIRST_WITH_SESSIONS = 7
+# From this version on a consumer may read from a follower, too (KIP-392).
+FIRST_WITH_FOLLOWER_READS = 11
 FIRST_WITH_IDS = 13
+NO_REPLICA = -1
 _NO_RECORDS = b""
 _NO_EPOCH = EpochEndOffset()
 # A turn of the event loop reads this many partitions: some 10 microseconds each.
@@ -160,8 +164,14 @@ class _Fetch:
         self._incremental = session is not None and request.session_epoch > 0
         self._partitions = partitions
         # Negative for a consumer.
-        replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
-        self._is_follower = replica_id >= 0
+        self._replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+        # A follower reads what is not committed yet, and all of it, whatever transactions it belongs to.
+        self._isolation_level = READ_TO_END if self._replica_id >= 0 else request.isolation_level
+        # Whether a leader may send this consumer to a follower (KIP-392).
+        selector = services.config.replica_selector_class
+        self._wants_rack = selector == RACK_AWARE_SELECTOR and bool(request.rack_id) and self._replica_id < 0
+        # The positions of a follower are noted once, not at each walk.
+        self._is_noted = False
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -251,7 +261,7 @@ class _Fetch:
             self._disk_reads.update((partition, one) for (partition, _), one in zip(some, found, strict=True))
 
     async def _read_from_disk(self, partition: Partition, each: FetchedPartition) -> _DiskRead | KafkaError:
-        offset, isolation_level = each.fetch_offset, self._request.isolation_level
+        offset, isolation_level = each.fetch_offset, self._isolation_level
         up_to = partition.end_for(isolation_level)
 
         def read(view: LogView) -> _DiskRead:
@@ -272,6 +282,7 @@ class _Fetch:
         """Read every partition; return whether there is nothing more to wait for."""
         walk = self._begin()
         self._walk_over(self._partitions, walk)
+        self._note_follower()
         return walk.is_over(self._min_bytes)
 
     async def _walk_in_turns(self) -> bool:
@@ -280,6 +291,7 @@ class _Fetch:
         for start in range(0, len(self._partitions), PARTITIONS_PER_TURN):
             self._walk_over(self._partitions[start : start + PARTITIONS_PER_TURN], walk)
             await asyncio.sleep(0)
+        self._note_follower()
         return walk.is_over(self._min_bytes)
 
     def _begin(self) -> _Walk:
@@ -298,7 +310,8 @@ class _Fetch:
             if data.error_code == 0:
                 walk.any_exists = True
                 got_bytes += len(data.records or b"")
-                walk.is_complete = walk.is_complete or data.diverging_epoch.epoch >= 0
+                moved = data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
+                walk.is_complete = walk.is_complete or moved
             elif data.error_code not in _PATIENT:
                 walk.is_complete = True
         walk.got_bytes = got_bytes
@@ -332,17 +345,22 @@ class _Fetch:
         if isinstance(partition, ErrorCode):
             # As in Kafka: an empty list of aborted transactions here, null where the partition itself has the error.
             return _error_data(each, partition, aborted_transactions=[] if partition in _PATIENT else None)
-        if self._is_follower:
-            # No other broker has a replica of ours.
-            return _error_data(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        isolation_level = self._request.isolation_level
+        isolation_level = self._isolation_level
         records: FileRange | None = None
         aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None
         diverging: tuple[int, int] | None = None
+        reader: int | None = None
         try:
             partition.check_epoch(each.current_leader_epoch)
+            if self._replica_id >= 0:
+                self._check_follower(partition)
+            elif partition.not_leading is not None and self._version < FIRST_WITH_FOLLOWER_READS:
+                partition.check_leading()
             diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
             limit = min(each.max_bytes, room)
+            reader = self._preferred_reader(partition, each) if self._wants_rack else None
+            if reader is not None:
+                limit, minimum_one = 0, False
             if diverging is None and (limit > 0 or minimum_one):
                 records, found = self._records(partition, each, max(limit, 0), minimum_one)
                 if aborted is not None:
@@ -358,14 +376,43 @@ class _Fetch:
             log_start_offset=partition.log.log_start_offset,
             diverging_epoch=_NO_EPOCH if diverging is None else EpochEndOffset(*diverging),
             aborted_transactions=aborted,
+            preferred_read_replica=reader if reader is not None else NO_REPLICA,
             records=records if records is not None else _NO_RECORDS,
         )
+
+    def _preferred_reader(self, partition: Partition, each: FetchedPartition) -> int | None:
+        """Return the follower in the consumer's rack, if this broker leads and is in another one."""
+        if partition.replication is None:
+            return None
+        return partition.replication.reader_in_rack(self._request.rack_id, each.fetch_offset)
+
+    def _check_follower(self, partition: Partition) -> None:
+        """Raise NOT_LEADER_OR_FOLLOWER, or UNKNOWN_LEADER_EPOCH for a broker that is not among the replicas."""
+        partition.check_leading()
+        if partition.replication is None:
+            # A broker that is alone has no followers.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.replication.check_follower(self._replica_id)
+
+    def _note_follower(self) -> None:
+        """Tell the partitions what the follower has: everything below the offsets that it fetches."""
+        if self._replica_id < 0 or self._is_noted:
+            return
+        self._is_noted = True
+        broker_epoch = self._request.replica_state.replica_epoch
+        for each, found, data in self._results:
+            if not isinstance(found, Partition) or data.error_code or data.diverging_epoch.epoch >= 0:
+                continue
+            if found.replication is not None:
+                found.replication.note_fetch(self._replica_id, each.fetch_offset, broker_epoch)
+                # The follower learns from this response already what its own fetch has committed.
+                data.high_watermark = found.high_watermark
 
     def _records(
         self, partition: Partition, each: FetchedPartition, limit: int, minimum_one: bool
     ) -> tuple[FileRange | None, Sequence[Aborted]]:
         """Return the bytes of a partition for the request, and the aborted transactions in them. Raises NotCached."""
-        offset, isolation_level = each.fetch_offset, self._request.isolation_level
+        offset, isolation_level = each.fetch_offset, self._isolation_level
         known = self._disk_reads.get(partition)
         if isinstance(known, KafkaError):
             raise known

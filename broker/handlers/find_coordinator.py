@@ -31,7 +31,7 @@ _REJECTIONS = {2: "Share groups are not served by this broker."}
 def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
-    """Return this broker for every key, once the topic of the coordinators exists."""
+    """Return the coordinator of each key, once the topic of the coordinators exists: this broker, if it is alone."""
     topic = TOPICS.get(request.key_type)
     if topic is not None and services.topics.get(topic) is None:
         return asyncio.ensure_future(_create_topic(services, context, request, topic))
@@ -60,8 +60,7 @@ def _respond(
     elif error:
         found = [Coordinator(key, NO_NODE, "", NO_NODE, error, error.text) for key in keys]
     else:
-        host, port = context.advertised_address
-        found = [Coordinator(key, services.config.node_id, host, port, ErrorCode.NONE, "") for key in keys]
+        found = [_coordinator(services, context, request.key_type, key) for key in keys]
     if several:
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found
@@ -75,3 +74,17 @@ def _respond(
         host=only.host,
         port=only.port,
     )
+
+
+def _coordinator(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    """Return the broker that leads the key's partition."""
+    if services.replicas is None:
+        host, port = context.advertised_address
+        return Coordinator(key, services.config.node_id, host, port, ErrorCode.NONE, "")
+    topic = TOPICS[key_type]
+    shards = services.groups.shards if topic == OFFSETS_TOPIC else services.transactions.shards
+    leader = services.replicas.view.leader(topic, shards.partition_of(key))
+    if leader is None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key, NO_NODE, "", NO_NODE, error, error.text)
+    return Coordinator(key, leader.id, *leader.address(context.listener_name), ErrorCode.NONE, "")

@@ -27,7 +27,7 @@ from ...protocol.messages.list_offsets import (
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
-from ..topics.partition import Partition
+from ..topics.partition import READ_TO_END, Partition
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -135,13 +135,15 @@ def _result(
         partition = topic.partition(wanted.partition_index) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition.check_online()
         if context.api_version == 0:
+            partition.check_leading()
             now_ms = services.clock.now_ms()
             offsets = _offsets_before(partition, wanted.timestamp, wanted.max_num_offsets, now_ms, found)
             return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
         partition.check_epoch(wanted.current_leader_epoch)
-        end = partition.end_for(request.isolation_level)
+        partition.check_leading()
+        # A follower asks for the end of the log.
+        end = partition.end_for(READ_TO_END if request.replica_id >= 0 else request.isolation_level)
         timestamp, offset, epoch = _find(partition, wanted.timestamp, end, found)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(wanted.partition_index, int(error.code))

@@ -3,11 +3,13 @@
 From version 1 on null means all topics and an empty list none; in version 0 an empty list means all. 4 may forbid
 auto-creation, 8 may request authorized operations, 10 brings topic ids in responses, 12 in requests (10 and 11 have the
 field, but must not use it), 13 has an error for the whole response.
+
+In a cluster brokers, topics and leaders are what the controller has told this broker (replication/view.py).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import (
@@ -44,11 +46,10 @@ def handle(
     """Return the requested topics, each once, or all. A missing topic is created where that is allowed."""
     if _is_misnamed(request, context.api_version):
         return _reject_all(request)
-    host, port = context.advertised_address
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(services.config.node_id, host, port, services.config.broker_rack)],
+        brokers=[MetadataResponseBroker(*each) for each in live_brokers(services, context)],
         cluster_id=services.metadata.cluster_id,
-        controller_id=services.config.node_id,
+        controller_id=controller_id(services),
     )
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -64,12 +65,33 @@ def _add_all(
 ) -> MetadataResponse | LargeResponse[MetadataResponse]:
     def add(topic: Topic) -> int:
         # One that was deleted between two turns is left out.
-        if services.topics.get(topic.name) is topic:
+        if services.topics.get(topic.name) is topic and known(services, topic) is not None:
             response.topics.append(_describe(services, topic, wants_operations))
         return 1 + len(topic.partitions)
 
     topics = services.topics.all()
     return fill(response, map(add, topics), sum(1 + len(topic.partitions) for topic in topics))
+
+
+def live_brokers(services: Services, context: RequestContext) -> list[tuple[int, str, int, str | None]]:
+    """Return (id, host, port, rack) of every live broker, with the addresses for clients of this listener."""
+    if services.replicas is None:
+        host, port = context.advertised_address
+        return [(services.config.node_id, host, port, services.config.broker_rack)]
+    found = services.replicas.view.brokers
+    return [(each.id, *each.address(context.listener_name), each.rack) for each in found.values()]
+
+
+def controller_id(services: Services) -> int:
+    """Return the broker that changes topics and configs; -1 while the cluster has none."""
+    return services.config.node_id if services.replicas is None else services.replicas.view.controller_id
+
+
+def known(services: Services, topic: Topic | None) -> Topic | None:
+    """Return the topic if clients may know it: in a cluster, once the controller has told of its leaders."""
+    if topic is None or services.replicas is None:
+        return topic
+    return topic if topic.name in services.replicas.view.topics else None
 
 
 def _add_requested(
@@ -117,8 +139,8 @@ def _reject_all(request: MetadataRequest) -> MetadataResponse:
 def _find(services: Services, requested: MetadataRequestTopic) -> Topic | None:
     # The id decides also where there is a name: a topic that was created again has the name, but another id.
     if requested.topic_id != ZERO_UUID or requested.name is None:
-        return services.topics.by_id(requested.topic_id)
-    return services.topics.get(requested.name)
+        return known(services, services.topics.by_id(requested.topic_id))
+    return known(services, services.topics.get(requested.name))
 
 
 def _result(
@@ -141,7 +163,7 @@ def _create(services: Services, name: str, create: bool) -> Topic:
     if coming is not None:
         return coming.finish()
     services.topics.check_new(name, 1)
-    if not create:
+    if not create or services.replicas is not None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
@@ -149,19 +171,54 @@ def _create(services: Services, name: str, create: bool) -> Topic:
 
 
 def _describe(services: Services, topic: Topic, wants_operations: bool) -> MetadataResponseTopic:
-    node = services.config.node_id
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(0, each.index, node, each.leader_epoch, [node], [node], [])
-            if each.is_online
-            else MetadataResponsePartition(_LEADERLESS, each.index, -1, each.leader_epoch, [node], [node], [node])
-            for each in topic.partitions
-        ],
+        partitions=[MetadataResponsePartition(*each) for each in partition_states(services, topic)],
         **({"topic_authorized_operations": TOPIC_OPERATIONS} if wants_operations else {}),
     )
+
+
+class PartitionState(NamedTuple):
+    """A partition as Metadata describes it, in the order of the wire."""
+
+    error_code: int
+    partition_index: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+
+
+def partition_states(services: Services, topic: Topic) -> list[PartitionState]:
+    """Return the state of every partition of a topic. One without a live leader has LEADER_NOT_AVAILABLE."""
+    node, replicas = services.config.node_id, services.replicas
+    if replicas is None:
+        return [
+            PartitionState(0, each.index, node, each.leader_epoch, [node], [node], [])
+            if each.is_online
+            else PartitionState(_LEADERLESS, each.index, -1, each.leader_epoch, [node], [node], [node])
+            for each in topic.partitions
+        ]
+    view = replicas.view
+    states: list[PartitionState] = []
+    for index, each in sorted(view.topics[topic.name].partitions.items()):
+        is_led = each.leader in view.brokers
+        away = {broker for broker in each.replicas if broker not in view.brokers}
+        states.append(
+            PartitionState(
+                0 if is_led else _LEADERLESS,
+                index,
+                each.leader if is_led else -1,
+                each.leader_epoch,
+                list(each.replicas),
+                list(each.isr),
+                [broker for broker in each.replicas if broker in away or broker in each.offline],
+            )
+        )
+    return states
 
 
 def _error(code: ErrorCode, name: str | None, topic_id: bytes, wants_operations: bool = False) -> MetadataResponseTopic:

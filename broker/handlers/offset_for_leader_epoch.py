@@ -40,6 +40,7 @@ def _result(services: Services, name: str, requested: OffsetForLeaderPartition) 
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.check_epoch(requested.current_leader_epoch)
+        partition.check_leading()
     except KafkaError as error:
         return EpochEndOffset(int(error.code), requested.partition)
     epoch, end_offset = partition.log.epochs.end_offset_for(requested.leader_epoch, partition.log.log_end_offset)

@@ -3,8 +3,9 @@
 Versions 0 to 2 carry message sets, each of which becomes one batch (validation.py). Version 3 brought record batches
 (v2) and transactional ids, 7 zstd, 8 error messages, 13 topic ids.
 
-acks=1 and -1 are acknowledged once the log has the batch, and after the fsync where the topic requires one. acks=0 gets
-no response: after a failure the broker closes the connection, so that the client notices.
+acks=1 and -1 are acknowledged once the log has the batch, and after the fsync where the topic requires one. In a
+cluster acks=-1 waits until every replica in the ISR has it, at most for the request's time-out. acks=0 gets no
+response: after a failure the broker closes the connection, so that the client notices.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ..services import Services
 
 _ACKS = (-1, 0, 1)
+ALL = -1
 _FAILED_OFFSET = -1
 # Errors of a client with old metadata, or whose last transaction is still being ended. It retries; nobody needs a line
 # in the log.
@@ -48,7 +50,7 @@ _log = logging.getLogger(__name__)
 class _Round:
     """One request while its batches are appended."""
 
-    __slots__ = ("context", "errors", "large", "request", "services", "unflushed", "verify")
+    __slots__ = ("context", "errors", "large", "replicating", "request", "services", "unflushed", "verify")
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self.services = services
@@ -61,6 +63,8 @@ class _Round:
         self.large: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
         # Partitions whose append is acknowledged after an fsync, with their results.
         self.unflushed: list[tuple[Partition, PartitionProduceResponse]] = []
+        # Partitions in a cluster whose followers must have the append: its reign, its end, and its result.
+        self.replicating: list[tuple[Partition, int, int, PartitionProduceResponse]] = []
         # One text for each rejected batch. A request of thousands is one line of the log all the same.
         self.errors: list[str] = []
 
@@ -91,6 +95,8 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
         if records is None:
             why = "a produce request carries exactly one batch a partition, not null"
             raise KafkaError(ErrorCode.INVALID_RECORD, why)
+        if partition.replication is not None and work.request.acks == ALL:
+            partition.replication.check_min_isr()
         if partition.needs_preparation(version) and is_large(records):
             work.large.append((partition, result, bytearray(records)))
             return result
@@ -122,6 +128,9 @@ def _acknowledge(work: _Round, partition: Partition, result: PartitionProduceRes
     result.base_offset = appended.base_offset
     result.log_append_time_ms = appended.log_append_time_ms
     result.log_start_offset = appended.log_start_offset
+    if partition.replication is not None and work.request.acks == ALL:
+        # Also for a duplicate: the first copy may not be committed yet.
+        work.replicating.append((partition, partition.reign, partition.log.log_end_offset, result))
     if partition.must_flush:
         work.unflushed.append((partition, result))
 
@@ -146,7 +155,7 @@ def _respond(work: _Round, response: ProduceResponse) -> ProduceResponse | async
         _log.warning("%s: a batch for %s%s", work.context.connection.name, work.errors[0], more)
     if work.unflushed:
         return asyncio.ensure_future(_flush(work, response))
-    return response
+    return _replicate(work, response) if work.replicating else response
 
 
 async def _flush(work: _Round, response: ProduceResponse) -> ProduceResponse:
@@ -155,9 +164,43 @@ async def _flush(work: _Round, response: ProduceResponse) -> ProduceResponse:
     for partition, result in work.unflushed:
         error = failures.get(partition)
         if error is not None:
-            result.error_code, result.error_message = int(ErrorCode.KAFKA_STORAGE_ERROR), str(error)
-            result.base_offset = result.log_append_time_ms = result.log_start_offset = _FAILED_OFFSET
-    return response
+            _fail(result, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    done = _replicate(work, response)
+    return await done if isinstance(done, asyncio.Future) else done
+
+
+def _replicate(work: _Round, response: ProduceResponse) -> ProduceResponse | asyncio.Future[ProduceResponse]:
+    """Return the response once the ISR has everything, or the time is up. An error concerns one partition."""
+
+    def attempt(expired: bool) -> ProduceResponse | None:
+        work.replicating = [each for each in work.replicating if not _is_settled(*each)]
+        if work.replicating and not expired:
+            return None
+        for partition, _, offset, result in work.replicating:
+            why = f"{partition.topic}-{partition.index}: the ISR did not get everything below offset {offset} in time"
+            _fail(result, ErrorCode.REQUEST_TIMED_OUT, why)
+        return response
+
+    if attempt(False) is not None:
+        return response
+    keys = [partition for partition, _, _, _ in work.replicating]
+    return work.services.purgatory.park(keys, max(work.request.timeout_ms, 0), attempt)
+
+
+def _is_settled(partition: Partition, reign: int, offset: int, result: PartitionProduceResponse) -> bool:
+    """Return whether a partition is done: the ISR has the append, or it has failed, which the result then says."""
+    if result.error_code:
+        return True
+    try:
+        return partition.is_committed(reign, offset)
+    except KafkaError as error:
+        _fail(result, error.code, error.message)
+        return True
+
+
+def _fail(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
+    result.error_code, result.error_message = int(code), message
+    result.base_offset = result.log_append_time_ms = result.log_start_offset = _FAILED_OFFSET
 
 
 def _merge_topics(responses: list[TopicProduceResponse]) -> list[TopicProduceResponse]:

@@ -54,7 +54,7 @@ def _write(
             marker.transaction_result,
             marker.transaction_version,
         )
-        written = services.markers.write(topic, index, end)
+        written = services.markers.write_here(topic, index, end)
     except KafkaError as error:
         result.error_code = int(error.code)
         return result

@@ -21,7 +21,7 @@ from .connection import CloseConnection, Connection
 from .large_messages import MAX_VALUES, Handled, LargeMessages, keep_frame
 from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
-from .routes import ROUTES, Handler, Route
+from .routes import Handler, Route, routes_of
 from .send_queue import EncodedResponse
 from .watchdog import Watchdog
 
@@ -44,7 +44,7 @@ class Dispatcher:
     def __init__(self, services: Services, watchdog: Watchdog) -> None:
         self._services = services
         self._watchdog = watchdog
-        self._routes = {int(route.key): route for route in ROUTES}
+        self._routes = {int(route.key): route for route in routes_of(services)}
         # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
         self._ready: dict[tuple[int, int], tuple[Decoder[Message], Handler, Route]] = {}
         self._large = LargeMessages(services.threads)

@@ -22,6 +22,11 @@ class RequestContext:
         return "/" + self.connection.client_host
 
     @property
+    def listener_name(self) -> str:
+        """The name of the listener that this client has connected to."""
+        return self.connection.listener.name
+
+    @property
     def advertised_address(self) -> tuple[str, int]:
         """The host and port that this client is told to connect to."""
         return self.connection.advertised_address

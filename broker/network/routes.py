@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.apis import ApiKey, message
-from .large_messages import Handled, Portions
+from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 
 if TYPE_CHECKING:
@@ -188,6 +188,18 @@ ROUTES = (
     ),
     Route(ApiKey.LIST_TRANSACTIONS, lambda services: services.transactions.list),
 )
+
+# What brokers of a cluster ask of each other. A broker that is alone does not serve it.
+CLUSTER_ROUTES = (
+    Route(ApiKey.LEADER_AND_ISR, max_values=MAX_VALUES),
+    Route(ApiKey.STOP_REPLICA, max_values=MAX_VALUES),
+    Route(ApiKey.UPDATE_METADATA, max_values=MAX_VALUES),
+)
+
+
+def routes_of(services: Services) -> tuple[Route, ...]:
+    """Return the routes that this broker serves."""
+    return ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
 
 
 def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ROUTES) -> None:

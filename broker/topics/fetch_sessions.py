@@ -57,6 +57,7 @@ class FetchedPartition:
             data.error_code != 0
             or bool(data.records)
             or data.diverging_epoch.epoch >= 0
+            or data.preferred_read_replica >= 0
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start_offset
         )

@@ -8,6 +8,7 @@ A record is a dict with a `type`:
 
     cluster          id, directories (id -> path)        the data directories of this broker
     topic            name, id, partitions, configs       creates a topic or replaces its record
+                     hosted                              in a cluster: the partitions that this broker has
     topic_deleted    name
     producer_ids     next
     leader_epoch     epoch
@@ -18,6 +19,7 @@ A record is a dict with a `type`:
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +47,13 @@ class TopicRecord:
     id: bytes
     partitions: int
     configs: dict[str, str] = field(default_factory=dict[str, str])
+    # The indexes of the partitions that this broker holds; None: all of them.
+    hosted: frozenset[int] | None = None
+
+    @property
+    def held(self) -> Collection[int]:
+        """The indexes of the partitions whose logs are here."""
+        return range(self.partitions) if self.hosted is None else self.hosted
 
 
 class Metadata:
@@ -99,6 +108,12 @@ class Metadata:
         """Delete a topic; the caller removes its files."""
         self._commit({"type": "topic_deleted", "name": name})
 
+    def put_topics(self, topics: Iterable[TopicRecord], deleted: Iterable[str] = ()) -> None:
+        """Create or replace many topics, and delete others, with one write to the disk."""
+        records = [*({"type": "topic_deleted", "name": name} for name in deleted), *map(_topic_record, topics)]
+        if records:
+            self._commit(*records)
+
     def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
         """Replace the dynamic configs of a node (its number), or of all of them ("")."""
         self._commit({"type": "broker_configs", "node": node, "configs": configs})
@@ -118,10 +133,11 @@ class Metadata:
         """Close the journal; everything in it is on disk already."""
         self._journal.close()
 
-    def _commit(self, record: JournalRecord) -> None:
-        self._journal.append([record])
-        self._apply(record)
-        self._since_snapshot += 1
+    def _commit(self, *records: JournalRecord) -> None:
+        self._journal.append(list(records))
+        for record in records:
+            self._apply(record)
+        self._since_snapshot += len(records)
         if self._since_snapshot >= SNAPSHOT_RECORDS:
             self._since_snapshot = 0
             self._snapshot()
@@ -144,7 +160,14 @@ class Metadata:
                 self._producer_id_limit = int(record["next"])
             case "topic":
                 configs = cast("dict[str, str]", record["configs"])
-                topic = TopicRecord(str(record["name"]), bytes(record["id"]), int(record["partitions"]), dict(configs))
+                hosted = cast("list[int] | None", record.get("hosted"))
+                topic = TopicRecord(
+                    str(record["name"]),
+                    bytes(record["id"]),
+                    int(record["partitions"]),
+                    dict(configs),
+                    None if hosted is None else frozenset(hosted),
+                )
                 self.topics[topic.name] = topic
             case "topic_deleted":
                 self.topics.pop(str(record["name"]), None)
@@ -191,4 +214,5 @@ def _topic_record(topic: TopicRecord) -> JournalRecord:
         "id": topic.id,
         "partitions": topic.partitions,
         "configs": topic.configs,
+        **({} if topic.hosted is None else {"hosted": sorted(topic.hosted)}),
     }

@@ -1,7 +1,9 @@
 """A partition: its log, its high watermark, its leader epoch, and the requests that wait for it.
 
-Replication will enter here and nowhere else. Today the leader is the only replica, so the high watermark follows the
-end of the log (`_write`), and a partition becomes leader when it is opened (`lead`).
+A broker that is alone leads every partition from the time it is opened (`lead`), and the high watermark follows the end
+of the log. In a cluster a partition is opened without a leader (`open`). The controller then makes this broker its
+leader (`begin_leading`: `replication` says where the high watermark is) or a follower (`stop_leading`: the fetcher
+appends what the leader has).
 
 A batch is validated completely before its first byte is written.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import batch
@@ -43,10 +46,14 @@ from .validation import (
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+# A follower's: it reads what is not committed yet. No client can ask for it, because the wire has 8 bits.
+READ_TO_END = 1000
 # A client that does not say which leader it knows.
 NO_LEADER_EPOCH = -1
 # From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
 FIRST_IMPLICIT = 12
+# How long a coordinator's record may wait for the ISR: longer than anything but a stop of the broker.
+COMMIT_TIMEOUT_MS = 24 * 3_600_000
 # flush.ms where nobody has set it.
 NEVER_MS = 2**63 - 1
 
@@ -66,8 +73,40 @@ class Appended:
     log_start_offset: int
 
 
+class Replication(Protocol):
+    """What the leader of a partition in a cluster knows of its followers."""
+
+    def appended(self, log_end_offset: int) -> int:
+        """Note an append; return the high watermark."""
+        ...
+
+    def check_min_isr(self) -> None:
+        """Raise NOT_ENOUGH_REPLICAS where the ISR is smaller than min.insync.replicas."""
+        ...
+
+    def check_after_append(self, offset: int) -> bool:
+        """Return whether the ISR has everything below `offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+        ...
+
+    def configured(self, min_isr: int) -> None:
+        """Go by min.insync.replicas of the topic's configs as they are now."""
+        ...
+
+    def check_follower(self, follower: int) -> None:
+        """Raise UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition."""
+        ...
+
+    def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
+        """Note that a follower has everything below `offset`."""
+        ...
+
+    def reader_in_rack(self, rack: str, offset: int) -> int | None:
+        """Return the follower from which a consumer in `rack` is to read; None: from the leader."""
+        ...
+
+
 class Partition:
-    """One partition of a topic. `lead` it before it is used."""
+    """One partition of a topic. `lead` or `open` it before it is used."""
 
     log: Log
     # Invariant: log_start_offset <= high_watermark <= log_end_offset. Consumers see nothing at or past it.
@@ -92,10 +131,19 @@ class Partition:
         self.max_message_bytes = 1048588
         self.log_append_time = False
         self.timestamp_after_max_ms = 3_600_000
+        self.min_insync_replicas = 1
         # The requirements of the topic for every batch, beyond its header. An ordinary topic has none.
         self.rules: ValidationRules | None = None
         # Why the partition is offline, None while it is online. Invariant: once set it stays until the next start.
         self.failure = failure
+        # In a cluster, while this broker leads the partition; None: a leader that is alone, or no leader.
+        self.replication: Replication | None = None
+        # Rises whenever this broker ceases to lead. Epochs of one reign follow each other without another leader.
+        self.reign = 0
+        # Why clients may not write, nor read what only a leader knows; None: this broker leads the partition.
+        self.not_leading: KafkaError | None = None
+        if failure is not None:
+            self._refuse_all(failure)
         self._clock = clock
         self._purgatory = purgatory
         self._schedule_flush = schedule_flush
@@ -108,6 +156,95 @@ class Partition:
         self.high_watermark = log.log_end_offset
         # The epoch begins at once, not with its first record: clients ask where the previous one ended.
         log.epochs.assign(self.leader_epoch, log.log_end_offset)
+
+    # -- Roles in a cluster ----------------------------------------------------------------------------
+
+    def open(self, log: Log, high_watermark: int) -> None:
+        """Hold `log` without a role. The high watermark is the last one that is known."""
+        self.log = log
+        self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
+        self.leader_epoch = NO_LEADER_EPOCH
+        self._refuse_leading()
+
+    def begin_leading(self, leader_epoch: int, replication: Replication) -> None:
+        """Lead from now on, in a new leader epoch or with a new view of the followers."""
+        if self.leader_epoch != leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
+        self.replication = replication
+        if self.failure is None:
+            self.not_leading = None
+        self._purgatory.wake(self)
+
+    def stop_leading(self, leader_epoch: int) -> None:
+        """Follow another leader from now on. Requests that wait are woken, and learn it."""
+        self.leader_epoch = leader_epoch
+        self.replication = None
+        self.reign += 1
+        self._refuse_leading()
+        self._purgatory.wake(self)
+
+    def _refuse_leading(self) -> None:
+        if self.failure is None:
+            why = f"this broker does not lead {self.topic}-{self.index}"
+            self.not_leading = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+
+    def _refuse_all(self, failure: StorageError) -> None:
+        why = f"{self.topic}-{self.index} is offline: {failure}"
+        self.not_leading = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+
+    def check_leading(self) -> None:
+        """Raise NOT_LEADER_OR_FOLLOWER where another broker leads, KAFKA_STORAGE_ERROR where the disk has failed."""
+        if self.not_leading is not None:
+            # A new one: an exception that is raised again and again keeps every traceback.
+            raise KafkaError(self.not_leading.code, self.not_leading.message)
+
+    def is_committed(self, reign: int, offset: int) -> bool:
+        """Return whether every replica in the ISR has what was appended below `offset` in `reign`.
+
+        Raises NOT_LEADER_OR_FOLLOWER where another broker has led since, for nobody knows what becomes of the records
+        then, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
+        """
+        self.check_leading()
+        if self.reign != reign:
+            why = f"{self.topic}-{self.index} has had another leader since the records were appended"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+        return self.replication is None or self.replication.check_after_append(offset)
+
+    async def committed(self, reign: int, offset: int) -> None:
+        """Wait until every replica in the ISR has what was appended below `offset` in `reign`.
+
+        Raises as `is_committed` does, and REQUEST_TIMED_OUT when the broker stops. There is no other time-out: until
+        the epoch ends nobody can know whether the records stay.
+        """
+
+        def attempt(expired: bool) -> bool | None:
+            if self.is_committed(reign, offset):
+                return True
+            if expired:
+                why = f"the ISR of {self.topic}-{self.index} does not have everything below offset {offset} yet"
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)
+            return None
+
+        if attempt(False) is None:
+            await self._purgatory.park((self,), COMMIT_TIMEOUT_MS, attempt)
+
+    def advance(self, high_watermark: int) -> None:
+        """Move the high watermark, and wake the requests that wait for it. A follower's may also go back."""
+        if high_watermark != self.high_watermark:
+            self.high_watermark = high_watermark
+            self._purgatory.wake(self)
+
+    def append_replicated(self, records: memoryview, header: BatchHeader, marker: Marker | None) -> None:
+        """Append a batch that the leader has, as it is: offsets, leader epoch and timestamps are the leader's."""
+        now_ms = self._clock.now_ms()
+        try:
+            self.log.append(records, header, now_ms, marker)
+        except StorageError as error:
+            self.note_failure(error)
+            raise
+        self._purgatory.wake(self)
+        self._flush_if_due(now_ms)
 
     # -- State -----------------------------------------------------------------------------------------
 
@@ -133,6 +270,7 @@ class Partition:
         """
         if self.failure is None:
             self.failure = error
+            self._refuse_all(error)
             self.log.give_up(error)
             self._purgatory.wake(self)
             if log:
@@ -187,7 +325,7 @@ class Partition:
         a whole batch are BatchRejected, or LargeBatch where `prepare` finds the records to blame, in a thread. `verify`
         is None where the request has no transactional id.
         """
-        self.check_online()
+        self.check_leading()
         if self.needs_preparation(version):
             return self.append_prepared(self.prepare(records, version), version, verify)
         header = read_batch(records, self.max_message_bytes, self.topic)
@@ -199,7 +337,7 @@ class Partition:
         self, prepared: PreparedBatch, version: int, verify: VerifyTransaction | None = None
     ) -> Appended:
         """Append a batch that `prepare` has returned."""
-        self.check_online()
+        self.check_leading()
         records, header = prepared
         if header is None:
             header = read_batch(records, self.max_message_bytes, self.topic)
@@ -254,8 +392,9 @@ class Partition:
     ) -> Appended:
         """End the producer's transaction in this partition. The marker is written even if there is none.
 
-        Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
+        self.check_leading()
         self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
         now_ms = self._clock.now_ms()
         records = bytearray(
@@ -279,7 +418,8 @@ class Partition:
         except StorageError as error:
             self.note_failure(error)
             raise
-        self.high_watermark = log.log_end_offset
+        replication, end_offset = self.replication, log.log_end_offset
+        self.high_watermark = end_offset if replication is None else replication.appended(end_offset)
         self._purgatory.wake(self)
         self._flush_if_due(now_ms)
         return Appended(base_offset, log_append_time_ms, log.log_start_offset)
@@ -303,7 +443,9 @@ class Partition:
 
     def end_for(self, isolation_level: int) -> int:
         """Return the first offset that a reader of this isolation level does not see."""
-        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
+        if isolation_level == READ_COMMITTED:
+            return self.last_stable_offset
+        return self.log.log_end_offset if isolation_level == READ_TO_END else self.high_watermark
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Reject a client that knows an older or newer leader (KIP-320); -1 means that it knows none.
@@ -347,7 +489,8 @@ class Partition:
         then finds in a thread what is `located`.
         """
         end = self.end_for(isolation_level)
-        if offset == end:
+        # A reader may have come from a replica whose high watermark is further than this one's.
+        if offset == end or end < offset <= self.log.log_end_offset:
             return None
         try:
             return self.log.read(offset, max_bytes, end, minimum_one, cached=cached, located=located)

@@ -6,6 +6,7 @@ Configs of the topic reach a partition and its log here too, when it is opened a
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,8 @@ from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
-from .partition import Partition
+from .partition import NO_LEADER_EPOCH, Partition
+from .remote_partition import RemotePartition
 from .validation import validation_rules
 
 Kind = TypeVar("Kind", bound=Partition)
@@ -50,6 +52,8 @@ class PartitionFactory:
         self._flusher = flusher
         self._failures = failures
         self._disk = disk
+        # In a cluster: the high watermarks of the last run, and no partition is led before the controller says so.
+        self.high_watermarks: Mapping[tuple[str, int], int] | None = None
 
     def make(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
         """Return a new partition in a new directory, which `LogDirs.sync` makes durable. Raises StorageError."""
@@ -83,6 +87,12 @@ class PartitionFactory:
         _log.error(text, record.name, index, error.message, directory)
         return self._new(OfflinePartition, record, index, error)
 
+    def remote(self, record: TopicRecord, index: int) -> Partition:
+        """Return a partition that other brokers hold."""
+        partition = self._new(RemotePartition, record, index)
+        partition.stop_leading(NO_LEADER_EPOCH)
+        return partition
+
     def configure(self, partition: Partition, config: TopicConfig) -> None:
         """Give a partition the configs of its topic, from the next append on."""
         partition.log.reconfigure(config.log_config(self._config.producer_id_expiration_ms))
@@ -90,6 +100,9 @@ class PartitionFactory:
         partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
         partition.timestamp_after_max_ms = config.message_timestamp_after_max_ms
         partition.rules = validation_rules(config)
+        partition.min_insync_replicas = config.min_insync_replicas
+        if partition.replication is not None:
+            partition.replication.configured(config.min_insync_replicas)
 
     def _open(
         self,
@@ -113,7 +126,10 @@ class PartitionFactory:
         for line in log.recovery.lines():
             _log.warning("%s-%d: %s", record.name, index, line)
         partition = self._new(Partition, record, index)
-        partition.lead(log)
+        if self.high_watermarks is None:
+            partition.lead(log)
+        else:
+            partition.open(log, self.high_watermarks.get((record.name, index), log.log_start_offset))
         self.configure(partition, config)
         return partition
 

@@ -315,12 +315,15 @@ class Topics:
         """
         began_ms = self._clock.monotonic_ms()
         records = self._metadata.topics.values()
-        owned = {f"{each.name}-{index}": each.id for each in records for index in range(each.partitions)}
+        owned = {f"{each.name}-{index}": each.id for each in records for index in each.held}
         leftovers = self._dirs.tidy(owned)
         self._metadata.note_directories(self._dirs.take_new_dirs(owned, self._metadata.directories))
         for record in records:
-            config = self.check_config(record.configs)
-            partitions = [self._factory.reopen(record, index, config) for index in range(record.partitions)]
+            config, held = self.check_config(record.configs), record.held
+            partitions = [
+                self._factory.reopen(record, index, config) if index in held else self._factory.remote(record, index)
+                for index in range(record.partitions)
+            ]
             self._register(Topic(record, config, partitions))
         if records and not self._dirs.is_clean:
             # Recovery may have cut logs below their recovery points, and made directories.

@@ -90,9 +90,10 @@ class GroupCoordinator:
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
         self._expiry = Sweep(timers, clock, lambda: config.offsets_retention_check_interval_ms, self._expire)
 
-    def start(self) -> None:
+    def start(self, *, load: bool = True) -> None:
         """Load every partition."""
-        self.shards.start()
+        if load:
+            self.shards.start()
         self._expiry.start()
 
     def stop(self) -> None:

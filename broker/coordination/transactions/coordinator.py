@@ -85,9 +85,10 @@ class TransactionCoordinator:
             Sweep(timers, clock, lambda: _expiry_interval_ms(config), self._expire),
         )
 
-    def start(self) -> None:
+    def start(self, *, load: bool = True) -> None:
         """Load every partition, which finishes each transaction whose end was decided."""
-        self.shards.start()
+        if load:
+            self.shards.start()
         for sweep in self._sweeps:
             sweep.start()
 

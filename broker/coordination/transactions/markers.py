@@ -8,7 +8,7 @@ visible, or are dropped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -41,26 +41,50 @@ class MarkerWriter:
         self._topics = topics
         self._flusher = flusher
         self._end_offsets = end_offsets
+        # In a cluster: has the leader of a partition write a marker.
+        self.write_remotely: Callable[[str, int, TransactionEnd], Awaitable[None]] | None = None
+        # In a cluster: whether the groups of a partition of `__consumer_offsets` are being loaded.
+        self.is_loading: Callable[[int], bool] | None = None
 
     def write(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
-        """End a transaction in one partition. Return a future if an fsync is required. Repeating it is harmless.
+        """End a transaction in one partition. Return a future if it is not ended at once. Repeating it is harmless.
 
         Raises (now, or from the future) KafkaError: UNKNOWN_TOPIC_OR_PARTITION if the partition is gone,
         INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
+        partition = self._find(topic_name, index)
+        if partition.not_leading is not None and self.write_remotely is not None and partition.failure is None:
+            return asyncio.ensure_future(self.write_remotely(topic_name, index, end))
+        return self._write_here(partition, end)
+
+    def write_here(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
+        """Do as `write`, on behalf of the coordinator of another broker. Raises NOT_LEADER_OR_FOLLOWER too."""
+        return self._write_here(self._find(topic_name, index), end)
+
+    def _find(self, topic_name: str, index: int) -> Partition:
         topic = self._topics.get(topic_name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_name}-{index} does not exist")
+        return partition
+
+    def _write_here(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
+        if self.is_loading is not None and partition.topic == OFFSETS_TOPIC and self.is_loading(partition.index):
+            # The load might miss the marker, or the groups the end of their transaction.
+            why = f"the groups of {partition.topic}-{partition.index} are being loaded"
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
         marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
         partition.append_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
-        if end.durable or partition.must_flush:
-            return asyncio.ensure_future(self._flush(partition, end))
+        if end.durable or partition.must_flush or partition.replication is not None:
+            reign, offset = partition.reign, partition.log.log_end_offset
+            return asyncio.ensure_future(self._commit(partition, end, reign, offset))
         self._written(partition, end)
         return None
 
-    async def _flush(self, partition: Partition, end: TransactionEnd) -> None:
-        await self._flusher.flush(partition)
+    async def _commit(self, partition: Partition, end: TransactionEnd, reign: int, offset: int) -> None:
+        if end.durable or partition.must_flush:
+            await self._flusher.flush(partition)
+        await partition.committed(reign, offset)
         self._written(partition, end)
 
     def _written(self, partition: Partition, end: TransactionEnd) -> None:

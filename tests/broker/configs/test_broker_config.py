@@ -110,6 +110,7 @@ ONLY_AT_START = {
     "listener.security.protocol.map",
     "num.network.threads",
     "log.cleaner.threads",
+    "num.replica.fetchers",
 }
 
 

@@ -19,7 +19,19 @@ TESTS = Path(__file__).parents[2]
 SHOWS = (coordinator_configs_act, log_configs_act, server_configs_act)
 # name -> the test that shows it
 CLEANER_RULES = "broker/background/test_cleaner.py::test_the_brokers_configs_reach_a_topics_rules"
+REPLICATION = "broker/replication/test_replica_configs.py::"
+REQUESTS = "broker/replication/test_fetch_session.py::"
 ELSEWHERE = {
+    "num.replica.fetchers": REPLICATION + "test_partitions_are_fetched_over_several_connections",
+    "replica.fetch.min.bytes": REQUESTS + "test_a_request_has_the_limits_of_the_configs",
+    "replica.fetch.max.bytes": REQUESTS + "test_a_request_has_the_limits_of_the_configs",
+    "replica.fetch.response.max.bytes": REQUESTS + "test_a_request_has_the_limits_of_the_configs",
+    "replica.fetch.wait.max.ms": REQUESTS + "test_a_request_has_the_limits_of_the_configs",
+    "replica.fetch.backoff.ms": REPLICATION + "test_a_partition_that_failed_waits_before_it_is_fetched_again",
+    "replica.socket.timeout.ms": REPLICATION + "test_a_leader_that_is_silent_is_given_up",
+    "replica.lag.time.max.ms": REPLICATION + "test_a_follower_that_does_not_fetch_leaves_the_isr_and_comes_back",
+    "replica.high.watermark.checkpoint.interval.ms": REPLICATION + "test_high_watermarks_are_written_down",
+    "replica.selector.class": REPLICATION + "test_a_consumer_is_sent_to_the_replica_in_its_rack",
     "log.cleanup.policy": CLEANER_RULES,
     "log.cleaner.min.cleanable.ratio": CLEANER_RULES,
     "log.cleaner.min.compaction.lag.ms": CLEANER_RULES,

@@ -1,0 +1,162 @@
+"""Changes of the ISR on their way to the controller (AlterPartition, KIP-497).
+
+A leader has at most one change under way for each partition. All that wait go into one request. A request whose outcome
+is unknown is sent again, to the controller of that time, until the outcome is certain: the controller answers a change
+that it has made already with the present state. An error that says that the state has moved on leaves the change open;
+LeaderAndIsr or UpdateMetadata then brings the state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_partition import (
+    AlteredPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from .leadership import IsrChange
+from .peer import Peer, PeerLost
+from .replica import Replica
+
+VERSION = 3
+# Kafka waits as long before it asks again. It is no config there either.
+RETRY_S = 0.05
+TIMEOUT_S = 30.0
+# The controller has certainly not made the change, and the leader may go on with the ISR that it had.
+_REJECTED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST})
+# The state has moved on: the controller tells the rest.
+_MOVED_ON = frozenset(
+    {
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+_log = logging.getLogger(__name__)
+
+
+class IsrChanges:
+    """The changes that wait, and the one task that takes them to the controller."""
+
+    def __init__(
+        self, node_id: int, broker_epoch: Callable[[], int], controller: Callable[[], tuple[str, int] | None]
+    ) -> None:
+        """`controller` returns the address of the present controller, None while none is known."""
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._controller = controller
+        # Invariant: at most one for each partition.
+        self._waiting: dict[Replica, IsrChange] = {}
+        self._peer: Peer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def ask(self, replica: Replica, change: IsrChange) -> None:
+        """Take a change to the controller. The replica is told what becomes of it."""
+        self._waiting[replica] = change
+        if self._task is None and not self._closed:
+            self._task = asyncio.ensure_future(self._run())
+            self._task.add_done_callback(_report)
+
+    async def close(self) -> None:
+        """Ask for nothing more."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._peer is not None:
+            self._peer.close()
+
+    async def _run(self) -> None:
+        try:
+            while self._drop_outdated():
+                asked = dict(self._waiting)
+                if not await self._send(asked):
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            self._task = None
+
+    def _drop_outdated(self) -> bool:
+        """Forget changes that nobody waits for any more; return whether there are others."""
+        for replica, change in list(self._waiting.items()):
+            if replica.leadership is None or replica.leadership.pending != change:
+                del self._waiting[replica]
+        return bool(self._waiting)
+
+    async def _send(self, asked: dict[Replica, IsrChange]) -> bool:
+        """Return whether the controller has answered each change."""
+        peer = self._connect()
+        if peer is None:
+            return False
+        request = _request(self._node_id, self._broker_epoch(), asked)
+        try:
+            response = await peer.request(request, VERSION, AlterPartitionResponse, TIMEOUT_S)
+        except PeerLost as error:
+            _log.info("the controller was not told of a change of the ISR: %s", error.message)
+            return False
+        if response.error_code:
+            # Not the controller, or it does not know this registration (yet): UpdateMetadata will tell.
+            _log.info("the controller rejects changes of the ISR: %s", ErrorCode.of(response.error_code).name)
+            return False
+        topics = response.topics
+        answers = {(topic.topic_id, each.partition_index): each for topic in topics for each in topic.partitions}
+        is_settled = True
+        for replica, change in asked.items():
+            answer = answers.get((replica.topic_id, replica.partition.index))
+            is_settled &= answer is not None and self._settle(replica, change, answer)
+        return is_settled
+
+    def _settle(self, replica: Replica, change: IsrChange, answer: AlteredPartition) -> bool:
+        """Return whether the answer leaves nothing to be asked again."""
+        code = ErrorCode.of(answer.error_code)
+        if not code:
+            replica.altered(answer.leader_epoch, tuple(answer.isr), answer.partition_epoch)
+        elif code in _REJECTED:
+            replica.rejected(change)
+        elif code not in _MOVED_ON:
+            return False
+        if code:
+            _log.info("%s: the ISR did not become %s: %s", replica, list(change.isr), code.name)
+        if self._waiting.get(replica) == change:
+            del self._waiting[replica]
+        return True
+
+    def _connect(self) -> Peer | None:
+        address = self._controller()
+        peer = self._peer
+        if peer is not None and (peer.host, peer.port) != address:
+            peer.close()
+            peer = self._peer = None
+        if peer is None and address is not None:
+            peer = self._peer = Peer(*address, f"broker-{self._node_id}")
+        return peer
+
+
+def _request(node_id: int, broker_epoch: int, asked: dict[Replica, IsrChange]) -> AlterPartitionRequest:
+    topics: dict[bytes, TopicData] = {}
+    for replica, change in asked.items():
+        topic = topics.setdefault(replica.topic_id, TopicData(topic_id=replica.topic_id))
+        topic.partitions.append(
+            PartitionData(
+                partition_index=replica.partition.index,
+                leader_epoch=change.leader_epoch,
+                new_isr_with_epochs=[BrokerState(each, replica.broker_epoch_of(each)) for each in change.isr],
+                partition_epoch=change.partition_epoch,
+            )
+        )
+    return AlterPartitionRequest(node_id, broker_epoch, list(topics.values()))
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("changes of the ISR reach the controller no longer", exc_info=error)

@@ -1,0 +1,54 @@
+"""Coordinators move with the leaders of their partitions: who leads `__consumer_offsets-N` coordinates its groups."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from ..coordination.groups.coordinator import GroupCoordinator
+from ..coordination.shards import Shards
+from ..coordination.transactions.coordinator import TransactionCoordinator
+from ..topics.partition import Partition
+from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+
+_log = logging.getLogger(__name__)
+
+
+class CoordinatorMoves:
+    """Loads a partition of a coordinator when this broker begins to lead it, and unloads it when that ends."""
+
+    def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
+        self._groups = groups
+        self._transactions = transactions
+        self._loading: set[asyncio.Task[None]] = set()
+
+    def begun(self, partition: Partition) -> None:
+        """Load in turns of the loop. Until the end clients get COORDINATOR_LOAD_IN_PROGRESS."""
+        shards = self._shards(partition.topic)
+        index = partition.index
+        if shards is None or index in shards.owned or index in shards.loading:
+            return
+        _log.info("%s-%d is being loaded: this broker coordinates what it holds", partition.topic, index)
+        # At once, not with the first turn of the task: nobody may be told NOT_COORDINATOR any more.
+        shards.loading.add(index)
+        task = asyncio.ensure_future(shards.load_in_turns(index))
+        self._loading.add(task)
+        task.add_done_callback(self._done)
+
+    def ended(self, partition: Partition) -> None:
+        """Unload. Clients that wait are sent to another coordinator."""
+        if partition.topic == OFFSETS_TOPIC:
+            self._groups.unload(partition.index)
+        elif partition.topic == TRANSACTIONS_TOPIC:
+            self._transactions.shards.unload(partition.index)
+
+    def _shards(self, topic: str) -> Shards[Any, Any] | None:
+        if topic == OFFSETS_TOPIC:
+            return self._groups.shards
+        return self._transactions.shards if topic == TRANSACTIONS_TOPIC else None
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._loading.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a coordinator could not be loaded", exc_info=error)

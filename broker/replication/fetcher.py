@@ -1,0 +1,338 @@
+"""A fetcher: it fetches from one leader the partitions that this broker follows there, and appends what it gets.
+
+One request is under way at a time, in a fetch session. The leader's answer moves the high watermark and the log's start
+here, too. An error of one partition delays that partition for replica.fetch.backoff.ms, a lost connection all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+from zlib import crc32
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.fetch import FetchResponse, PartitionData
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.records.errors import RecordError
+from ...storage.errors import StorageError
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
+from ..topics.partition import Partition
+from .fetch_session import FollowerSession, Key, Position
+from .follower_log import FollowerLog
+from .peer import Peer, PeerLost
+
+# Topic ids and the replica's broker epoch in a tag; what later versions have is of no use here.
+FETCH_VERSION = 15
+LIST_OFFSETS_VERSION = 5
+_LATEST = -1
+_EARLIEST = -2
+# The answers of a leader that has just changed, or that has not heard yet. They pass; nobody needs a line in the log.
+_EXPECTED = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Following:
+    """A partition that is fetched, in one leader epoch."""
+
+    __slots__ = ("leader_epoch", "not_before_ms", "partition", "topic_id")
+
+    def __init__(self, partition: Partition, topic_id: bytes, leader_epoch: int) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.leader_epoch = leader_epoch
+        self.not_before_ms = 0
+
+    @property
+    def key(self) -> Key:
+        """What names it in a fetch session."""
+        return self.partition.topic, self.topic_id, self.partition.index
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the partition still follows in this epoch."""
+        return self.partition.leader_epoch == self.leader_epoch and self.partition.is_online
+
+    def position(self) -> Position:
+        """Return where the log ends, as the leader is to know it."""
+        log = self.partition.log
+        return Position(log.log_end_offset, self.leader_epoch, log.epochs.latest, log.log_start_offset)
+
+
+class Fetcher:
+    """The partitions that are fetched from one leader. `close` ends it."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        config: BrokerConfig,
+        clock: Clock,
+        logs: FollowerLog,
+        broker_epoch: Callable[[], int],
+        log_start_moved: Callable[[Partition], None],
+    ) -> None:
+        """`log_start_moved` is told of partitions whose log has retired segments."""
+        self.peer = peer
+        self._config = config
+        self._clock = clock
+        self._logs = logs
+        self._broker_epoch = broker_epoch
+        self._log_start_moved = log_start_moved
+        self._session = FollowerSession(config, config.node_id)
+        self.following: dict[Key, Following] = {}
+        self._changed = asyncio.Event()
+        # The request that waits for the leader.
+        self._request: asyncio.Task[FetchResponse] | None = None
+        self._is_connected = True
+        self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(_report)
+
+    def add(self, following: Following) -> None:
+        """Fetch a partition from now on; a request that waits at the leader is given up for it."""
+        self.following[following.key] = following
+        self._changed.set()
+        if self._request is not None:
+            self._request.cancel()
+
+    def remove(self, key: Key) -> None:
+        """Fetch a partition no longer."""
+        self.following.pop(key, None)
+
+    async def close(self) -> None:
+        """End the task, and the connection."""
+        self._task.cancel()
+        self.peer.close()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    # -- The loop --------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            ready = self._ready()
+            if not ready:
+                await self._wait()
+                continue
+            response = await self._fetch(ready)
+            if response is not None:
+                await self._take_all(ready, response)
+
+    def _ready(self) -> dict[Key, Following]:
+        now_ms = self._clock.monotonic_ms()
+        gone = [key for key, each in self.following.items() if not each.is_current]
+        for key in gone:
+            del self.following[key]
+        return {key: each for key, each in self.following.items() if each.not_before_ms <= now_ms}
+
+    async def _wait(self) -> None:
+        """Wait for a partition, or for the end of the shortest delay."""
+        now_ms = self._clock.monotonic_ms()
+        due = min((each.not_before_ms for each in self.following.values()), default=None)
+        try:
+            async with asyncio.timeout(None if due is None else max(due - now_ms, 1) / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _fetch(self, ready: dict[Key, Following]) -> FetchResponse | None:
+        """Return the leader's response; None where there is none, after replica.fetch.backoff.ms."""
+        positions = {key: each.position() for key, each in ready.items()}
+        request = self._session.next_request(positions, self._broker_epoch())
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        asked = self._request = asyncio.ensure_future(
+            self.peer.request(request, FETCH_VERSION, FetchResponse, timeout_s)
+        )
+        try:
+            await asyncio.wait([asked])
+        finally:
+            self._request = None
+            asked.cancel()
+        if asked.cancelled():
+            self._session.reset()
+            return None
+        error = asked.exception()
+        if isinstance(error, PeerLost):
+            self._session.reset()
+            await self._note_loss(error)
+            return None
+        response = asked.result()
+        code = ErrorCode.of(response.error_code)
+        if code:
+            self._session.reset()
+            if code not in _SESSION_ERRORS:
+                await self._note_loss(KafkaError(code, f"{self.peer.host}:{self.peer.port} answers {code.name}"))
+            return None
+        self._note_connection()
+        self._session.accept(response.session_id)
+        return response
+
+    async def _note_loss(self, error: KafkaError) -> None:
+        if self._is_connected:
+            _log.warning("%d partitions cannot be fetched: %s", len(self.following), error.message)
+        self._is_connected = False
+        await self._pause()
+
+    def _note_connection(self) -> None:
+        if not self._is_connected:
+            _log.info("partitions are fetched from %s:%d again", self.peer.host, self.peer.port)
+        self._is_connected = True
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
+
+    # -- The response ----------------------------------------------------------------------------------
+
+    async def _take_all(self, asked: dict[Key, Following], response: FetchResponse) -> None:
+        by_id = {(each.topic_id, each.partition.index): each for each in asked.values()}
+        for topic in response.responses:
+            for data in topic.partitions:
+                following = by_id.get((topic.topic_id, data.partition_index))
+                # A partition that has another leader by now has left `following`, or has another epoch.
+                if following is not None and self._is_current(following):
+                    await self._take(following, data)
+
+    def _is_current(self, following: Following) -> bool:
+        return self.following.get(following.key) is following and following.is_current
+
+    async def _take(self, following: Following, data: PartitionData) -> None:
+        def is_current() -> bool:
+            return self._is_current(following)
+
+        partition = following.partition
+        code = ErrorCode.of(data.error_code)
+        try:
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._find_start(following, is_current)
+            elif code:
+                self._delay(following, KafkaError(code, f"the leader answers {code.name}"))
+            elif data.diverging_epoch.epoch >= 0:
+                diverging = data.diverging_epoch
+                await self._logs.go_back(partition, diverging.epoch, diverging.end_offset, is_current)
+            else:
+                await self._append(following, data, is_current)
+        except RecordError as error:
+            self._delay(following, KafkaError(error.code, f"a batch arrived damaged: {error}"))
+        except KafkaError as error:
+            self._delay(following, error)
+
+    async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> None:
+        partition = following.partition
+        if data.records:
+            await self._logs.append(partition, data.records, is_current)
+            await self._logs.flush(partition)
+            if not is_current():
+                return
+        log = partition.log
+        partition.advance(max(min(data.high_watermark, log.log_end_offset), log.log_start_offset))
+        if log.log_start_offset < data.log_start_offset <= partition.high_watermark:
+            log.advance_log_start(data.log_start_offset)
+            self._log_start_moved(partition)
+
+    async def _find_start(self, following: Following, is_current: Callable[[], bool]) -> None:
+        """Find where to go on, because the leader does not have the end of this log."""
+        partition = following.partition
+        leader_end = await self._ask_offset(following, _LATEST)
+        if leader_end < partition.log.log_end_offset:
+            await self._logs.go_back_to(partition, leader_end, is_current)
+            return
+        leader_start = await self._ask_offset(following, _EARLIEST)
+        if leader_start > partition.log.log_end_offset:
+            await self._logs.begin_at(partition, leader_start, is_current)
+
+    async def _ask_offset(self, following: Following, timestamp: int) -> int:
+        """Return the end or start of the leader's log. Raises KafkaError."""
+        wanted = ListOffsetsPartition(following.partition.index, following.leader_epoch, timestamp)
+        topic = ListOffsetsTopic(following.partition.topic, [wanted])
+        request = ListOffsetsRequest(replica_id=self._config.node_id, topics=[topic])
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        response = await self.peer.request(request, LIST_OFFSETS_VERSION, ListOffsetsResponse, timeout_s)
+        found = response.topics[0].partitions[0]
+        if found.error_code:
+            raise KafkaError(ErrorCode.of(found.error_code), "the leader does not tell where its log begins or ends")
+        return found.offset
+
+    def _delay(self, following: Following, error: KafkaError) -> None:
+        following.not_before_ms = self._clock.monotonic_ms() + self._config.replica_fetch_backoff_ms
+        if error.code not in _EXPECTED and not (isinstance(error, StorageError) and not following.partition.is_online):
+            name = following.partition.topic, following.partition.index
+            _log.warning("%s-%d could not be fetched: %s", *name, error.message)
+
+
+def _report(task: asyncio.Task[Any]) -> None:
+    """Log what should never happen: otherwise a broker would silently cease to follow."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("a fetcher has failed", exc_info=error)
+
+
+class Fetchers:
+    """The fetchers of this broker: num.replica.fetchers for each leader that it follows."""
+
+    def __init__(self, config: BrokerConfig, new: Callable[[Peer], Fetcher]) -> None:
+        self._config = config
+        self._new = new
+        self._by_leader: dict[tuple[int, int], Fetcher] = {}
+        self._where: dict[Key, Fetcher] = {}
+        self._closing: set[asyncio.Future[None]] = set()
+
+    def follow(self, following: Following, leader: int, address: tuple[str, int]) -> None:
+        """Fetch a partition from its leader at `address`, and from no other broker."""
+        self.stop(following.key)
+        place = following.partition
+        number = (crc32(place.topic.encode()) + place.index) % self._config.num_replica_fetchers
+        fetcher = self._by_leader.get((leader, number))
+        if fetcher is not None and (fetcher.peer.host, fetcher.peer.port) != address:
+            moved, fetcher = fetcher, None
+            self._end(moved)
+        if fetcher is None:
+            peer = Peer(*address, f"broker-{self._config.node_id}-fetcher-{number}")
+            fetcher = self._by_leader[leader, number] = self._new(peer)
+        fetcher.add(following)
+        self._where[following.key] = fetcher
+
+    def has(self, key: Key, address: tuple[str, int]) -> bool:
+        """Return whether a partition is fetched from the broker at `address`."""
+        fetcher = self._where.get(key)
+        return fetcher is not None and (fetcher.peer.host, fetcher.peer.port) == address
+
+    def stop(self, key: Key) -> None:
+        """Fetch a partition no longer."""
+        fetcher = self._where.pop(key, None)
+        if fetcher is not None:
+            fetcher.remove(key)
+            if not fetcher.following:
+                self._by_leader = {at: each for at, each in self._by_leader.items() if each is not fetcher}
+                self._end(fetcher)
+
+    def _end(self, fetcher: Fetcher) -> None:
+        closing = asyncio.ensure_future(fetcher.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """End all of them."""
+        work: list[Awaitable[None]] = [each.close() for each in self._by_leader.values()]
+        self._by_leader, self._where = {}, {}
+        await asyncio.gather(*work, *self._closing)

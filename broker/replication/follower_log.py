@@ -1,0 +1,153 @@
+"""What a follower does to its log: it appends what the leader has, and goes back where the two diverge.
+
+Before anything is appended behind a log that was cut, the recovery point is on disk: a start after a crash would take
+what lies below the old one for flushed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+from ...protocol.records import batch
+from ...protocol.records.batch import BatchHeader
+from ...protocol.records.control import ControlType, Marker, control_type, read_marker
+from ...protocol.records.errors import TruncatedBatch
+from ...storage.errors import StorageError
+from ..clock import Clock
+from ..topics.flusher import Flusher
+from ..topics.partition import Partition
+from .truncation import truncation_offset
+
+# How long one turn of the event loop appends. A response may hold tens of thousands of small batches.
+TURN_S = 0.005
+
+_log = logging.getLogger(__name__)
+
+
+class FollowerLog:
+    """The changes that a fetcher makes to logs. `checkpoint` makes the present recovery points durable."""
+
+    def __init__(
+        self,
+        flusher: Flusher,
+        clock: Clock,
+        checkpoint: Callable[[], Awaitable[None]],
+        removed: Callable[[Partition], None],
+    ) -> None:
+        """`removed` is told of partitions whose log has retired segments."""
+        self._flusher = flusher
+        self._clock = clock
+        self._checkpoint = checkpoint
+        self._removed = removed
+
+    async def append(self, partition: Partition, records: memoryview, is_current: Callable[[], bool]) -> None:
+        """Append the whole batches in `records`, in turns of the loop, as long as `is_current`.
+
+        An incomplete one at the end is left out: the next fetch brings it. Raises RecordError where bytes arrived
+        damaged, StorageError.
+        """
+        log = partition.log
+        began = time.monotonic()
+        for view, header, marker in _batches(records):
+            if header.last_offset < log.log_end_offset:
+                continue
+            if header.base_offset < log.log_end_offset and log.log_end_offset == log.log_start_offset:
+                # An empty log that begins inside a batch (DeleteRecords): the batch is appended whole.
+                start = log.log_start_offset
+                await self._start_over(partition, header.base_offset)
+                if not is_current():
+                    return
+                partition.append_replicated(view, header, marker)
+                log.advance_log_start(start)
+                partition.advance(start)
+                continue
+            partition.append_replicated(view, header, marker)
+            if time.monotonic() - began >= TURN_S:
+                await asyncio.sleep(0)
+                if not is_current():
+                    return
+                began = time.monotonic()
+
+    async def flush(self, partition: Partition) -> None:
+        """Wait for the fsync that flush.messages requires before the leader may count this replica."""
+        if partition.must_flush:
+            await self._flusher.flush(partition)
+
+    async def go_back(
+        self, partition: Partition, leader_epoch: int, leader_end_offset: int, is_current: Callable[[], bool]
+    ) -> None:
+        """Truncate to where this log and the leader's can agree. Raises StorageError."""
+        await self._flusher.idle(partition)
+        if not is_current():
+            return
+        log = partition.log
+        offset = truncation_offset(log.epochs, log.log_end_offset, leader_epoch, leader_end_offset)
+        self._truncate(partition, offset)
+        await self._checkpoint()
+
+    async def go_back_to(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
+        """Truncate to `offset`. Raises StorageError."""
+        await self._flusher.idle(partition)
+        if is_current() and offset < partition.log.log_end_offset:
+            self._truncate(partition, offset)
+            await self._checkpoint()
+
+    async def begin_at(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
+        """Drop everything, because the leader's log begins at `offset`, behind the end of this one."""
+        await self._flusher.idle(partition)
+        if is_current():
+            await self._start_over(partition, offset)
+
+    async def _start_over(self, partition: Partition, offset: int) -> None:
+        _log.warning("%s-%d starts over at offset %d, where the leader has records", *_name(partition), offset)
+        try:
+            partition.log.start_over(offset, self._clock.now_ms())
+        except StorageError as error:
+            partition.note_failure(error)
+            raise
+        self._removed(partition)
+        partition.advance(offset)
+        await self._checkpoint()
+
+    def _truncate(self, partition: Partition, offset: int) -> None:
+        log, before, mark = partition.log, partition.log.log_end_offset, partition.high_watermark
+        try:
+            log.truncate_to(offset)
+        except StorageError as error:
+            partition.note_failure(error)
+            raise
+        _log.info("%s-%d goes back from offset %d to %d", *_name(partition), before, log.log_end_offset)
+        if log.log_end_offset < mark:
+            text = "%s-%d loses committed records from offset %d to %d: its leader was not in the ISR"
+            _log.warning(text, *_name(partition), log.log_end_offset, mark)
+            partition.advance(log.log_end_offset)
+
+
+def _name(partition: Partition) -> tuple[str, int]:
+    return partition.topic, partition.index
+
+
+def _batches(records: memoryview) -> Iterator[tuple[memoryview, BatchHeader, Marker | None]]:
+    """Yield each whole batch with its header and its marker. Raises RecordError."""
+    position = 0
+    while position < len(records):
+        try:
+            header = batch.read_header(records, position)
+            if position + header.size_bytes > len(records):
+                return
+            batch.check_crc(records, position, header)
+        except TruncatedBatch:
+            return
+        view = records[position : position + header.size_bytes]
+        yield view, header, _marker(view) if header.is_control else None
+        position += header.size_bytes
+
+
+def _marker(view: memoryview) -> Marker | None:
+    """Return the transaction marker of a control batch; None for one of another kind, or that was compacted away."""
+    for record in batch.decode_batch(view):
+        return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
+    return None

@@ -1,0 +1,432 @@
+"""The replicas of this broker: LeaderAndIsr, StopReplica and UpdateMetadata of the controller enter here.
+
+The requests are carried out one after the other, in turns of the loop where they name many partitions. Those of an
+older controller, or that are meant for an earlier registration of this broker, are rejected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Protocol
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ...storage import checkpoints
+from ...storage.errors import StorageError
+from ..background.tasks import BackgroundTasks
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
+from ..threads import DiskThreads, Work
+from ..timers import TimerHandle, Timers
+from ..topics.cluster_topics import ClusterTopics
+from ..topics.flusher import Flusher
+from ..topics.partition import Partition
+from ..topics.topic import Topic
+from .alter_partition import IsrChanges
+from .fetcher import Fetcher, Fetchers, Following
+from .follower_log import FollowerLog
+from .remote_markers import RemoteMarkers
+from .replica import Replica
+from .role import Role
+from .view import ClusterView
+
+# Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.
+PARTITIONS_A_TURN = 8
+# LeaderAndIsr's type that names every partition of the broker.
+FULL = 1
+_ANY_EPOCH = -1
+# StopReplica's epoch for a topic that is deleted (Kafka's EpochDuringDelete), and for controllers without epochs.
+_EPOCH_DURING_DELETE = -2
+
+_log = logging.getLogger(__name__)
+
+
+class Leads(Protocol):
+    """What other parts are told of partitions whose leader changes."""
+
+    def begun(self, partition: Partition) -> None:
+        """Note that this broker leads the partition from now on, perhaps as before in a new epoch."""
+        ...
+
+    def ended(self, partition: Partition) -> None:
+        """Note that this broker leads the partition no longer."""
+        ...
+
+
+class Replicas:
+    """The replicas of one broker. `start` it once the topics are open; `stop` it before the logs are closed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: ClusterTopics,
+        flusher: Flusher,
+        background: BackgroundTasks,
+        clock: Clock,
+        timers: Timers,
+        threads: DiskThreads,
+        leads: Leads,
+    ) -> None:
+        self.view = ClusterView()
+        # The czxid of this broker's registration; -1 before there is one.
+        self.broker_epoch = _ANY_EPOCH
+        self.controller_epoch = -1
+        # Set once a full LeaderAndIsr and an UpdateMetadata of a controller were carried out.
+        self.is_ready = asyncio.Event()
+        self._config = config
+        self._topics = topics
+        self._background = background
+        self._clock = clock
+        self._timers = timers
+        self._threads = threads
+        self._leads = leads
+        self._replicas: dict[tuple[str, int], Replica] = {}
+        self._turn = asyncio.Lock()
+        self._timer: TimerHandle | None = None
+        self._mark_timer: TimerHandle | None = None
+        self._saving: set[asyncio.Future[None]] = set()
+        self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, self._controller_address)
+        logs = FollowerLog(flusher, clock, background.checkpoints.write, background.file_removal.remove_segments)
+        removed = background.file_removal.remove_segments
+        self._fetchers = Fetchers(
+            config, lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed)
+        )
+        self._has_roles = False
+        self.remote_markers = RemoteMarkers(config, self.view)
+
+    # -- Start and stop --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Look for followers that lag, and write the high watermarks from time to time."""
+        self._schedule_tick()
+        self._schedule_save()
+
+    async def stop(self) -> None:
+        """Follow and lead no longer, and write the high watermarks."""
+        for timer in (self._timer, self._mark_timer):
+            if timer is not None:
+                timer.cancel()
+        self.remote_markers.close()
+        await self._isr_changes.close()
+        await self._fetchers.close()
+        await asyncio.gather(*self._saving, return_exceptions=True)
+        await self._save()
+
+    # -- Look-ups --------------------------------------------------------------------------------------
+
+    def get(self, topic: str, index: int) -> Replica | None:
+        """Return the replica of a partition that this broker holds, or None."""
+        return self._replicas.get((topic, index))
+
+    def all(self) -> list[Replica]:
+        """Return every replica that has a role."""
+        return list(self._replicas.values())
+
+    # -- LeaderAndIsr ----------------------------------------------------------------------------------
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead and follow what the request says. An error concerns one partition.
+
+        STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH for the whole request.
+        """
+        async with self._turn:
+            code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
+            if code:
+                return LeaderAndIsrResponse(int(code))
+            return await self._change_roles(request)
+
+    async def _change_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        live = {each.broker_id: (each.host_name, each.port) for each in request.live_leaders}
+        response = LeaderAndIsrResponse()
+        hosted: list[tuple[Topic, LeaderAndIsrPartitionState, LeaderAndIsrPartitionError]] = []
+        count = 0
+        for states in request.topic_states:
+            result = LeaderAndIsrTopicError(states.topic_id)
+            response.topics.append(result)
+            for state in states.partition_states:
+                error = LeaderAndIsrPartitionError("", state.partition_index)
+                result.partition_errors.append(error)
+                count += 1
+                if count % PARTITIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
+                topic = self._host(states.topic_name, states.topic_id, state, error)
+                if topic is not None:
+                    hosted.append((topic, state, error))
+        if request.type == FULL:
+            self._release_others(request)
+        # Durable before the first batch is appended.
+        self._topics.commit()
+        for number, (topic, state, error) in enumerate(hosted):
+            if number % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            self._assume(topic, state, live, error)
+        self._has_roles = True
+        self._note_ready()
+        return response
+
+    def _host(
+        self, name: str, topic_id: bytes, state: LeaderAndIsrPartitionState, error: LeaderAndIsrPartitionError
+    ) -> Topic | None:
+        """Return the topic, with a log for the partition; None where the role cannot be assumed."""
+        index = state.partition_index
+        current = self._replicas.get((name, index))
+        try:
+            if self._config.node_id not in state.replicas:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "this broker is not among the replicas")
+            if current is not None and current.topic_id == topic_id and state.leader_epoch < current.role.leader_epoch:
+                raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, "the partition has a newer leader epoch")
+            topic = self._topics.know(name, topic_id, index + 1)
+            self._topics.host(topic, index).check_online()
+        except KafkaError as failure:
+            _log.warning("%s-%d: no role was assumed: %s", name, index, failure.message)
+            error.error_code = int(failure.code)
+            return None
+        return topic
+
+    def _assume(
+        self,
+        topic: Topic,
+        state: LeaderAndIsrPartitionState,
+        live: dict[int, tuple[str, int]],
+        error: LeaderAndIsrPartitionError,
+    ) -> None:
+        partition = topic.partitions[state.partition_index]
+        role = Role.of(state)
+        replica = self._replica(partition, topic.id)
+        if role.leader_epoch == replica.role.leader_epoch and role.partition_epoch < replica.role.partition_epoch:
+            return
+        try:
+            if role.leader == self._config.node_id:
+                self._lead(replica, role)
+            else:
+                self._follow(replica, role, live.get(role.leader))
+        except KafkaError as failure:
+            _log.error("%s: the role was not assumed: %s", replica, failure.message)
+            error.error_code = int(failure.code)
+
+    def _replica(self, partition: Partition, topic_id: bytes) -> Replica:
+        key = partition.topic, partition.index
+        found = self._replicas.get(key)
+        if found is None or found.partition is not partition:
+            found = self._replicas[key] = Replica(
+                partition,
+                topic_id,
+                self._config.node_id,
+                self._clock,
+                lambda: self._config.replica_lag_time_max_ms,
+                self._isr_changes.ask,
+                self._rack_of,
+            )
+        return found
+
+    def _lead(self, replica: Replica, role: Role) -> None:
+        self._fetchers.stop(_key(replica))
+        if replica.lead(role):
+            self._leads.begun(replica.partition)
+
+    def _follow(self, replica: Replica, role: Role, address: tuple[str, int] | None) -> None:
+        is_same = replica.role.leader_epoch == role.leader_epoch and replica.role.leader == role.leader
+        if replica.follow(role):
+            self._leads.ended(replica.partition)
+        if address is None:
+            address = self._address_of(role.leader)
+        if address is None:
+            # The partition has no leader, or the controller has not told where it is; it will.
+            self._fetchers.stop(_key(replica))
+        elif not is_same or not self._fetchers.has(_key(replica), address):
+            following = Following(replica.partition, replica.topic_id, role.leader_epoch)
+            self._fetchers.follow(following, role.leader, address)
+
+    def _release_others(self, request: LeaderAndIsrRequest) -> None:
+        """Hold nothing but what a full request names: the rest was deleted or moved while this broker was away."""
+        topics = request.topic_states
+        named = {(topic.topic_name, each.partition_index) for topic in topics for each in topic.partition_states}
+        for topic in self._topics.all():
+            for index in sorted(topic.record.held):
+                if (topic.name, index) not in named:
+                    _log.warning("%s-%d belongs to other brokers; the next start sets it aside", topic.name, index)
+                    self._drop(topic, index, delete=False)
+
+    # -- StopReplica -----------------------------------------------------------------------------------
+
+    async def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop partitions, and delete those of which the request says so. An error concerns one partition."""
+        async with self._turn:
+            code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
+            if code:
+                return StopReplicaResponse(int(code))
+            response = StopReplicaResponse()
+            for number, (name, index, epoch, delete) in enumerate(_to_stop(request)):
+                if number % PARTITIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
+                code = self._stop(name, index, epoch, delete)
+                response.partition_errors.append(StopReplicaPartitionError(name, index, int(code)))
+            self._topics.commit()
+            return response
+
+    def _stop(self, name: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
+        topic = self._topics.get(name)
+        partition = topic.partition(index) if topic is not None else None
+        if topic is None or partition is None:
+            return ErrorCode.NONE
+        replica = self._replicas.get((name, index))
+        present = replica.role.leader_epoch if replica is not None else _ANY_EPOCH
+        if leader_epoch not in (_ANY_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < present:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if not partition.is_online and index in topic.record.held:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if delete:
+            return self._drop(topic, index, delete=True)
+        if replica is not None:
+            self._fetchers.stop(_key(replica))
+            if replica.stop():
+                self._leads.ended(partition)
+        return ErrorCode.NONE
+
+    def _drop(self, topic: Topic, index: int, *, delete: bool) -> ErrorCode:
+        """Hold a partition no longer."""
+        partition = topic.partitions[index]
+        replica = self._replicas.pop((topic.name, index), None)
+        if replica is not None:
+            self._fetchers.stop(_key(replica))
+            if replica.stop():
+                self._leads.ended(replica.partition)
+        try:
+            self._topics.release(topic, index, self._background.file_removal.remove_topic if delete else None)
+        except StorageError as error:
+            _log.error("%s-%d: its files stay in place: %s", topic.name, index, error.message)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self._background.cleaner.forget_partition(partition)
+        return ErrorCode.NONE
+
+    # -- UpdateMetadata --------------------------------------------------------------------------------
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Know the cluster as the request says. STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH."""
+        async with self._turn:
+            code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
+            if code:
+                return UpdateMetadataResponse(int(code))
+            self.view.update(request)
+            for number, states in enumerate(request.topic_states):
+                if number % PARTITIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
+                self._know(states.topic_name)
+                for state in states.partition_states:
+                    replica = self._replicas.get((states.topic_name, state.partition_index))
+                    if replica is not None and replica.is_leader and state.leader == self._config.node_id:
+                        # The answer to a change of the ISR may have been lost.
+                        replica.altered(state.leader_epoch, tuple(state.isr), state.zk_version)
+            self._topics.commit()
+            self._note_ready()
+            return UpdateMetadataResponse()
+
+    def _know(self, name: str) -> None:
+        """Let clients find a topic of the view here, or find it gone."""
+        seen = self.view.topics.get(name)
+        try:
+            if seen is not None:
+                self._topics.know(name, seen.id, max(seen.partitions, default=-1) + 1)
+            elif (topic := self._topics.get(name)) is not None and not topic.record.held:
+                self._topics.forget(topic)
+        except KafkaError as error:
+            _log.warning("topic %s: %s", name, error.message)
+
+    # -- Parts -----------------------------------------------------------------------------------------
+
+    def _check(self, controller_epoch: int, broker_epoch: int, is_kraft: bool) -> ErrorCode:
+        """Return why a request of a controller is not carried out; note its epoch where it is."""
+        if is_kraft:
+            return ErrorCode.INVALID_REQUEST
+        if controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if broker_epoch != _ANY_EPOCH and broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        self.controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    def _note_ready(self) -> None:
+        if self._has_roles and self.view.brokers:
+            self.is_ready.set()
+
+    def _address_of(self, broker: int) -> tuple[str, int] | None:
+        found = self.view.brokers.get(broker)
+        return found.address(self._config.endpoints[0].name) if found is not None else None
+
+    def _rack_of(self, broker: int) -> str | None:
+        found = self.view.brokers.get(broker)
+        return found.rack if found is not None else None
+
+    def _controller_address(self) -> tuple[str, int] | None:
+        return self._address_of(self.view.controller_id)
+
+    # -- From time to time -----------------------------------------------------------------------------
+
+    def _schedule_tick(self) -> None:
+        # As in Kafka: a follower leaves the ISR after at most one and a half times the limit.
+        delay_ms = max(self._config.replica_lag_time_max_ms // 2, 1)
+        self._timer = self._timers.after(delay_ms, self._tick)
+
+    def _tick(self) -> None:
+        for replica in self._replicas.values():
+            replica.look_for_lag()
+        self._schedule_tick()
+
+    def _schedule_save(self) -> None:
+        delay_ms = self._config.replica_high_watermark_checkpoint_interval_ms
+        self._mark_timer = self._timers.after(delay_ms, self._save_now)
+
+    def _save_now(self) -> None:
+        if not self._saving:
+            saving = asyncio.ensure_future(self._save())
+            self._saving.add(saving)
+            saving.add_done_callback(self._saving.discard)
+        self._schedule_save()
+
+    async def _save(self) -> None:
+        """Write the high watermarks of every data directory, in threads."""
+        marks: dict[Path, dict[tuple[str, int], int]] = {}
+        for partition in self._topics.partitions():
+            home = marks.setdefault(partition.log.directory.parent, {})
+            home[partition.topic, partition.index] = partition.high_watermark
+        work = [
+            self._threads.run(Work.CHECKPOINT, path, lambda path=path, each=each: _write(path, each))
+            for path, each in marks.items()
+        ]
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, StorageError):
+                _log.error("high watermarks could not be written: %s", result.message)
+            elif isinstance(result, BaseException):
+                raise result
+
+
+def _write(path: Path, marks: dict[tuple[str, int], int]) -> None:
+    checkpoints.write_offsets(path / checkpoints.REPLICATION_OFFSET, marks)
+
+
+def _key(replica: Replica) -> tuple[str, bytes, int]:
+    return replica.partition.topic, replica.topic_id, replica.partition.index
+
+
+def _to_stop(request: StopReplicaRequest) -> list[tuple[str, int, int, bool]]:
+    """Return (topic, index, leader epoch, whether to delete) of every partition, whatever the version."""
+    delete = request.delete_partitions
+    return [
+        *((each.topic_name, each.partition_index, _ANY_EPOCH, delete) for each in request.ungrouped_partitions),
+        *((topic.name, index, _ANY_EPOCH, delete) for topic in request.topics for index in topic.partition_indexes),
+        *(
+            (topic.topic_name, each.partition_index, each.leader_epoch, each.delete_partition)
+            for topic in request.topic_states
+            for each in topic.partition_states
+        ),
+    ]

@@ -1,0 +1,155 @@
+"""The topics of a broker in a cluster: the controller decides which exist, and which partitions this broker holds.
+
+Every topic of the cluster is known here with all its partitions. Those that this broker holds have a log; each other is
+a RemotePartition. The metadata journal keeps topics and indexes of what is held, so that a start opens the logs before
+the controller has said anything. A partition is neither led nor followed until then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...storage import checkpoints
+from ...storage.errors import StorageError
+from ...storage.log import Log
+from .creation import Creation
+from .metadata_journal import TopicRecord
+from .offline_partition import OfflinePartition
+from .partition import NO_LEADER_EPOCH, Partition
+from .remote_partition import RemotePartition
+from .topic import Topic
+from .topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class ClusterTopics(Topics):
+    """Topics whose partitions come and go as the controller says. `commit` after each round of changes."""
+
+    # Topics whose record in the journal is out of date.
+    _changed: set[str]
+    # Whether a partition was made that a checkpoint may know from an earlier one of its name.
+    _has_made: bool
+
+    # -- Start -----------------------------------------------------------------------------------------
+
+    def open_all(self) -> list[Path]:
+        """Do as the base, but lead nothing. The high watermarks are those of the last checkpoint."""
+        self._changed, self._has_made = set(), False
+        marks: dict[tuple[str, int], int] = {}
+        for home in self._dirs.online:
+            path = home.path / checkpoints.REPLICATION_OFFSET
+            try:
+                marks.update(checkpoints.read_offsets(path))
+            except StorageError as error:
+                _log.warning("%s: consumers wait until the followers have fetched", error.message)
+        self._factory.high_watermarks = marks
+        return super().open_all()
+
+    # -- What the controller says ----------------------------------------------------------------------
+
+    def know(self, name: str, topic_id: bytes, partitions: int) -> Topic:
+        """Return the topic, known from now on with at least so many partitions.
+
+        Raises INCONSISTENT_TOPIC_ID where this broker holds partitions of another topic of that name.
+        """
+        topic = self._by_name.get(name)
+        if topic is not None and topic.id != topic_id:
+            if topic.record.hosted:
+                why = f"this broker holds partitions of another topic {name}, which was deleted"
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
+            self.forget(topic)
+            topic = None
+        if topic is None:
+            record = TopicRecord(name, topic_id, 0, {}, frozenset())
+            topic = self._register(Topic(record, self.check_config({}), []))
+        if topic.record.hosted is None:
+            # A single broker's topic, of a directory that joins a cluster: all of it is here.
+            self._set_record(topic, replace(topic.record, hosted=frozenset(range(topic.record.partitions))))
+        have = len(topic.partitions)
+        if partitions > have:
+            topic.partitions += [self._factory.remote(topic.record, index) for index in range(have, partitions)]
+            self._set_record(topic, replace(topic.record, partitions=partitions))
+        return topic
+
+    def host(self, topic: Topic, index: int) -> Partition:
+        """Return a partition of a known topic; make its log if there is none. Raises StorageError."""
+        partition = topic.partitions[index]
+        if not isinstance(partition, RemotePartition):
+            return partition
+        made = topic.partitions[index] = self._factory.make(topic.record, index, topic.config)
+        self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) | {index}))
+        self.disk_failures.note_new(made)
+        self._has_made |= self._dirs.may_name(topic.name)
+        return made
+
+    def release(self, topic: Topic, index: int, then: Callable[[Topic, list[Log]], None] | None) -> None:
+        """Hold a partition no longer. `then` gets its log, to remove the files; None: the next start sets them aside.
+
+        Raises StorageError where the directory cannot be renamed; it is no longer served all the same.
+        """
+        partition = topic.partitions[index]
+        if isinstance(partition, RemotePartition):
+            return
+        topic.partitions[index] = self._factory.remote(topic.record, index)
+        self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) - {index}))
+        partition.stop_leading(NO_LEADER_EPOCH)
+        if isinstance(partition, OfflinePartition):
+            return
+        log = partition.log
+        self._dirs.of(log).count -= 1
+        # Nothing in the background works on it any more.
+        partition.go_offline(StorageError(f"{topic.name}-{index} belongs to other brokers"), log=False)
+        if then is None:
+            return
+        log.set_aside(durable=False)
+        then(topic, [log])
+
+    def forget(self, topic: Topic) -> None:
+        """Know a topic no longer of which this broker holds nothing: it was deleted."""
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        self._changed.add(topic.name)
+
+    def commit(self) -> None:
+        """Make what has changed durable: directories and the journal. Raises StorageError."""
+        if not self._changed:
+            return
+        self._dirs.sync()
+        if self._has_made:
+            self._has_made = False
+            self.take_checkpoint().write()
+        changed, self._changed = self._changed, set()
+        known = self._metadata.topics
+        kept = [topic.record for name in changed if (topic := self._by_name.get(name)) is not None]
+        held = [record for record in kept if record.hosted]
+        # A topic of which nothing is held needs no record: UpdateMetadata tells of it.
+        gone = (changed & known.keys()) - {record.name for record in held}
+        replaced = {each.name for each in held if each.name in known and known[each.name].id != each.id}
+        self._metadata.put_topics(held, gone | replaced)
+
+    def _set_record(self, topic: Topic, record: TopicRecord) -> None:
+        topic.record = record
+        self._changed.add(topic.name)
+
+    # -- What only a single broker does by itself ------------------------------------------------------
+
+    def begin(self, name: str, partitions: int, configs: dict[str, str]) -> Creation:
+        """Raise NOT_CONTROLLER: the controller creates topics."""
+        raise _not_controller()
+
+    def begin_growth(self, topic: Topic, partitions: int) -> Creation:
+        """Raise NOT_CONTROLLER: the controller adds partitions."""
+        raise _not_controller()
+
+    def delete(self, topic: Topic, then: Callable[[list[Log]], None]) -> None:
+        """Raise NOT_CONTROLLER: the controller deletes topics."""
+        raise _not_controller()
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "topics are created, changed and deleted by the cluster's controller")

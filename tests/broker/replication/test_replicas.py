@@ -1,0 +1,75 @@
+"""Replication over three brokers, whose controller the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.tests.support.hand_cluster import HandCluster, until
+from odradek.tests.support.raw import batch_of
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[HandCluster]:
+    async with HandCluster(tmp_path) as each:
+        yield each
+
+
+def bytes_of(cluster: HandCluster, node: int, topic: str = "t") -> bytes:
+    log = cluster.partition(node, topic).log
+    return b"".join(data for _, data in log.iter_batches(log.log_start_offset))
+
+
+async def test_a_record_with_acks_all_reaches_every_replica_before_it_is_acknowledged(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    async with await cluster.connect(1) as raw:
+        for number in range(5):
+            result = await raw.produce("t", batch_of(b"value-%d" % number), timeout_ms=20_000)
+            assert (result.error_code, result.base_offset) == (0, number)
+            assert [cluster.partition(node).log.log_end_offset for node in (1, 2, 3)] == [number + 1] * 3
+        fetched = await raw.fetch("t", 0)
+    assert (fetched.error_code, fetched.high_watermark) == (0, 5)
+    assert bytes_of(cluster, 1) == bytes_of(cluster, 2) == bytes_of(cluster, 3)
+
+
+async def test_a_follower_rejects_producers_and_old_consumers(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    async with await cluster.connect(2) as raw:
+        assert (await raw.produce("t", batch_of(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await raw.fetch("t", 0, version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_acks_all_waits_for_followers_that_hang_and_says_so(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1, to=(1,))
+    async with await cluster.connect(1) as raw:
+        result = await raw.produce("t", batch_of(b"x"), timeout_ms=50)
+        assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert (await raw.produce("t", batch_of(b"y"), acks=1)).error_code == 0
+        fetched = await raw.fetch("t", 0)
+        assert (fetched.high_watermark, fetched.records) == (0, b"")
+    await cluster.assign("t", leader=1)
+    await until(lambda: cluster.partition(1).high_watermark == 2)
+    assert bytes_of(cluster, 1) == bytes_of(cluster, 3)
+
+
+async def test_the_high_watermark_reaches_the_followers(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=2)
+    async with await cluster.connect(2) as raw:
+        await raw.produce("t", batch_of(b"x", b"y"), timeout_ms=20_000)
+    await until(lambda: all(cluster.partition(node).high_watermark == 2 for node in (1, 2, 3)))
+    async with await cluster.connect(3) as raw:
+        fetched = await raw.fetch("t", 0)
+    assert (fetched.error_code, fetched.high_watermark) == (0, 2)
+    assert bytes(fetched.records) == bytes_of(cluster, 2)
+
+
+async def test_a_consumer_that_waits_is_woken_by_the_high_watermark(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    async with await cluster.connect(1) as reader, await cluster.connect(1) as writer:
+        waiting = asyncio.ensure_future(reader.fetch("t", 0, max_wait_ms=20_000))
+        await asyncio.sleep(0)
+        await writer.produce("t", batch_of(b"x"), acks=1)
+        assert (await waiting).high_watermark == 1
