@@ -5,8 +5,8 @@
                           +--- retry --+--> failed
 
 A batch is sealed when it is full, has lingered for `linger_ms`, or is flushed. `drain` numbers and encodes it; then it
-is in flight. A retry puts it back in its old place with its old bytes. Open and sealed batches fail, too, when
-`delivery_timeout_ms` is over.
+is in flight. A retry puts it back in its old place with its old bytes; a batch that is too large for the broker is
+replaced by its halves. Open and sealed batches fail, too, when `delivery_timeout_ms` is over.
 
 There is no event loop in here: time is passed in (`now_ms`, monotonic), outcomes go to `DeliveryCallback`s. `sender.py`
 moves batches over the wire.
@@ -29,6 +29,7 @@ from ..errors import BufferFull, DeliveryTimedOut, KafkaError, OutcomeUnknown
 from ..record import TopicPartition
 from .batch import DeliveryCallback, ProducerBatch
 from .partition_queue import PartitionQueue
+from .splitting import split
 
 _LAST_SEQUENCE = 0x7FFFFFFF
 
@@ -90,11 +91,18 @@ class RecordAccumulator:
         return False
 
     def append_batch(
-        self, queue: PartitionQueue, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float
+        self,
+        queue: PartitionQueue,
+        whole: bytes,
+        count: int,
+        callback: DeliveryCallback,
+        now_ms: float,
+        *,
+        splittable: bool,
     ) -> None:
         """Add a whole batch of `count` records; the sender must be woken. Raises BufferFull."""
         self._take_room(len(whole))
-        queue.append_batch(whole, count, callback, now_ms)
+        queue.append_batch(whole, count, callback, now_ms).splittable = splittable
         self._unsent[queue.partition] = queue
 
     def _take_room(self, size_bytes: int) -> None:
@@ -191,9 +199,28 @@ class RecordAccumulator:
         queue.muted_until_ms = max(queue.muted_until_ms, now_ms + pause_ms)
         self._unsent[queue.partition] = queue
 
+    def split(self, batch: ProducerBatch) -> None:
+        """The broker rejected the batch as too large: send its halves, with the sequences of their records."""
+        queue = self.queues[batch.partition]
+        halves = split(batch, self.compression, transactional=self.transactional)
+        queue.replace(batch, halves)
+        self._unsent[queue.partition] = queue
+
     def fail(self, batch: ProducerBatch, error: KafkaError) -> None:
         """The batch has failed for good. With idempotence, its queue needs a new producer id."""
         queue = self.queues[batch.partition]
+        self._fail_one(queue, batch, error)
+        if queue.outcome_unknown:
+            self.fail_uncertain(queue)
+
+    def fail_uncertain(self, queue: PartitionQueue) -> None:
+        """Fail sealed batches that may be written: the end of the log is not known, so they must not go again."""
+        while (batch := next((batch for batch in queue.sealed if batch.maybe_written), None)) is not None:
+            topic, number = batch.partition
+            text = f"{topic}-{number}: an earlier batch got no answer; this one may be written or not"
+            self._fail_one(queue, batch, OutcomeUnknown(text))
+
+    def _fail_one(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         queue.remove(batch)
         if batch.base_sequence >= 0:
             queue.producer_id_lost = True
@@ -202,16 +229,6 @@ class RecordAccumulator:
         if self.on_failure is not None:
             self.on_failure(batch, error)
         batch.fail(error)
-        if queue.outcome_unknown:
-            self.fail_uncertain(queue)
-
-    def fail_uncertain(self, queue: PartitionQueue) -> None:
-        """Fail sealed batches that may be written: the end of the log is not known, so they must not go again."""
-        for batch in [batch for batch in queue.sealed if batch.maybe_written]:
-            self.fail(
-                batch,
-                OutcomeUnknown(f"{batch.partition}: an earlier batch got no answer; this one may be written or not"),
-            )
 
     def fail_unsent(self, error: KafkaError) -> None:
         """Fail every batch that is not in flight."""

@@ -49,12 +49,14 @@ class ProducerBatch:
         "producer",
         "records",
         "size_bytes",
+        "splittable",
         "whole",
     )
 
-    def __init__(self, partition: TopicPartition, number: int, created_ms: float) -> None:
+    def __init__(self, partition: TopicPartition, number: tuple[int, ...], created_ms: float) -> None:
         self.partition = partition
-        # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch.
+        # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch. The halves of
+        # batch (7,) are (7, 0) and (7, 1).
         self.number = number
         self.created_ms = created_ms
         # Invariant: empty while `encoded` is set.
@@ -69,6 +71,8 @@ class ProducerBatch:
         self.encoded: bytes | None = None
         # What the user gave instead of records: a whole batch, which only gets a producer and a sequence.
         self.whole: bytes | None = None
+        # Whether its halves may be sent if it is too large.
+        self.splittable = True
         self.producer = NO_PRODUCER_ID
         self.base_sequence = -1
         self.attempts = 0
@@ -76,6 +80,14 @@ class ProducerBatch:
         self.maybe_written = False
         self.base_offset = -1
         self.log_append_time_ms = -1
+
+    @property
+    def may_split(self) -> bool:
+        """Whether the halves may be sent in its place.
+
+        If an earlier attempt wrote the batch, the broker rejects the halves, which repeat its sequences.
+        """
+        return self.splittable and self.count > 1
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has acknowledged the batch: notify its callbacks."""

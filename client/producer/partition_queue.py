@@ -79,17 +79,18 @@ class PartitionQueue:
         batch.size_bytes += size_bytes
         return started
 
-    def append_batch(self, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float) -> None:
-        """Add a whole batch of `count` records behind what waits."""
+    def append_batch(self, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float) -> ProducerBatch:
+        """Return a whole batch of `count` records, put behind what waits."""
         self.seal()
-        batch = ProducerBatch(self.partition, next(self._numbers), now_ms)
+        batch = ProducerBatch(self.partition, (next(self._numbers),), now_ms)
         batch.whole, batch.count, batch.size_bytes = whole, count, len(whole)
         batch.callbacks.append((0, callback))
         self.sealed.append(batch)
+        return batch
 
     def _start(self, now_ms: float) -> ProducerBatch:
         self.seal()
-        self.open = ProducerBatch(self.partition, next(self._numbers), now_ms)
+        self.open = ProducerBatch(self.partition, (next(self._numbers),), now_ms)
         return self.open
 
     def seal(self) -> None:
@@ -106,6 +107,16 @@ class PartitionQueue:
         """Put a batch that was in flight back in its place."""
         self.in_flight.remove(batch)
         self.sealed.insert(sum(1 for other in self.sealed if other.number < batch.number), batch)
+
+    def replace(self, batch: ProducerBatch, halves: tuple[ProducerBatch, ProducerBatch]) -> None:
+        """Put the halves of a batch that was in flight in its place. Later batches get smaller."""
+        self.requeue(batch)
+        place = self.sealed.index(batch)
+        self.sealed.remove(batch)
+        for half in reversed(halves):
+            self.sealed.insert(place, half)
+        if batch.whole is None:
+            self._batch_size = min(self._batch_size, max(half.size_bytes for half in halves))
 
     def remove(self, batch: ProducerBatch) -> None:
         """Take out a batch that is done, wherever it is."""

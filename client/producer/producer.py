@@ -374,7 +374,7 @@ class Producer:
                 bulk.sent += len(part)
                 batch = encode_value_batch(part, time_ms, self._accumulator.compression)
                 target = self._partitioner.keyless(info, len(batch)) if number is None else number
-                await self._append_batch(TopicPartition(topic, target), batch, len(part), bulk)
+                await self._append_batch(TopicPartition(topic, target), batch, len(part), bulk, splittable=True)
                 if bulk.error is not None:
                     break
         finally:
@@ -391,20 +391,21 @@ class Producer:
         info = await self._running().topic(partition.topic, timeout_ms=self._options.max_block_ms)
         checked_partition(info, partition.partition)
         delivery = Delivery(asyncio.get_running_loop().create_future(), header.base_timestamp)
-        await self._append_batch(partition, batch, header.record_count, delivery)
+        await self._append_batch(partition, batch, header.record_count, delivery, splittable=False)
         if self._transactions is not None:
             delivery.future.add_done_callback(_retrieve)
         return delivery.future
 
     async def _append_batch(
-        self, partition: TopicPartition, batch: bytes, count: int, callback: DeliveryCallback
+        self, partition: TopicPartition, batch: bytes, count: int, callback: DeliveryCallback, *, splittable: bool
     ) -> None:
         if len(batch) > self._options.max_request_size:
             self._raise_too_large(len(batch))
         await self._end_turn(len(batch))
         self._running()
         self._check_open()
-        self._accumulator.append_batch(self._accumulator.queue(partition), batch, count, callback, monotonic_ms())
+        queue = self._accumulator.queue(partition)
+        self._accumulator.append_batch(queue, batch, count, callback, monotonic_ms(), splittable=splittable)
         assert self._sender is not None
         self._sender.wake()
 

@@ -51,6 +51,8 @@ _UNCERTAIN = {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+# After these errors the records may still fit in smaller batches.
+_TOO_LARGE: set[int] = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 # After these errors another broker may lead the partition.
 _STALE_METADATA = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -310,6 +312,8 @@ class Sender:
             self._cluster.refresh_leader(batch.partition)
         if accumulator.is_expired(batch, now_ms):
             accumulator.fail(batch, accumulator.timeout_error(batch))
+        elif error.code in _TOO_LARGE and batch.may_split:
+            accumulator.split(batch)
         elif error.retriable or self._lacks_predecessor(queue, batch, error):
             pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)

@@ -1,4 +1,4 @@
-"""Our producer's transactions in both transaction versions, with our broker and with a real Kafka where its jars are."""
+"""Our producer's transactions in both versions, with our broker and with a real Kafka where its jars are."""
 
 from __future__ import annotations
 

@@ -24,9 +24,13 @@ class FakeLog:
         # producer id -> (epoch, [(first sequence, next sequence, first offset)], the last five)
         self._producers: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
         self.grown = asyncio.Event()
+        # The topic's max.message.bytes; None: any size.
+        self.max_batch_bytes: int | None = None
 
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
         """Take a batch as a leader does: (error, first offset)."""
+        if self.max_batch_bytes is not None and len(data) > self.max_batch_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE, -1
         header = read_header(data)
         if header.producer_id >= 0:
             known = self._producers.get(header.producer_id)
@@ -37,12 +41,13 @@ class FakeLog:
             if header.producer_epoch < known[0]:
                 return ErrorCode.INVALID_PRODUCER_EPOCH, -1
             window = known[1]
-            for first, _, offset in window:
-                if first == header.base_sequence:
+            following = (header.last_sequence + 1) & 0x7FFFFFFF
+            for first, behind, offset in window:
+                if (first, behind) == (header.base_sequence, following):
                     return ErrorCode.NONE, offset
             if window and header.base_sequence != window[-1][1]:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            window.append((header.base_sequence, (header.last_sequence + 1) & 0x7FFFFFFF, self.end))
+            window.append((header.base_sequence, following, self.end))
             del window[:-5]
         return ErrorCode.NONE, self.write(data)
 

@@ -224,53 +224,142 @@ def test_partitions_take_turns() -> None:
     assert acc.due(9)[0] == [other, busy]
 
 
-Move = Callable[[RecordAccumulator, int], None]
+class Told:
+    """A callback for one record, which must be told once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
+        self.count += 1
+        assert end - first == 1
+
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+        self.delivered(batch, first, end)
 
 
-def _append(acc: RecordAccumulator, number: int) -> None:
-    partition = TopicPartition("t", number % 3)
-    if acc.has_room(size_upper_bound(None, b"x" * (number % 200))):
-        append(acc, b"x" * (number % 200), tp=partition)
+class Stage:
+    """An accumulator, the callbacks of all its records, and the calls of a flush."""
+
+    def __init__(self) -> None:
+        self.acc = accumulator(batch_size=300, buffer_memory=2000, linger_ms=0)
+        self.told: list[Told] = []
+        self.flushes: list[list[int]] = []
+
+    @property
+    def in_flight(self) -> list[ProducerBatch]:
+        return [batch for queue in self.acc.queues.values() for batch in queue.in_flight]
 
 
-def _drain(acc: RecordAccumulator, number: int) -> None:
-    for queue in acc.due(number)[0]:
-        drained(acc, queue.partition)
+def test_batches_that_may_be_written_fail_once_when_one_before_them_does() -> None:
+    acc = accumulator(batch_size=1)
+    account = Account()
+    for number in range(4):
+        append(acc, b"%d" % number, account)
+        drained(acc)
+    for batch in list(acc.queue(TP).in_flight):
+        batch.maybe_written = True
+        acc.retry(batch, 0, 0)
+    acc.expire(2000)
+    assert [count for count, _ in account.failures] == [1, 1, 1, 1]
+    assert acc.used_bytes == 0
 
 
-def _settle(what: str) -> Move:
-    def move(acc: RecordAccumulator, number: int) -> None:
-        in_flight = [batch for queue in acc.queues.values() for batch in queue.in_flight]
-        if in_flight:
-            batch = in_flight[number % len(in_flight)]
-            if what == "acknowledge":
-                acc.acknowledge(batch, 0, -1)
-            elif what == "retry":
-                acc.retry(batch, number, 0)
-            else:
-                acc.fail(batch, TOO_LARGE)
+Move = Callable[[Stage, int], None]
+
+
+def _append(stage: Stage, number: int) -> None:
+    value, partition = b"x" * (100 + number % 190), TopicPartition("t", number % 2)
+    if stage.acc.has_room(size_upper_bound(None, value)):
+        stage.told.append(Told())
+        record = Record(-1, 0, None, value)
+        queue = stage.acc.queue(partition)
+        stage.acc.append(queue, record, size_upper_bound(None, value), stage.told[-1], 0)
+
+
+def _drain(stage: Stage, number: int) -> None:
+    for queue in stage.acc.due(number)[0]:
+        drained(stage.acc, queue.partition)
+
+
+def _expire(stage: Stage, number: int) -> None:
+    stage.acc.expire(number if number > 1500 else 0)
+
+
+def _flush(stage: Stage, number: int) -> None:
+    left = [0]
+    for batch in stage.acc.pending():
+        left[0] += 1
+        batch.on_done.append(lambda: left.__setitem__(0, left[0] - 1))
+    stage.flushes.append(left)
+
+
+def _on_a_batch_in_flight(settle: Callable[[RecordAccumulator, ProducerBatch, int], None]) -> Move:
+    def move(stage: Stage, number: int) -> None:
+        if in_flight := stage.in_flight:
+            settle(stage.acc, in_flight[number % len(in_flight)], number)
 
     return move
 
 
-MOVES: list[Move] = [_append, _append, _append, _drain, _settle("acknowledge"), _settle("retry"), _settle("fail")]
+def _acknowledge(acc: RecordAccumulator, batch: ProducerBatch, number: int) -> None:
+    acc.acknowledge(batch, 0, -1)
+
+
+def _retry(acc: RecordAccumulator, batch: ProducerBatch, number: int) -> None:
+    batch.maybe_written = batch.maybe_written or number % 2 == 0
+    acc.retry(batch, 0, 0)
+
+
+def _fail(acc: RecordAccumulator, batch: ProducerBatch, number: int) -> None:
+    batch.maybe_written = batch.maybe_written or number % 2 == 0
+    acc.fail(batch, TOO_LARGE)
+
+
+def _split(acc: RecordAccumulator, batch: ProducerBatch, number: int) -> None:
+    if batch.count > 1:
+        acc.split(batch)
+
+
+def _cut(stage: Stage, number: int) -> None:
+    """All connections are lost."""
+    for batch in stage.in_flight:
+        batch.maybe_written = True
+        stage.acc.retry(batch, 0, 0)
+
+
+MOVES: list[Move] = [
+    *[_append] * 4,
+    *[_drain] * 3,
+    _cut,
+    _expire,
+    _flush,
+    *[_on_a_batch_in_flight(settle) for settle in (_acknowledge, _retry, _fail, _fail, _split)],
+]
+
+
+def check(stage: Stage) -> None:
+    acc, pending = stage.acc, stage.acc.pending()
+    assert acc.used_bytes == sum(batch.size_bytes for batch in pending) <= acc.buffer_memory
+    waiting = sum(batch.count or len(batch.records) for batch in pending)
+    assert sum(each.count for each in stage.told) + waiting == len(stage.told)
+    for queue in acc.queues.values():
+        assert [batch.number for batch in queue.sealed] == sorted(batch.number for batch in queue.sealed)
+        assert [batch.number for batch in queue.in_flight] == sorted(batch.number for batch in queue.in_flight)
+        if not queue.producer_id_lost:
+            assert _consecutive(sorted([*queue.in_flight, *queue.sealed], key=lambda batch: batch.number))
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 2000)), max_size=60))
-def test_memory_and_order_hold_whatever_happens(moves: list[tuple[Move, int]]) -> None:
-    acc = accumulator(batch_size=300, buffer_memory=2000, linger_ms=0)
+@given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 2000)), min_size=25, max_size=60))
+def test_memory_order_and_outcomes_hold_whatever_happens(moves: list[tuple[Move, int]]) -> None:
+    stage = Stage()
+    acc = stage.acc
     for move, number in moves:
-        move(acc, number)
-        pending = acc.pending()
-        assert acc.used_bytes == sum(batch.size_bytes for batch in pending) <= acc.buffer_memory
-        for queue in acc.queues.values():
-            assert [batch.number for batch in queue.sealed] == sorted(batch.number for batch in queue.sealed)
-            assert [batch.number for batch in queue.in_flight] == sorted(batch.number for batch in queue.in_flight)
-            if not queue.producer_id_lost:
-                assert _consecutive(sorted([*queue.in_flight, *queue.sealed], key=lambda batch: batch.number))
+        move(stage, number)
+        check(stage)
     acc.flushing = 1
-    for batch in [batch for queue in acc.queues.values() for batch in list(queue.in_flight)]:
+    for batch in list(stage.in_flight):
         acc.acknowledge(batch, 0, -1)
     while acc.pending():
         ready, _ = acc.due(10_000)
@@ -278,6 +367,8 @@ def test_memory_and_order_hold_whatever_happens(moves: list[tuple[Move, int]]) -
         for queue in ready:
             acc.acknowledge(drained(acc, queue.partition), 0, -1)
     assert acc.used_bytes == 0
+    assert {each.count for each in stage.told} <= {1}, "each record has one outcome"
+    assert all(left == [0] for left in stage.flushes), "a flush ends once, with the last of its batches"
 
 
 def _consecutive(batches: list[ProducerBatch]) -> bool:
