@@ -55,6 +55,10 @@ class CoordinatorTable:
     # -- Producers
     producer_id_expiration_ms: int = define(INT, LogConfig().producer_id_expiration_ms, low=1, dynamic=True,
         doc="How long the sequence numbers of a silent producer are kept.")
+    max_producer_ids: int = define(INT, 250_000, low=1,
+        doc="How many producer ids all partitions together remember, at half a KiB or more each. Past the limit, a "
+            "batch of an id that is new to its partition gets THROTTLING_QUOTA_EXCEEDED, and producers that were "
+            "silent for 15 minutes are forgotten. Kafka has no such limit.")
     producer_id_expiration_check_interval_ms: int = define(INT, 600_000, low=1,
         doc="How often the broker looks for producers that have expired.")
     # fmt: on

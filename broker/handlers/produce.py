@@ -41,7 +41,12 @@ _FAILED_OFFSET = -1
 # Errors of a client with old metadata, or whose last transaction is still being ended. It retries; nobody needs a line
 # in the log.
 _EXPECTED = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.CONCURRENT_TRANSACTIONS}
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
 )
 
 _log = logging.getLogger(__name__)

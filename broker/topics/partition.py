@@ -122,6 +122,7 @@ class Partition:
         schedule_flush: Callable[[Partition, int], None],
         on_failure: Callable[[Partition, StorageError], None],
         failure: StorageError | None = None,
+        add_producer: Callable[[], None] = lambda: None,
     ) -> None:
         """`schedule_flush` takes a delay in milliseconds, `on_failure` what the disk has rejected."""
         self.topic = topic
@@ -148,6 +149,8 @@ class Partition:
         self._purgatory = purgatory
         self._schedule_flush = schedule_flush
         self._on_failure = on_failure
+        # Counts a producer id that is new here, or raises (producer_limit.py).
+        self._add_producer = add_producer
         self._damage = DamageReports(f"{topic}-{index}")
 
     def lead(self, log: Log) -> None:
@@ -366,6 +369,8 @@ class Partition:
             raise BatchRejected(error.code, error.message, self.log.log_start_offset) from error
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset)
+        if header.producer_id >= 0 and self.log.producers.get(header.producer_id) is None:
+            self._add_producer()
         return self._write(records, header, now_ms)
 
     def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:

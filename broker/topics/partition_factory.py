@@ -6,7 +6,7 @@ Configs of the topic reach a partition and its log here too, when it is opened a
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,7 +43,9 @@ class PartitionFactory:
         flusher: Flusher,
         failures: DiskFailures,
         disk: Disk,
+        add_producer: Callable[[], None],
     ) -> None:
+        """`add_producer` counts a producer id that is new to a partition, or raises."""
         self._config = config
         self._dirs = dirs
         self._metadata = metadata
@@ -52,6 +54,7 @@ class PartitionFactory:
         self._flusher = flusher
         self._failures = failures
         self._disk = disk
+        self._add_producer = add_producer
         # In a cluster: the high watermarks of the last run, and no partition is led before the controller says so.
         self.high_watermarks: Mapping[tuple[str, int], int] | None = None
 
@@ -143,4 +146,5 @@ class PartitionFactory:
             self._flusher.schedule,
             self._failures.partition_failed,
             failure,
+            self._add_producer,
         )

@@ -33,6 +33,7 @@ from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
 from .partition import Partition
 from .partition_factory import PartitionFactory
+from .producer_limit import ProducerLimit
 from .topic import Topic
 from .topic_names import check_collision, check_name, check_partition_count, new_topic_id
 
@@ -58,7 +59,10 @@ class Topics:
         self._metadata = metadata
         self._purgatory = purgatory
         self.disk_failures = DiskFailures(dirs, self.partitions)
-        self._factory = PartitionFactory(config, dirs, metadata, clock, purgatory, flusher, self.disk_failures, disk)
+        self.producer_limit = ProducerLimit(config, clock, self.partitions)
+        self._factory = PartitionFactory(
+            config, dirs, metadata, clock, purgatory, flusher, self.disk_failures, disk, self.producer_limit.add
+        )
         # Invariant: both hold the same topics.
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}

@@ -32,7 +32,7 @@ OTHER_DEFAULTS = {
     ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
 }
 # Configs that Kafka does not have.
-OWN = {("broker", "log.retention.policy"), ("broker", "log.scrub.interval.ms")}
+OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
 # Where Odradek's range is not Kafka's, and why. Kafka checks some of these outside its table.
 OTHER_RANGES = {
     ("broker", "broker.id"): "-1 means unset; lower ones mean nothing",

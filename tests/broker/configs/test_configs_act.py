@@ -92,6 +92,10 @@ ELSEWHERE = {
     "producer.id.expiration.check.interval.ms": (
         "broker/background/test_producer_expiry.py::test_a_silent_producer_expires_without_any_request"
     ),
+    "max.producer.ids": (
+        "broker/topics/test_producer_limit.py::"
+        "test_a_new_producer_id_past_the_limit_gets_an_error_and_known_ones_write_on"
+    ),
     "producer.id.expiration.ms": (
         "broker/configs/test_configs_act.py::test_a_silent_producer_is_remembered_for_producer_id_expiration_ms"
     ),
