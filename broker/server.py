@@ -8,6 +8,7 @@ does not read its responses cannot delay it for longer than `STOP_DEADLINE_S`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -389,6 +390,9 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
     async with Broker(config) as broker:
         _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
         broker.watchdog.start()
+        # What a start has read stays. The collector would look at it again and again: a tenth of a second for
+        # thousands of partitions, in which nobody is served.
+        gc.freeze()
         announce(broker.address)
         load_messages(loop)
         await stop.wait()

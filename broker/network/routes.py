@@ -70,7 +70,7 @@ def _by_name(name: str) -> str:
 
 def _batch_values(sent: Any) -> int:
     """Return how many values a batch counts for: a turn writes 4 MiB, which takes some milliseconds."""
-    return 1 + len(sent.records or b"") // _VALUE_BYTES
+    return 1 + len(sent.records or b"") // VALUE_BYTES
 
 
 def _by_group(group: Any) -> str:
@@ -81,7 +81,7 @@ _TOPICS = (Portions("topics", "topics", Portions("partitions", "partitions")),)
 _BATCHES = Portions("partition_data", "partition_responses", weight=_batch_values)
 _INDEXES = Portions("topics", "topics", Portions("partition_indexes", "partitions"))
 # The bytes of a batch that count as one of the 2,000 values of a turn.
-_VALUE_BYTES = 2048
+VALUE_BYTES = 2048
 # As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is
 # served whole.
 _MANY = 10_000

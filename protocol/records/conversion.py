@@ -10,6 +10,7 @@ comes in, what comes out is a value or a RecordError.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import batch, legacy
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from .batch import BatchHeader
 
+# The most records of one wrapper. A record takes some 300 bytes while it is converted.
+WRAPPED_RECORDS = 100_000
 # In the place of a codec that came after message sets.
 LEGACY_COMPRESSION = {Compression.ZSTD: Compression.GZIP}
 
@@ -116,10 +119,10 @@ def _message_set(
     compression = LEGACY_COMPRESSION.get(header.compression, header.compression)
     timestamp_type = header.timestamp_type if magic else batch.TimestampType.CREATE_TIME
     if compression:
-        every = list(records)
-        if not every:
-            return b"", header.next_offset
-        return legacy.encode_message_set(every, magic, compression, None, timestamp_type), header.next_offset
+        # A wrapper for so many records: all records of a batch may not fit into memory.
+        parts = iter(lambda: list(islice(records, WRAPPED_RECORDS)), [])
+        wrappers = [legacy.encode_message_set(part, magic, compression, None, timestamp_type) for part in parts]
+        return b"".join(wrappers), header.next_offset
     kept: list[Record] = []
     size = 0
     for record in records:

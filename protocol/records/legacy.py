@@ -25,6 +25,7 @@ from .crc import crc32
 from .errors import (
     CorruptBatch,
     CorruptCrc,
+    DecompressionLimit,
     InvalidRecord,
     TruncatedBatch,
     UnknownMagic,
@@ -86,6 +87,10 @@ def decode_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> l
     return read_message_set(buffer, limit).records
 
 
+# The most messages of one set. Each takes some 300 bytes while it is converted, however small it is.
+MAX_MESSAGES = 250_000
+
+
 class MessageSet(NamedTuple):
     """A set read through."""
 
@@ -95,17 +100,22 @@ class MessageSet(NamedTuple):
 
 
 def read_message_set(buffer: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> MessageSet:
-    """Do as `decode_message_set`, and return the other facts of the set too."""
+    """Do as `decode_message_set`, and return the other facts of the set too.
+
+    Raises DecompressionLimit where there are more than MAX_MESSAGES.
+    """
     records: list[Record] = []
     compression, size_bytes = Compression.NONE, 0
     for message in iter_messages(buffer):
         size_bytes += message.size_bytes
         if message.compression:
             compression = message.compression
-            inner, size = _open(message, limit)
+            inner, size = _open(message, limit, MAX_MESSAGES - len(records))
             limit -= size
             records.extend(inner)
         else:
+            if len(records) == MAX_MESSAGES:
+                raise _too_many()
             records.append(_record(message, message.offset, message.timestamp_ms))
     return MessageSet(records, compression, size_bytes)
 
@@ -182,8 +192,15 @@ def _record(message: Message, offset: int, timestamp_ms: int) -> Record:
     return Record(offset, timestamp_ms, key, value)
 
 
-def _open(wrapper: Message, limit: int) -> tuple[list[Record], int]:
-    """Return the records inside a wrapper with absolute offsets, and how many bytes they took decompressed."""
+def _too_many() -> DecompressionLimit:
+    return DecompressionLimit(f"a message set of more than {MAX_MESSAGES} messages")
+
+
+def _open(wrapper: Message, limit: int, room: int) -> tuple[list[Record], int]:
+    """Return the records inside a wrapper with absolute offsets, and how many bytes they took decompressed.
+
+    There may be `room` of them.
+    """
     if wrapper.value is None:
         raise InvalidRecord(f"compressed message at offset {wrapper.offset} has no value")
     codec = wrapper.compression
@@ -195,6 +212,8 @@ def _open(wrapper: Message, limit: int) -> tuple[list[Record], int]:
     position = 0
     while position < len(inner_set):
         message = read_message(inner_set, position)
+        if len(inner) == room:
+            raise _too_many()
         if message.magic != wrapper.magic or message.compression:
             raise InvalidRecord(
                 f"message of magic {message.magic}, codec {message.compression}, inside one of magic {wrapper.magic}"

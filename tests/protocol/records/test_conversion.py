@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.protocol.records import batch, legacy
+from odradek.protocol.records import batch, conversion, legacy
 from odradek.protocol.records.batch import TimestampType
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
@@ -129,6 +129,16 @@ class TestUp:
         with pytest.raises(DecompressionLimit):
             up_converted(data, limit=50_000)
 
+    def test_a_set_of_too_many_messages_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(legacy, "MAX_MESSAGES", 3)
+        for codec in (Compression.NONE, Compression.GZIP):
+            assert up_converted(legacy.encode_message_set(records_of(b"a", b"b", b"c"), 1, codec))
+            with pytest.raises(DecompressionLimit, match="more than 3 messages"):
+                up_converted(legacy.encode_message_set(records_of(b"a", b"b", b"c", b"d"), 1, codec))
+        two = legacy.encode_message_set(records_of(b"a", b"b"), 1, Compression.GZIP)
+        with pytest.raises(DecompressionLimit, match="more than 3 messages"):
+            up_converted(two + two)
+
     @given(st.binary(max_size=200))
     def test_any_bytes_are_a_batch_or_a_record_error(self, data: bytes) -> None:
         with contextlib.suppress(RecordError):
@@ -179,6 +189,13 @@ class TestDown:
         messages = list(legacy.iter_messages(data))
         wanted = Compression.GZIP if codec is Compression.ZSTD else codec
         assert [message.compression for message in messages] == [wanted] * (1 if codec else 2)
+
+    def test_a_batch_of_very_many_records_is_several_wrappers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(conversion, "WRAPPED_RECORDS", 2)
+        records = records_of(b"a", b"b", b"c", b"d", b"e")
+        data = down_converted(batch.encode_batch(records, compression=Compression.GZIP), 1, 0, BIG).data
+        assert len(list(legacy.iter_messages(data))) == 3
+        assert [each.value for each in legacy.decode_message_set(data)] == [b"a", b"b", b"c", b"d", b"e"]
 
     def test_headers_are_left_out(self) -> None:
         [record] = legacy.decode_message_set(

@@ -1,0 +1,73 @@
+"""docs/limits.md: every row is a bound of the code or the default of a config, with the number that the code has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import odradek
+import pytest
+from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
+from odradek.broker.coordination import large_response, shards
+from odradek.broker.coordination.transactions import id_pattern
+from odradek.broker.handlers import fetch, metadata
+from odradek.broker.network import connection, dispatcher, large_messages, routes, send_queue
+from odradek.broker.purgatory import KEYS_PER_TURN
+from odradek.broker.threads import Work
+from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.records import compression, legacy
+from odradek.storage import producers
+
+PAGE = Path(odradek.__path__[0]) / "docs" / "limits.md"
+BY_KEY = {route.key: route for route in routes.ROUTES}
+# A row without a config: what it bounds, and the bound.
+FIXED = {
+    "any other request": dispatcher.MAX_VALUES_BYTES,
+    "values (array elements) of one request": large_messages.MAX_VALUES,
+    "tagged fields in a request header": frame.MAX_HEADER_TAGS,
+    "requests of one connection that are handled at a time": 1,
+    "responses that wait for one client": connection.WRITE_HIGH_BYTES,
+    "large requests at a time, and large responses": large_messages.AT_ONCE,
+    "a batch or message set when decompressed": compression.MAX_DECOMPRESSED_BYTES,
+    "messages of a message set (clients before 0.11)": legacy.MAX_MESSAGES,
+    "batches that are rewritten or converted at a time": conversion.AT_ONCE,
+    "bytes of batches that one turn writes": BY_KEY[ApiKey.PRODUCE].max_values * routes.VALUE_BYTES,
+    "record errors of one rejected batch": validation.MAX_RECORD_ERRORS,
+    "producer ids of one partition": producers.PRODUCERS_MAX,
+    "values of one request": BY_KEY[ApiKey.FETCH].max_values,
+    "partitions that one turn reads": fetch.PARTITIONS_PER_TURN,
+    "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,
+    "partitions of one session": fetch_sessions.MAX_PARTITIONS_OF_ONE,
+    "partitions of all sessions": fetch_sessions.MAX_PARTITIONS,
+    "waiting requests that one turn tries again, by their partitions": KEYS_PER_TURN,
+    "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
+    "threads that read what is not in memory, in each data directory": Work.READ.threads,
+    "values of a response that are made in the turn of its request": large_response.VALUES_AT_ONCE,
+    "values that one turn adds to a response": large_response.VALUES_PER_TURN,
+    "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
+    "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
+    "bytes of a group id or transactional id": shards.MAX_ID_BYTES,
+    "pattern of a ListTransactions (characters)": id_pattern.MAX_PATTERN,
+}
+
+
+def rows() -> list[list[str]]:
+    text = PAGE.read_text().partition("<!-- limits -->")[2].partition("<!-- /limits -->")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ") and "| Default |" not in line]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_a_row_has_the_bound_of_the_code(row: list[str]) -> None:
+    what, default, config, error = row
+    if config:
+        name = config.split("`")[1]
+        assert int(default) == getattr(BrokerConfig(), BROKER_CONFIGS[name].attribute)
+    else:
+        assert int(default) == FIXED[what]
+    assert error
+
+
+def test_every_bound_has_a_row() -> None:
+    assert {row[0] for row in rows() if not row[2]} == FIXED.keys()
