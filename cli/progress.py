@@ -12,10 +12,11 @@ _EVERY_S = 0.2
 
 
 class Progress:
-    """Shows the share of `total` bytes that is done. `clear` the line before printing others."""
+    """Shows the share of `total` bytes, or of what `text` says, that is done. `clear` it before printing lines."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, text: str | None = None) -> None:
         self.total = total
+        self._text = text or f"{total / 1e9:.1f} GB"
         self._done = 0
         self._shown_at = 0.0
         self._is_shown = False
@@ -28,7 +29,7 @@ class Progress:
             self._shown_at = time.monotonic()
             self._is_shown = True
             percent = min(100 * self._done // max(self.total, 1), 100)
-            click.echo(f"\r\033[K{percent:3d} % of {self.total / 1e9:.1f} GB", nl=False, err=True)
+            click.echo(f"\r\033[K{percent:3d} % of {self._text}", nl=False, err=True)
 
     def clear(self) -> None:
         """Remove the line."""

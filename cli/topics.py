@@ -13,6 +13,7 @@ from .output import Rows, row_options
 from .pairs import config_pairs
 from .partition_option import partition_option, partitions_of
 from .session import bootstrap_option, with_admin, with_advice
+from .topic_copy import copy
 from .topic_patterns import has_wildcard, matching
 from .topic_sizes import PARTITION_ROW, TOPIC_ROW, partition_rows, topic_rows
 from .units import readable
@@ -37,8 +38,11 @@ def command() -> None:
       odradek topics describe flights
       odradek topics alter flights --config retention.ms=3600000
       odradek topics delete flights
+      odradek topics copy flights --to other:9092
     """
 
+
+command.add_command(copy)
 
 _validate_option = click.option("--validate-only", is_flag=True, help="Only check whether it could be done.")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -169,7 +169,7 @@ def _sync_tree(directory: Path) -> None:
 
 
 @contextmanager
-def _disk_errors(operation: str, path: Path) -> Iterator[None]:
+def _disk_errors(operation: str, path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
