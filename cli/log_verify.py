@@ -55,7 +55,7 @@ def command(directory: Path, repairs: bool, as_json: bool) -> None:
       odradek log verify odradek-data --repair
     """
     if not directory.is_dir():
-        raise CliError(f"{directory} is not a directory")
+        raise CliError(f"{directory} is not a directory" if directory.exists() else f"{directory} does not exist")
     try:
         with ExitStack() as stack:
             data_dir = _data_dir(directory)
@@ -158,12 +158,17 @@ class _Counts:
 
     def text(self, repairs: bool) -> str:
         if not repairs:
-            return f"{self.found or 'nothing'} found"
+            return f"{_problems(self.found)} found" if self.found else "no damage found"
         new = self.found - self._known
-        parts = [f"{new or 'nothing'} {'new ' * bool(self._known)}found"]
+        kind = "new " * bool(self._known)
+        parts = [f"{_problems(new, kind)} found" if new else f"no {kind}damage found"]
         parts += [f"{self.new_that_stay} cannot be repaired"] * bool(self.new_that_stay)
         parts += [f"{self._known} known from earlier stay"] * bool(self._known)
         return ", ".join(parts)
+
+
+def _problems(count: int, kind: str = "") -> str:
+    return f"{count} {kind}problem{'s' if count > 1 else ''}"
 
 
 def _verify_recovery_points(data_dir: Path, counts: _Counts, out: Rows) -> None:

@@ -81,9 +81,14 @@ def with_advice(error: KafkaError) -> str:
     """Return an error's text with what the user can do about it, which a broker cannot know."""
     from ..client.errors import ErrorCode
 
+    # Their messages say all: Kafka's name for the error would add nothing.
+    plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS, ErrorCode.OFFSET_OUT_OF_RANGE}
     advice = {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics list` names the topics that are there",
         ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists makes that no error, `odradek topics alter` changes a topic",
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` names those that are known",
     }
-    return f"{str(error).removesuffix('.')}; {advice[error.code]}" if error.code in advice else str(error)
+    text = error.message.removesuffix(".")
+    if error.code in advice:
+        return f"{text}; {advice[error.code]}"
+    return text if error.code in plain else f"{text} ({error.code.name})"

@@ -63,7 +63,8 @@ def check_protocols(listeners: tuple[str, ...], opened: Sequence[Endpoint], prot
             reason = f"listener {endpoint.name} is missing in listener.security.protocol.map"
             raise ConfigError("listeners", given, reason)
         if protocol != "PLAINTEXT":
-            reason = f"listener {endpoint.name} asks for {protocol}: only PLAINTEXT is supported yet"
+            unsupported = "SASL" if protocol == "SASL_PLAINTEXT" else "TLS"
+            reason = f"listener {endpoint.name} asks for {protocol}: {unsupported} is not supported yet, only PLAINTEXT"
             raise ConfigError("listeners", given, reason)
 
 

@@ -58,13 +58,13 @@ class DataDir:
             why = f"data directory {path} is in use by another process: stop that one, or choose another --data-dir"
             raise StartError(why) from error
         except (OSError, StorageError) as error:
-            raise DirectoryFailed(f"data directory {path} cannot be written: {error}") from error
+            raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
             meta = _meta(path, node_id, cluster_id, disk)
             clean = checkpoints.take_clean_shutdown(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
-            raise DirectoryFailed(f"data directory {path} cannot be used: {error}") from error
+            raise DirectoryFailed(f"data directory {path} cannot be used: {_reason(error)}") from error
         except StartError:
             lock.release()
             raise
@@ -113,3 +113,8 @@ def _new_id_text() -> str:
         text = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _reason(error: OSError | StorageError) -> str:
+    """Return what the system says, without the number and the path that Python writes around it."""
+    return error.message if isinstance(error, StorageError) else error.strerror or str(error)

@@ -181,7 +181,7 @@ class Metadata:
                 self.features = dict(cast("dict[str, int]", record["levels"]))
             case other:
                 raise UnknownMetadata(
-                    f"the metadata journal has a record of type {other!r}: written by a newer Odradek?"
+                    f"the metadata journal has a record of type {other!r}, which a newer Odradek wrote"
                 )
 
     def _state(self) -> list[JournalRecord]:

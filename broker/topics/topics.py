@@ -211,8 +211,8 @@ class Topics:
             raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
         have = len(topic.partitions)
         if partitions <= have:
-            more = "that many" if partitions == have else "more"
-            why = f"Topic '{topic.name}' has {more} already: {have} partitions, and {partitions} were asked for."
+            shrunk = f"cannot shrink '{topic.name}' from {have} to {partitions}: partitions can only be added"
+            why = shrunk if partitions < have else f"'{topic.name}' has {have} partitions already"
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
         check_partition_count(partitions)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -41,6 +41,8 @@ async def create(cluster: Cluster, topics: Iterable[NewTopic], validate_only: bo
     async def attempt() -> None:
         response = await cluster.request_controller(request, CreateTopicsResponse)
         for topic in response.topics:
+            if topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
             raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was not created")
 
     await cluster.retry(attempt)
@@ -92,7 +94,9 @@ async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicInf
     for name in names:
         if name not in view.topics:
             code = view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            raise UnknownTopic(f"topic {name!r} cannot be described: {code.text}")
+            is_missing = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            why = "does not exist" if is_missing else f"cannot be described: {code.text}"
+            raise UnknownTopic(f"topic {name!r} {why}")
     return {name: view.topics[name] for name in names or sorted(view.topics)}
 
 
@@ -105,6 +109,8 @@ async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validat
         response = await cluster.request_controller(request, CreatePartitionsResponse)
         for topic in response.results:
             _check_exists(topic.name, topic.error_code)
+            if topic.error_code == ErrorCode.INVALID_PARTITIONS and topic.error_message:
+                raise KafkaError(ErrorCode.INVALID_PARTITIONS, topic.error_message)  # it says all
             raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was given no partitions")
 
     await cluster.retry(attempt)

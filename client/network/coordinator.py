@@ -23,6 +23,8 @@ GROUP = 0
 TRANSACTION = 1
 _FIRST_BATCHED_VERSION = 4  # FindCoordinator 4 takes several keys
 _MOVED = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+# The key itself is not known: there is nothing more to say of the request.
+_MISSING = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
 
 async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> int:
@@ -113,4 +115,6 @@ class Coordinator:
         if error is ErrorCode.UNKNOWN_TOPIC_ID:
             self.cluster.refresh_soon()
         kind = "group" if self._key_type == GROUP else "transactional id"
-        raise KafkaError(error, f"{operation} of {kind} {self.key!r}: {error.text}")
+        if error in _MISSING:
+            raise KafkaError(error, f"{kind} {self.key!r} does not exist")
+        raise KafkaError(error, f"{operation} of {kind} {self.key!r} failed: {error.text}")

@@ -154,7 +154,7 @@ def test_deleted_offsets_and_deleted_groups_are_gone(broker: str, numbers: str) 
     assert printed(broker, "groups", "delete", "gone", "--yes") == []
     assert not any(line.startswith("gone\t") for line in printed(broker, "groups", "list"))
     for words in (("delete", "gone", "--yes"), ("explain", "gone"), ("describe", "gone")):
-        assert "GROUP_ID_NOT_FOUND" in refused(broker, "groups", *words)
+        assert "group 'gone' does not exist" in refused(broker, "groups", *words)
 
 
 def rows_of(address: str, *args: str) -> list[dict[str, Any]]:

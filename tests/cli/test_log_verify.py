@@ -57,7 +57,7 @@ async def test_a_sound_directory_is_status_0_and_untouched(data: Path) -> None:
     for path in (data, data / "t-1"):
         result = verify(path)
         assert (result.exit_code, result.stdout) == (0, "")
-    assert "2 partitions, " in verify(data).stderr and "nothing found" in verify(data).stderr
+    assert "2 partitions, " in verify(data).stderr and "no damage found" in verify(data).stderr
     assert contents(data) == before
 
 
@@ -96,10 +96,10 @@ async def test_damage_that_no_repair_mends_is_written_down_and_reported_once(dat
     before = [log_of(data, index).read_bytes() for index in range(2)]
     result = verify(data, "--repair")
     assert result.exit_code == 1
-    assert "2 found, 2 cannot be repaired" in result.stderr
+    assert "2 problems found, 2 cannot be repaired" in result.stderr
     again = verify(data, "--repair")
     assert (again.exit_code, again.stdout) == (0, "")
-    assert "nothing new found, 2 known from earlier stay" in again.stderr
+    assert "no new damage found, 2 known from earlier stay" in again.stderr
     # A check without repair names all that is wrong.
     result = verify(data)
     assert (result.exit_code, result.stdout.count("known, readers get an error")) == (1, 2)
@@ -107,7 +107,7 @@ async def test_damage_that_no_repair_mends_is_written_down_and_reported_once(dat
     damage(log_of(data, 1), 5 * SIZE + 30)
     result = verify(data, "--repair")
     assert (result.exit_code, result.stdout.count("\n")) == (1, 1)
-    assert "1 new found, 1 cannot be repaired, 2 known from earlier stay" in result.stderr
+    assert "1 new problem found, 1 cannot be repaired, 2 known from earlier stay" in result.stderr
     # Other bytes in the same place are no damage that is known.
     damage(log_of(data, 1), 2 * SIZE + 34)
     assert verify(data, "--repair").exit_code == 1

@@ -140,12 +140,12 @@ async def test_topics_are_made_described_and_deleted(address: str) -> None:
         configs = await admin.describe_configs([ConfigResource.topic("a")], names=["max.message.bytes"])
         entry = configs[ConfigResource.topic("a")]["max.message.bytes"]
         assert (entry.value, entry.source) == ("2000", 1)
-        with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS: topic 'a' was not created"):
+        with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS: topic 'a' already exists"):
             await admin.create_topics([NewTopic("a")])
         await admin.delete_topics("a")
         with pytest.raises(UnknownTopic, match="'a' does not exist"):
             await admin.delete_topics("a")
-        with pytest.raises(UnknownTopic, match="'a' cannot be described"):
+        with pytest.raises(UnknownTopic, match="'a' does not exist"):
             await admin.describe_topics("a")
         assert await admin.list_topics() == ["b"]
 
