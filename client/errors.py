@@ -8,7 +8,7 @@ that `except KafkaError as error: if error.retriable` handles both.
 from __future__ import annotations
 
 from ..protocol.errors import ErrorCode, KafkaError
-from .record import TopicPartition
+from .record import ConsumerRecord, TopicPartition
 
 __all__ = [
     "BadResponse",
@@ -21,6 +21,7 @@ __all__ = [
     "DeliveryTimedOut",
     "ErrorCode",
     "GroupRequired",
+    "HandlerFailed",
     "InvalidOption",
     "InvalidTransactionState",
     "KafkaError",
@@ -245,6 +246,21 @@ class TopicRecreated(KafkaError):
         super().__init__(ErrorCode.UNKNOWN_TOPIC_ID, message)
         self.partition = partition
         self.position = position
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class HandlerFailed(KafkaError):
+    """A handler of `consume` raised an exception at its last attempt, which is the cause of this one.
+
+    The record was not processed, and it is returned again. `record` is that record.
+    """
+
+    def __init__(self, message: str, record: ConsumerRecord) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.record = record
 
     @property
     def retriable(self) -> bool:

@@ -17,22 +17,29 @@ any. A rebalance waits (up to `max_poll_interval_ms`) until the user asks for mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+import re
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TypeVar, overload
 
 from ...protocol.errors import KafkaError
-from ..clock import wait_for
-from ..errors import ClientStopped
+from ..clock import monotonic_ms, wait_for
+from ..errors import ClientStopped, ConcurrentPoll, InvalidOption
 from ..record import ConsumerRecord, TopicPartition
 from .fetched_batch import FetchedBatch
+from .in_flight import InFlight
 from .seeker import Seeker
 from .session import Session
+from .streams import Stream, Streams
 from .subscriber import Run
+from .workers import DeadLetters, Handler, Workers, WorkOptions, signals_to, unless
 
 T = TypeVar("T")
 
 # How many records `async for` takes out of the fetched ones at a time.
 _RUN_RECORDS = 500
+# How long a poll of `consume` and `streams` waits; it ends sooner when there are records.
+_LONG_POLL_MS = 60_000
 
 
 class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
@@ -182,6 +189,123 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
                     return _next_of(run)
             await session.signals.poll.wait()
         raise StopAsyncIteration
+
+    # -- Many tasks
+
+    async def consume(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        by_key: bool = True,
+        attempts: int = 5,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 10_000,
+        dead_letters: DeadLetters | None = None,
+        drain_timeout_ms: float = 30_000,
+        drain_on: Sequence[signal.Signals] = (signal.SIGTERM,),
+    ) -> None:
+        """Call `handler` for each record in `concurrency` tasks, until the consumer stops or a signal of `drain_on`.
+
+        With `by_key`, records of one partition with the same key are handled one after another; without, the order is
+        not kept. Offsets are committed up to the first record of a partition that is not done. A handler that raises is
+        called again after growing pauses. After the last of `attempts`, the record goes to `dead_letters` (such as a
+        DeadLetterTopic), or HandlerFailed is raised. On a signal, what was polled is finished within
+        `drain_timeout_ms`. Raises GroupRequired without a `group_id` or an `offset_store`.
+        """
+        options = WorkOptions(
+            concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms
+        )
+        session = self._running()
+        session.committed_offsets()
+        in_flight = self._begin_by_record(session)
+        drain = asyncio.Event()
+        workers = Workers(handler, options, in_flight, dead_letters, drain)
+        workers.start()
+        try:
+            with signals_to(drain.set, drain_on):
+                await self._feed(session, workers, in_flight, drain)
+                await workers.drain()
+        finally:
+            await workers.stop()
+            in_flight.give_back()
+            session.polls.by_record = None
+            if not session.stopping:
+                await session.commits.commit_processed()
+
+    async def _feed(self, session: Session, workers: Workers, in_flight: InFlight, drain: asyncio.Event) -> None:
+        """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""
+        while not drain.is_set() and not session.stopping:
+            await unless(drain, workers.wait_for_room())
+            collect = self._collect_by_record(in_flight, lambda: workers.room)
+            try:
+                found = await unless(drain, self._poll(_LONG_POLL_MS, collect))
+            except ClientStopped:
+                return
+            for records in (found or {}).values():
+                workers.submit(records)
+
+    def _begin_by_record(self, session: Session) -> InFlight:
+        """Have tasks say which records are done, and commit these."""
+        if session.polls.by_record is not None:
+            raise ConcurrentPoll("consume() or streams() read from this consumer already")
+        self._return_run()
+        in_flight = InFlight(self._positions, session.polls)
+        session.polls.mark_processed()
+        session.polls.by_record = in_flight.stalled_ms
+        session.commit_automatically()
+        return in_flight
+
+    def _collect_by_record(
+        self, in_flight: InFlight, room: Callable[[], int]
+    ) -> Callable[[Session], dict[TopicPartition, list[ConsumerRecord]]]:
+        def collect(session: Session) -> dict[TopicPartition, list[ConsumerRecord]]:
+            found = self._collect(session, room())
+            for partition, records in found.items():
+                in_flight.add(partition, records, monotonic_ms())
+            return found
+
+        return collect
+
+    @overload
+    def streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]: ...
+
+    @overload
+    def streams(self, topics: str | re.Pattern[str], count: int) -> list[Stream]: ...
+
+    def streams(
+        self, topics: Mapping[str, int] | str | re.Pattern[str], count: int = 1
+    ) -> dict[str, list[Stream]] | list[Stream]:
+        """Subscribe, and return async iterators over disjoint partitions: n of each topic, or `count` of a pattern.
+
+        Each is for a task of its own. A record counts as processed when its stream is asked for the next one, and is
+        committed when all before it in its partition are processed. The streams end when the consumer stops.
+        """
+        numbers = topics.values() if isinstance(topics, Mapping) else [count]
+        if min(numbers, default=0) < 1:
+            raise InvalidOption("streams needs a number of streams above 0, for a topic at least")
+        session = self._running()
+        in_flight = self._begin_by_record(session)
+        ranges: dict[str, range] = {}
+        if isinstance(topics, Mapping):
+            for topic, number in topics.items():
+                begin = sum(map(len, ranges.values()))
+                ranges[topic] = range(begin, begin + number)
+            self.subscribe(*topics)
+        else:
+            self.subscribe(pattern=topics)
+        rest = range(sum(numbers))
+        streams = Streams(
+            lambda topic: ranges.get(topic, rest), len(rest), self.assignment, in_flight, session.signals.wake_poll
+        )
+        session.collector.waits = streams.is_full
+        collect = self._collect_by_record(in_flight, lambda: self._max_poll_records)
+        session.watch_task(
+            session.cluster.spawn(streams.run(lambda: self._poll(_LONG_POLL_MS, collect)), "streams")
+        )
+        if isinstance(topics, Mapping):
+            return {topic: [streams.all[number] for number in numbers] for topic, numbers in ranges.items()}
+        return streams.all
 
 
 def _next_of(run: Run) -> ConsumerRecord:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
-from ..record import ConsumerRecord
+from ..record import ConsumerRecord, TopicPartition
 from .completed_fetch import CompletedFetch
 from .fetched_batch import FetchedBatch
 from .positions import PartitionState, Positions
@@ -21,6 +21,8 @@ class FetchCollector:
     def __init__(self, positions: Positions, signals: Signals) -> None:
         self._positions = positions
         self._signals = signals
+        # Partitions whose records have to wait, because the task that works on them has enough.
+        self.waits: Callable[[TopicPartition], bool] = _never
 
     def next_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord]] | None:
         """Return at most `limit` records of the partition whose turn it is, None if nothing is fetched.
@@ -35,7 +37,7 @@ class FetchCollector:
 
     def _next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
         for state in self._positions:
-            if state.paused or state.held:
+            if state.paused or state.held or self.waits(state.partition):
                 continue
             if state.error is not None and not state.fetched:
                 error, state.error = state.error, None
@@ -73,3 +75,7 @@ def _skip_to(state: PartitionState, offset: int) -> None:
     if state.processed == state.position:
         state.processed = offset
     state.position = offset
+
+
+def _never(_partition: TopicPartition) -> bool:
+    return False

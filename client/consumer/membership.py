@@ -293,16 +293,22 @@ class Membership:
     async def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
         """Revoke partitions once the user has processed their records; leave the group if the user stalls."""
         self._assignee.hold(partitions)
-        if self._polls.works_on(partitions) and not await self._wait_for_poll():
+        if self._polls.works_on(partitions) and not await self._wait_for_user(partitions):
             await self._leave_stalled()
         elif partitions:
             await self._heartbeat_while(self._assignee.revoke(partitions))
 
-    async def _wait_for_poll(self) -> bool:
-        """Heartbeat until the user polls. Return whether it does so in time. Raises what fences the member."""
+    async def _wait_for_user(self, partitions: Collection[TopicPartition]) -> bool:
+        """Heartbeat until the user has processed what it has of these partitions. Return whether it does so in time.
+
+        Raises what fences the member.
+        """
         while not self._is_stalled():
-            if await wait_for(self._polls.idle, self._heartbeat_pause_ms()):
+            if not self._polls.works_on(partitions):
                 return True
+            self._polls.released.clear()
+            if await wait_for(self._polls.released, self._heartbeat_pause_ms()):
+                continue
             fenced = await self._heartbeat_error()
             if fenced is not None:
                 raise fenced

@@ -33,8 +33,8 @@ class OffsetCommits:
         # None without a group.
         self._committed = committed
         self._positions = positions
-        # None without auto-commit.
-        self._auto_commit_interval_ms = auto_commit_interval_ms
+        # Whether processed records are committed without the user's call.
+        self.automatic = auto_commit_interval_ms is not None
         # None until the consumer joins a group.
         self.membership: Membership | None = None
         self._lock = asyncio.Lock()
@@ -87,7 +87,7 @@ class OffsetCommits:
 
         A failure is logged: the records will be read again.
         """
-        if self._auto_commit_interval_ms is None:
+        if not self.automatic:
             return
         async with self._lock:
             try:

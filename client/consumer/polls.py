@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..errors import ConcurrentPoll
 from ..record import TopicPartition
@@ -25,6 +25,11 @@ class Polls:
         # Set while the user has no unprocessed records.
         self.idle = asyncio.Event()
         self.idle.set()
+        # Set when partitions have no unprocessed records any more, or are gone.
+        self.released = asyncio.Event()
+        # While tasks say which records are done (`consume`, `streams`), in the place of polls: for how long the record
+        # that holds its partition up the longest has done so at a time.
+        self.by_record: Callable[[float], float] | None = None
         # Set by each poll. A member that must wait for the next poll clears it.
         self.asked = asyncio.Event()
         self.asked.set()
@@ -80,10 +85,20 @@ class Polls:
 
     def mark_processed(self) -> None:
         """The user has processed all records that were returned."""
+        if self.by_record is not None:
+            return
         for state in self._returned.values():
             state.processed = state.position
         self._returned.clear()
         self.idle.set()
+        self.released.set()
+
+    def release(self, partition: TopicPartition) -> None:
+        """No task works on records of this partition."""
+        self._returned.pop(partition, None)
+        if not self._returned:
+            self.idle.set()
+        self.released.set()
 
     def works_on(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether the user has unprocessed records of one of these partitions."""
@@ -93,6 +108,9 @@ class Polls:
         """Forget partitions that were taken away, but not that their records were returned and never committed."""
         for state in states:
             self._returned.pop(state.partition, None)
+            self.released.set()
+            if self.by_record is not None and not self._returned:
+                self.idle.set()
             if state.returned and state.position != state.committed:
                 self._lost.add(state.partition)
 
@@ -104,6 +122,8 @@ class Polls:
 
     def stalled_ms(self, now_ms: float) -> float:
         """Return for how long calls of this method have seen the user neither poll nor take a record."""
+        if self.by_record is not None:
+            return self.by_record(now_ms)
         progress = (self._count, *(state.position for state in self._returned.values()))
         if self._polling or progress != self._progress:
             self._progress, self._progress_ms = progress, now_ms

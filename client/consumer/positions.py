@@ -34,6 +34,7 @@ class PartitionState:
         "high_watermark",
         "leader_epoch",
         "log_start_offset",
+        "moves",
         "muted_until_ms",
         "partition",
         "paused",
@@ -62,6 +63,8 @@ class PartitionState:
         self.reset_why = ""
         # Grows with every seek and when the partition is taken away, so that late responses are recognized.
         self.version = 0
+        # How often the position was sought or reset: records returned before that are of no concern any more.
+        self.moves = 0
         self.paused = False
         # True when the partition is about to be revoked: no more of its records are returned.
         self.held = False
@@ -108,6 +111,7 @@ class PartitionState:
         self.position = self.processed = self.fetch_offset = offset
         self.leader_epoch, self.checked_epoch, self.topic_id = leader_epoch, -1, None
         self.auto_commit_above = -1
+        self.moves += 1
         self._restart(None)
 
     def reset_to(self, timestamp: int, why: str = "", before: int | None = None) -> None:
@@ -119,6 +123,7 @@ class PartitionState:
         self.position = self.processed = self.fetch_offset = None
         self.leader_epoch, self.checked_epoch, self.topic_id = -1, -1, None
         self.auto_commit_above = -1
+        self.moves += 1
         self._restart(timestamp)
 
     def rewind(self) -> None:

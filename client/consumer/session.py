@@ -33,6 +33,9 @@ from .signals import Signals
 
 _log = logging.getLogger(__name__)
 
+# Between the commits of `consume` and `streams` where auto-commit is off: Kafka's default.
+_COMMIT_INTERVAL_MS = 5_000
+
 
 class Session:
     """One running consumer. Make it with `open`, end it with `close`."""
@@ -95,6 +98,12 @@ class Session:
         interval_ms = self.auto_commit_interval_ms
         if interval_ms is not None:
             self.watch_task(self.cluster.spawn(self.commits.auto_commit(interval_ms), "auto-commit"))
+
+    def commit_automatically(self) -> None:
+        """Commit processed records from now on also if auto-commit is off: only tasks know what is done."""
+        if not self.commits.automatic and self._committed is not None:
+            self.commits.automatic = True
+            self.watch_task(self.cluster.spawn(self.commits.auto_commit(_COMMIT_INTERVAL_MS), "auto-commit"))
 
     def watch_task(self, task: asyncio.Task[Any]) -> None:
         """Have the next poll raise the exception of a task, which should end by cancellation alone."""

@@ -1,0 +1,116 @@
+"""Streams: several async iterators over one consumer, each over partitions of its own, as the old connector had them.
+
+    poll --the partition's stream--> its queue --async for--> the task that reads the stream
+
+A partition stays with its stream as long as the consumer has it, so the order of its records holds. A new one goes to
+the stream that has the fewest. A record counts as processed when its stream is asked for the next one. A stream that is
+slow holds up its own partitions alone: they are not polled while `MAX_QUEUED` records wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from ...protocol.errors import KafkaError
+from ..clock import monotonic_ms
+from ..errors import ClientStopped
+from ..record import ConsumerRecord, TopicPartition
+from .in_flight import InFlight
+
+# Of one stream; a poll may bring `max_poll_records` more.
+MAX_QUEUED = 1_000
+
+Poll = Callable[[], Awaitable[dict[TopicPartition, list[ConsumerRecord]]]]
+
+
+class Stream(AsyncIterator[ConsumerRecord]):
+    """Records of some partitions. One task at a time may read it; it ends when the consumer stops."""
+
+    def __init__(self, owner: Streams) -> None:
+        self._owner = owner
+        self.queue: deque[ConsumerRecord] = deque()
+        # Set when there are records, or the stream has ended or failed.
+        self.news = asyncio.Event()
+        self.error: KafkaError | None = None
+        self._taken: ConsumerRecord | None = None
+
+    async def __anext__(self) -> ConsumerRecord:
+        """Return the next record, and wait for it. The record before it then counts as processed."""
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            self._owner.in_flight.finish(taken, monotonic_ms())
+        while True:
+            while self.queue:
+                record = self.queue.popleft()
+                self._owner.took()
+                if self._owner.in_flight.has(record):
+                    self._taken = record
+                    return record
+            if self.error is not None:
+                error, self.error = self.error, None
+                raise error
+            if self._owner.ended:
+                raise StopAsyncIteration
+            self.news.clear()
+            await self.news.wait()
+
+
+class Streams:
+    """Deals the records of one consumer out to its streams. Run `run()` as a task."""
+
+    def __init__(
+        self,
+        count: Callable[[str], range],
+        total: int,
+        assignment: Callable[[], frozenset[TopicPartition]],
+        in_flight: InFlight,
+        took: Callable[[], None],
+    ) -> None:
+        # The numbers of the streams of a topic.
+        self._numbers = count
+        self._assignment = assignment
+        self.in_flight = in_flight
+        # Called when a stream has taken a record, so that there may be room for more.
+        self.took = took
+        self.all = [Stream(self) for _ in range(total)]
+        self.ended = False
+        self._homes: dict[TopicPartition, int] = {}
+
+    def is_full(self, partition: TopicPartition) -> bool:
+        """Whether records of this partition must wait."""
+        return len(self.all[self._home(partition)].queue) >= MAX_QUEUED
+
+    def _home(self, partition: TopicPartition) -> int:
+        """Return the number of the partition's stream."""
+        home = self._homes.get(partition)
+        if home is None:
+            assigned = self._assignment()
+            self._homes = {each: number for each, number in self._homes.items() if each in assigned}
+            taken = Counter(self._homes.values())
+            home = min(self._numbers(partition.topic), key=lambda number: (taken[number], number))
+            self._homes[partition] = home
+        return home
+
+    async def run(self, poll: Poll) -> None:
+        """Deal records out until the consumer stops. An error of a poll is raised once by every stream."""
+        try:
+            while True:
+                try:
+                    found = await poll()
+                except ClientStopped:
+                    return
+                except KafkaError as error:
+                    for stream in self.all:
+                        stream.error = error
+                        stream.news.set()
+                    continue
+                for partition, records in found.items():
+                    stream = self.all[self._home(partition)]
+                    stream.queue.extend(records)
+                    stream.news.set()
+        finally:
+            self.ended = True
+            for stream in self.all:
+                stream.news.set()

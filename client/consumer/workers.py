@@ -1,0 +1,197 @@
+"""Workers: `Consumer.consume` calls a handler for each record, in several tasks, and commits what is done.
+
+    poll --by key or in turn--> a worker's queue --handler, attempts with back-off--> done | dead letter | failed
+
+Records with the same partition and key go to the same worker, so their order holds. Records without a key keep the
+order of their partition. At most `MAX_QUEUED` records wait for each worker; while they do, no more are polled.
+
+The end: on a signal, or when the consumer stops, the workers finish what they have, up to a limit. After a handler has
+failed for good, the others stop at once. Records that are not done are returned again by later polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from zlib import crc32
+
+from ..clock import monotonic_ms
+from ..errors import HandlerFailed, InvalidOption
+from ..network.backoff import Backoff
+from ..network.task_ends import end_tasks
+from ..record import ConsumerRecord
+from .in_flight import InFlight
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Handler = Callable[[ConsumerRecord], Awaitable[object]]
+DeadLetters = Callable[[ConsumerRecord, Exception], Awaitable[object]]
+
+# Enough that no worker waits for the next poll; few, so that a rebalance is not held up by what waits.
+MAX_QUEUED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOptions:
+    """How `consume` works. Raises InvalidOption."""
+
+    concurrency: int
+    by_key: bool
+    attempts: int
+    retry_backoff_ms: float
+    retry_backoff_max_ms: float
+    drain_timeout_ms: float
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1 or self.attempts < 1:
+            raise InvalidOption("concurrency and attempts must be at least 1")
+
+
+class Workers:
+    """The tasks that call one handler."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        options: WorkOptions,
+        in_flight: InFlight,
+        dead_letters: DeadLetters | None,
+        halt: asyncio.Event,
+    ) -> None:
+        self._handler = handler
+        self._options = options
+        self._in_flight = in_flight
+        self._dead_letters = dead_letters
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._queues: list[asyncio.Queue[ConsumerRecord]] = [asyncio.Queue() for _ in range(options.concurrency)]
+        # Set when a handler has failed for good: nothing more is polled.
+        self._halt = halt
+        self._tasks: list[asyncio.Task[None]] = []
+        # Set when a worker has taken a record, or has ended.
+        self._moved = asyncio.Event()
+
+    def start(self) -> None:
+        """Start the workers."""
+        for number, queue in enumerate(self._queues):
+            task = asyncio.create_task(self._work(queue), name=f"worker {number}")
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._moved.set()
+        if not task.cancelled():
+            self._halt.set()
+
+    def submit(self, records: Sequence[ConsumerRecord]) -> None:
+        """Queue records, in order."""
+        for record in records:
+            self._queue_of(record).put_nowait(record)
+
+    def _queue_of(self, record: ConsumerRecord) -> asyncio.Queue[ConsumerRecord]:
+        if not self._options.by_key:
+            return min(self._queues, key=asyncio.Queue[ConsumerRecord].qsize)
+        place = f"{record.topic}-{record.partition}".encode()
+        return self._queues[crc32(record.key or b"", crc32(place)) % len(self._queues)]
+
+    @property
+    def room(self) -> int:
+        """How many records may be submitted now; 0 while one of the queues is full."""
+        return max(0, MAX_QUEUED - max(queue.qsize() for queue in self._queues))
+
+    async def wait_for_room(self) -> None:
+        """Wait until a record may be submitted. Raises HandlerFailed."""
+        while True:
+            self._moved.clear()
+            self.raise_failure()
+            if self.room:
+                return
+            await self._moved.wait()
+
+    def raise_failure(self) -> None:
+        """Raise HandlerFailed if a handler has failed for good."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def drain(self) -> None:
+        """Finish the records that were submitted, up to `drain_timeout_ms`. Raises HandlerFailed."""
+        try:
+            async with asyncio.timeout(self._options.drain_timeout_ms / 1000):
+                while self._in_flight.count:
+                    self._moved.clear()
+                    self.raise_failure()
+                    await self._moved.wait()
+        except TimeoutError:
+            _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count)
+
+    async def stop(self) -> None:
+        """Cancel the workers."""
+        await end_tasks(self._tasks)
+
+    async def _work(self, queue: asyncio.Queue[ConsumerRecord]) -> None:
+        while True:
+            record = await queue.get()
+            if self._in_flight.has(record):
+                await self._process(record)
+                self._in_flight.finish(record, monotonic_ms())
+            self._moved.set()
+
+    async def _process(self, record: ConsumerRecord) -> None:
+        """Call the handler until it succeeds; after the last attempt hand the record to the dead letters."""
+        failures = 0
+        while True:
+            try:
+                await self._handler(record)
+                return
+            except Exception as error:
+                failures += 1
+                place = f"{record.topic}-{record.partition} at offset {record.offset}"
+                if failures >= self._options.attempts:
+                    if self._dead_letters is None:
+                        raise HandlerFailed(f"the handler failed for {place}: {error!r}", record) from error
+                    _log.warning("consume: %s goes to the dead letters: %r", place, error)
+                    await self._dead_letters(record, error)
+                    return
+                _log.info("consume: attempt %d for %s failed: %r", failures, place, error)
+            await asyncio.sleep(self._backoff.pause_ms(failures) / 1000)
+            if not self._in_flight.has(record):
+                return  # another consumer has it now
+
+
+@contextmanager
+def signals_to(call: Callable[[], object], signals: Sequence[signal.Signals]) -> Generator[None]:
+    """Have signals call `call` inside the block; only the main thread's loop can take signals."""
+    loop = asyncio.get_running_loop()
+    taken: list[signal.Signals] = []
+    before: dict[signal.Signals, Any] = {}
+    for each in signals:
+        handler = signal.getsignal(each)
+        try:
+            loop.add_signal_handler(each, call)
+        except (NotImplementedError, RuntimeError, ValueError) as error:
+            _log.info("consume: the loop takes no %s here: %s", each.name, error)
+            continue
+        before[each] = handler
+        taken.append(each)
+    try:
+        yield
+    finally:
+        for each in taken:
+            loop.remove_signal_handler(each)
+            signal.signal(each, before[each])
+
+
+async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`; cancel it, and return None, if `event` is set before."""
+    task, stop = asyncio.create_task(work, name="poll"), asyncio.create_task(event.wait(), name="drain")
+    try:
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        await end_tasks([each for each in (task, stop) if not each.done()])

@@ -1,0 +1,232 @@
+"""`consume` and `streams`: many tasks work on one consumer's records, and what is done is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from odradek.client import Consumer, ConsumerRecord, Producer, TopicPartition
+from odradek.client.consumer.dead_letters import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
+from odradek.client.errors import ConcurrentPoll, GroupRequired, HandlerFailed, InvalidOption
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.heartbeat import HeartbeatResponse
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.wire import answer
+
+T0 = TopicPartition("t", 0)
+
+
+def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
+    quick = {
+        "retry_backoff_ms": 1,
+        "retry_backoff_max_ms": 5,
+        "auto_offset_reset": "earliest",
+        "heartbeat_interval_ms": 5,
+        "group_id": "g",
+    }
+    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
+
+
+def write(cluster: FakeCluster, keys: list[bytes | None], partition: int = 0, topic: str = "t") -> None:
+    records = [Record(-1, 7, key, b"%d" % number) for number, key in enumerate(keys)]
+    cluster.log(topic, partition).write(encode_batch(records))
+
+
+class Work:
+    """A handler that notes what it was given, and lets the test say how long each record takes."""
+
+    def __init__(self, consumer: Consumer, stop_after: int) -> None:
+        self.consumer = consumer
+        self.stop_after = stop_after
+        self.order: dict[bytes | None, list[int]] = defaultdict(list)
+        self.running = self.most = self.count = 0
+
+    async def __call__(self, record: ConsumerRecord) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        for _ in range(record.offset % 3):
+            await asyncio.sleep(0)
+        self.running -= 1
+        self.order[record.key].append(record.offset)
+        self.count += 1
+        if self.count == self.stop_after:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_records_of_a_key_stay_in_order_and_a_signal_drains_and_commits() -> None:
+    keys: list[bytes | None] = [b"%d" % (number % 7) for number in range(100)]
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, keys)
+        work = Work(consumer, 100)
+        before = signal.getsignal(signal.SIGTERM)
+        await consumer.consume(work, concurrency=4)
+        assert signal.getsignal(signal.SIGTERM) is before
+        assert work.most > 1
+        assert all(offsets == sorted(offsets) for offsets in work.order.values())
+        assert sorted(offset for offsets in work.order.values() for offset in offsets) == list(range(100))
+        assert cluster.group.committed == {("t", 0): 100}
+
+
+async def test_only_the_prefix_that_is_done_is_committed_and_the_rest_is_returned_again() -> None:
+    stuck = asyncio.Event()
+
+    async def handler(record: ConsumerRecord) -> None:
+        if record.offset == 3:
+            await stuck.wait()
+        if record.offset == 9:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, [b"%d" % number for number in range(10)])
+        async with consumer_for(cluster, "t", enable_auto_commit=False) as consumer:
+            await consumer.consume(handler, concurrency=5, by_key=False, drain_timeout_ms=20)
+            assert cluster.group.committed == {("t", 0): 3}
+            assert (await consumer.getone()).offset == 3
+
+
+async def test_a_failing_record_is_tried_again_and_then_raised() -> None:
+    tried: list[int] = []
+
+    async def handler(record: ConsumerRecord) -> None:
+        tried.append(record.offset)
+        if record.offset == 2 and tried.count(2) < 3:
+            raise RuntimeError("not yet")
+        if record.offset == 4:
+            raise RuntimeError("never")
+
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, [None] * 6)
+        with pytest.raises(HandlerFailed, match="t-0 at offset 4: RuntimeError") as raised:
+            await consumer.consume(handler, attempts=3, retry_backoff_ms=1)
+        assert raised.value.record.offset == 4
+        assert tried == [0, 1, 2, 2, 2, 3, 4, 4, 4]
+        assert cluster.group.committed == {("t", 0): 4}
+
+
+async def test_dead_letters_go_to_their_topic_with_the_reason() -> None:
+    async def handler(record: ConsumerRecord) -> None:
+        if record.offset == 1:
+            raise RuntimeError("poison")
+        if record.offset == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    async with FakeCluster({"t": 1, "dead": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, [b"a", b"b", b"c"])
+        async with Producer(cluster.address) as producer, consumer_for(cluster, "t") as consumer:
+            dead = DeadLetterTopic(producer, "dead")
+            await consumer.consume(handler, attempts=2, retry_backoff_ms=1, dead_letters=dead)
+        (letter,) = cluster.log("dead").records()
+        assert (letter.key, letter.value) == (b"b", b"1")
+        assert dict(letter.headers)[OFFSET_HEADER] == b"1"
+        assert b"poison" in (dict(letter.headers)[ERROR_HEADER] or b"")
+        assert cluster.group.committed == {("t", 0): 3}
+
+
+async def test_a_rebalance_waits_for_the_records_that_are_worked_on() -> None:
+    release, started = asyncio.Event(), asyncio.Event()
+    handled: list[int] = []
+
+    async def handler(record: ConsumerRecord) -> None:
+        started.set()
+        await release.wait()
+        handled.append(record.offset)
+        if len(handled) == 20:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, [b"%d" % number for number in range(20)])
+        consuming = asyncio.ensure_future(consumer.consume(handler, concurrency=2))
+        await started.wait()
+        beats = len(cluster.calls(ApiKey.HEARTBEAT))
+        cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
+        while len(cluster.calls(ApiKey.HEARTBEAT)) < beats + 3:
+            await asyncio.sleep(0.001)
+        assert cluster.group.generation == 1
+        release.set()
+        await consuming
+        assert sorted(handled) == list(range(20)), "nothing twice"
+        assert cluster.group.generation == 2
+        assert cluster.group.committed == {("t", 0): 20}
+
+
+async def test_consume_needs_offsets_to_commit_and_a_consumer_of_its_own() -> None:
+    async def handler(_: ConsumerRecord) -> None:
+        return
+
+    async with FakeCluster({"t": 1}) as cluster:
+        async with consumer_for(cluster, "t", group_id=None) as consumer:
+            with pytest.raises(GroupRequired):
+                await consumer.consume(handler)
+        async with consumer_for(cluster, "t") as consumer:
+            with pytest.raises(InvalidOption):
+                await consumer.consume(handler, concurrency=0)
+            consumer.streams({"t": 1})
+            with pytest.raises(ConcurrentPoll):
+                await consumer.consume(handler)
+
+
+async def test_a_handler_that_hangs_has_its_consumer_leave_the_group() -> None:
+    async def handler(_: ConsumerRecord) -> None:
+        await asyncio.Event().wait()
+
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, [None] * 3)
+        async with consumer_for(cluster, "t", max_poll_interval_ms=20) as consumer:
+            consuming = asyncio.ensure_future(consumer.consume(handler))
+            while not cluster.group.left:
+                await asyncio.sleep(0.001)
+            consuming.cancel()
+            await asyncio.gather(consuming, return_exceptions=True)
+
+
+# -- Streams
+
+
+async def test_streams_have_partitions_of_their_own_and_commit_what_was_asked_past() -> None:
+    async with FakeCluster({"t": 4, "u": 1}) as cluster, consumer_for(cluster) as consumer, asyncio.timeout(10):
+        for number in range(4):
+            write(cluster, [None] * 5, number)
+        write(cluster, [None] * 5, 0, "u")
+        streams = consumer.streams({"t": 2, "u": 1})
+        assert {topic: len(some) for topic, some in streams.items()} == {"t": 2, "u": 1}
+        seen: list[set[tuple[str, int]]] = []
+        for stream, count in [*((each, 10) for each in streams["t"]), (streams["u"][0], 5)]:
+            records = [await anext(stream) for _ in range(count)]
+            seen.append({(record.topic, record.partition) for record in records})
+        assert [len(each) for each in seen] == [2, 2, 1]
+        assert len(set.union(*seen)) == 5
+        asking = asyncio.ensure_future(anext(streams["t"][0]))
+        await asyncio.sleep(0)
+        await consumer.stop()
+        with pytest.raises(StopAsyncIteration):
+            await asking
+        assert [record async for record in streams["u"][0]] == []
+    committed = cluster.group.committed
+    assert committed["u", 0] == 4, "the last record of a stream that was not asked again is not processed"
+    assert sorted(committed["t", number] for number in range(4)) == [4, 5, 5, 5]
+
+
+async def test_streams_of_a_pattern_and_a_slow_one_holds_up_none_but_its_own() -> None:
+    async with FakeCluster({"a": 1, "b": 1}) as cluster, consumer_for(cluster, group_id=None) as consumer:
+        write(cluster, [None] * 3000, 0, "a")
+        write(cluster, [None] * 3000, 0, "b")
+        one, _slow = consumer.streams("a|b", 2)
+        async with asyncio.timeout(10):
+            assert [(await anext(one)).offset for _ in range(3000)] == list(range(3000))
+
+
+async def test_an_error_is_raised_by_each_stream_once() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with consumer_for(cluster, group_id=None, auto_offset_reset="none") as consumer:
+            for stream in consumer.streams({"t": 2})["t"]:
+                with pytest.raises(Exception, match="no committed offset"):
+                    await asyncio.wait_for(anext(stream), 10)
+            with pytest.raises(InvalidOption):
+                consumer.streams({})
