@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from ..protocol.errors import DecodeError, KafkaError
-from ..storage.files import DISK, Disk
+from ..storage.files import Disk
 from .background.tasks import BackgroundTasks
 from .broker_thread import BrokerThread
 from .clock import Clock
@@ -34,6 +34,7 @@ from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
+from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
@@ -89,7 +90,7 @@ class Broker:
         config: BrokerConfig | None = None,
         *,
         clock: Clock | None = None,
-        disk: Disk = DISK,
+        disk: Disk | None = None,
         clustered: bool = False,
     ) -> None:
         """`clustered`: a controller says what this broker leads and follows."""
@@ -99,7 +100,7 @@ class Broker:
         self.timers = Timers(self.clock)
         # Started by `serve`: a process has one loop to watch.
         self.watchdog = Watchdog()
-        self._disk = disk
+        self._disk = disk if disk is not None else TimedDisk(self.clock)
         self._clustered = clustered
         self._threads = DiskThreads(self.timers, self.clock)
         self._running: _Running | None = None

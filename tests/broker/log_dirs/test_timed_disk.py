@@ -1,0 +1,59 @@
+"""Slow writes are logged with file and seconds, and not each of very many."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.log_dirs.timed_disk import REPORT_INTERVAL_MS, TimedDisk
+from odradek.storage.errors import DiskError
+from odradek.tests.support.clock import FakeClock
+
+
+class SteppingClock(FakeClock):
+    """A clock that moves by `step_ms` whenever it is read."""
+
+    step_ms = 0
+
+    def monotonic_ms(self) -> int:
+        self.advance(self.step_ms)
+        return self.time_ms
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_a_write_of_a_second_is_logged_with_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = SteppingClock()
+    disk = TimedDisk(clock)
+    file = disk.open(tmp_path / "x.log", create=True)
+    clock.step_ms = 999
+    disk.write(file, b"quick", 0)
+    assert lines(caplog) == []
+    clock.step_ms = 2500
+    for _ in range(2):
+        disk.write(file, b"slow", 5)
+    (line,) = lines(caplog)
+    assert line == f"a write of 4 bytes to {file.path} took 2.5 s: the disk is slow or has too much to write"
+    clock.advance(REPORT_INTERVAL_MS)
+    disk.write(file, b"slow", 5)
+    assert lines(caplog)[1].endswith("; 1 more since the last report")
+    assert file.path.read_bytes() == b"quickslow"
+
+
+def test_a_slow_write_that_fails_is_logged_as_well(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = SteppingClock()
+    disk = TimedDisk(clock)
+    (tmp_path / "x.log").write_bytes(b"")
+    file = disk.open(tmp_path / "x.log", writable=False)
+    clock.step_ms = 1000
+    with pytest.raises(DiskError):
+        disk.write(file, b"never", 0)
+    assert str(file.path) in lines(caplog)[0]
+
+
+def test_a_broker_has_such_a_disk(config: BrokerConfig) -> None:
+    assert isinstance(Broker(config)._disk, TimedDisk)
