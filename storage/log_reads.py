@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..protocol.records.batch import BatchHeader
-from .errors import OffsetOutOfRange
-from .files import Disk, FileRange
+from .errors import DamagedFile, OffsetOutOfRange
+from .files import Disk, FileRange, NotCached
 from .log_view import LogView
 from .segments.aborted_lookup import AbortedLookup
 from .segments.damage import Damage
@@ -81,9 +81,15 @@ class ReadableLog:
 
         `cached`: as in read().
         """
-        return self._aborted.reaching_into(
-            self._segments.all, self.log_end_offset, offset, fetched, up_to, cached=cached
-        )
+        try:
+            return self._aborted.reaching_into(
+                self._segments.all, self.log_end_offset, offset, fetched, up_to, cached=cached
+            )
+        except DamagedFile:
+            if cached:
+                # A view reads the batches instead.
+                raise NotCached from None
+            raise
 
     def view(self) -> LogView:
         """Return the log as it is now, for look-ups in another thread."""

@@ -8,8 +8,9 @@ largest timestamps.
 
 from __future__ import annotations
 
-from .errors import DiskError, OffsetOutOfRange, StorageError
+from .errors import DamagedFile, DiskError, OffsetOutOfRange, StorageError
 from .files import Disk, FileRange
+from .producer_replay import aborted_in
 from .segments import location, time_lookup
 from .segments.aborted_lookup import AbortedLookup
 from .segments.damage import Damage
@@ -50,8 +51,20 @@ class LogView:
         return location.locate(self.segments, self.end_offset, offset, up_to)
 
     def aborted_transactions(self, offset: int, fetched: FileRange, up_to: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions of a read, as Log.aborted_transactions does."""
-        return AbortedLookup().reaching_into(self.segments, self.end_offset, offset, fetched, up_to)
+        """Return the aborted transactions of a read, as Log.aborted_transactions does.
+
+        Where a transaction index cannot be read, the batches tell.
+        """
+        while True:
+            try:
+                return AbortedLookup().reaching_into(self.segments, self.end_offset, offset, fetched, up_to)
+            except DamagedFile as error:
+                damaged = next((each for each in self.segments if each.aborted.path == error.path), None)
+                if damaged is None or damaged.aborted.is_held:
+                    raise
+                directory = damaged.directory
+                entries = aborted_in(directory, self.segments, damaged, self.start_offset, self._disk)
+                damaged.aborted.hold(entries, error)
 
     def find_time(self, timestamp_ms: int, up_to: int) -> Found | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier, or None."""
@@ -80,6 +93,7 @@ class LogView:
         """
         met: list[StorageError] = []
         for segment in self._twins:
+            met += self._mend_aborted(segment)
             if segment.damaged_index is None:
                 continue
             met.append(segment.damaged_index)
@@ -89,6 +103,18 @@ class LogView:
             except StorageError as error:
                 met.append(error)
         return met
+
+    def _mend_aborted(self, segment: Segment) -> list[StorageError]:
+        """Write a transaction index again that could not be read; return what was damaged, and what went wrong."""
+        aborted = segment.aborted
+        if aborted.damage is None:
+            return []
+        try:
+            if segment is not self._active and not segment.is_retired:
+                segment.rewrite_aborted()
+        except StorageError as error:
+            return [aborted.damage, error]
+        return [aborted.damage]
 
     def starts_before(self, timestamp_ms: int, count: int) -> list[int]:
         """Return the first offsets of the segments that were last written by then, newest first, at most `count`.

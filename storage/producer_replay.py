@@ -8,7 +8,7 @@ from pathlib import Path
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType
 from .files import Disk
-from .producer_snapshot import load_snapshot
+from .producer_snapshot import load_snapshot, read_snapshot
 from .producers import ProducerStates
 from .segments.location import slot_of
 from .segments.segment import Segment
@@ -38,3 +38,23 @@ def rebuild_producers(
         for position, header in segment.sound_headers_from(start):
             replay(producers, segment, position, header, now_ms, disk)
     return producers
+
+
+def aborted_in(
+    directory: Path, segments: Sequence[Segment], target: Segment, start_offset: int, disk: Disk
+) -> list[AbortedTransaction]:
+    """Return the transactions that are aborted by markers in `target`, one of `segments`, from the batches themselves.
+
+    This reads from the newest snapshot before the segment on. Raises DiskError.
+    """
+    producers, snapshot_offset = read_snapshot(directory, target.base_offset, disk)
+    start = start_offset if snapshot_offset is None else snapshot_offset
+    found: list[AbortedTransaction] = []
+    for segment in segments[slot_of(segments, start) :]:
+        for position, header in segment.sound_headers_from(start):
+            aborted = replay(producers, segment, position, header, 0, disk)
+            if aborted is not None and segment is target:
+                found.append(aborted)
+        if segment is target:
+            break
+    return found

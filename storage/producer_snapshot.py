@@ -101,6 +101,18 @@ def write_snapshot(
             disk.unlink(snapshot_path(directory, old))
 
 
+def read_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
+    """Return what `load_snapshot` does, and remove nothing."""
+    for offset in reversed(snapshot_offsets(directory, disk)):
+        path = snapshot_path(directory, offset)
+        if offset <= up_to:
+            try:
+                return decode(disk.read_file(path), path), offset
+            except DamagedFile:
+                continue
+    return ProducerStates(), None
+
+
 def load_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
     """Return the newest sound snapshot at or below offset `up_to`, and its offset; (empty, None) if there is none.
 

@@ -429,6 +429,12 @@ class Segment(SegmentFile):
                 self._rebuild_indexes()
             self.has_new_indexes = True
 
+    def rewrite_aborted(self) -> None:
+        """Write the transaction index again where the log has told its entries. For a closed segment only."""
+        with NAMES_LOCK:
+            self._check_name()
+            self.aborted.rewrite()
+
     def _rebuild_indexes(self) -> SegmentIndexes:
         indexes = self.reset()
         # Damage is passed over here. A read that reaches it raises.
@@ -503,6 +509,8 @@ class Segment(SegmentFile):
             self.mark(damage.position, damage.why, damage.end)
         if self._max_timestamp == UNKNOWN:
             self._max_timestamp, self._max_offset = twin._max_timestamp, twin._max_offset
+        if twin.aborted.damage is not None and not twin.aborted.is_held:
+            self.aborted = twin.aborted
         has_opened = self._file is None and twin._file is not None
         self._file = self._file or twin._file
         if self._indexes is None or twin.has_new_indexes:

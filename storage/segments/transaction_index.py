@@ -60,7 +60,7 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
 class TransactionIndex:
     """The entries of one segment. Only the last one is kept in memory, and no file stays open."""
 
-    __slots__ = ("_count", "_disk", "_is_dirty", "_is_too_long", "_last", "path")
+    __slots__ = ("_count", "_disk", "_held", "_is_dirty", "_is_too_long", "_last", "damage", "path")
 
     def __init__(self, path: Path, size_bytes: int = 0, disk: Disk = DISK) -> None:
         self.path = path
@@ -69,6 +69,9 @@ class TransactionIndex:
         self._last: AbortedTransaction | None = None  # looked up when it is needed
         self._is_dirty = False
         self._is_too_long = False  # the file holds more than the entries: a failed append that could not be cut off
+        # Why the file cannot be read; the entries are then held in memory, as the log tells them.
+        self.damage: DamagedFile | None = None
+        self._held: list[AbortedTransaction] | None = None
         self.found(size_bytes)
 
     def found(self, size_bytes: int) -> bool:
@@ -140,6 +143,24 @@ class TransactionIndex:
             self._is_dirty = False
             self._disk.fsync(file)
 
+    # -- damage ------------------------------------------------------------------------------------
+
+    def hold(self, entries: list[AbortedTransaction], damage: DamagedFile) -> None:
+        """Take these entries in the place of a file that cannot be read. For a copy that nobody appends to."""
+        self._held, self.damage = entries, damage
+        self._count, self._last = len(entries), None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the entries are in memory and not in the file."""
+        return self._held is not None
+
+    def rewrite(self) -> None:
+        """Write the entries that are held in the place of the file, durably. Raises DiskError."""
+        data = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in self._held or ())
+        self._disk.write_atomically(self.path, data)
+        self._held = None
+
     # -- reading -----------------------------------------------------------------------------------
 
     def collect(self, offset: int, up_to: int, *, cached: bool = False) -> tuple[list[AbortedTransaction], bool]:
@@ -182,6 +203,8 @@ class TransactionIndex:
         return low
 
     def _read(self, slot: int, count: int, cached: bool = False) -> list[AbortedTransaction]:
+        if self._held is not None:
+            return self._held[slot : slot + count]
         size, position = count * ENTRY_BYTES, slot * ENTRY_BYTES
         file = self._disk.open(self.path, writable=False)
         try:

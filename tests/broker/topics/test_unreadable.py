@@ -15,6 +15,7 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.records.batch import iter_headers
 from odradek.storage.log import Log
+from odradek.tests.storage.batches import roll
 from odradek.tests.support.disk import FaultyDisk
 from odradek.tests.support.raw import Raw, batch_of
 from odradek.tests.support.transactional import Transactional
@@ -174,22 +175,39 @@ async def test_a_tail_that_cannot_be_read_takes_its_partition_offline_and_is_kep
         await check_others(broker, raw, without=-1)
 
 
-async def test_an_aborted_transaction_that_cannot_be_read_costs_its_readers_alone(config: BrokerConfig) -> None:
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("breaks", ["unreadable", "flipped"])
+async def test_a_transaction_index_is_built_again(
+    config: BrokerConfig, is_closed: bool, breaks: str, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = FaultyDisk()
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t")
         producer = Transactional(raw, "x")
-        await producer.begin()
-        await producer.send("t", b"a", timestamp_ms=broker.clock.now_ms())
-        assert await producer.end(commit=False) == 0
-        await producer.begin()
+        for commit in (True, False, False):
+            await producer.begin()
+            await producer.send("t", b"a", timestamp_ms=broker.clock.now_ms())
+            assert await producer.end(commit=commit) == 0
+        aborted = (await fetched(raw, 0, isolation_level=1)).aborted_transactions
+        assert [each.first_offset for each in aborted] == [2, 4]
+        if is_closed:
+            roll(log_of(broker), broker.clock.now_ms())
+            await raw.produce("t", batch_of(b"y"))
         segment = log_of(broker).segments[0]
         segment.aborted._last = None
-        disk.spoil(segment.path(".txnindex"), 0, 34)
+        path = segment.path(".txnindex")
+        before = path.read_bytes()
+        if breaks == "unreadable":
+            disk.spoil(path, 0, 34)
+        else:
+            path.write_bytes(b"\x7f" + before[1:34] + b"\x7f" + before[35:])
         for _ in range(2):
-            assert (await fetched(raw, 0, isolation_level=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert offsets_of(await fetched(raw, 0)) == [0, 1]
-        assert (await raw.produce("t", batch_of(b"y"))).error_code == 0
+            assert (await fetched(raw, 0, isolation_level=1)).aborted_transactions == aborted
+        assert lines(caplog, f"{path} is damaged") == 1
+        if is_closed:
+            assert path.read_bytes() == before
+            again = disk.open(path, writable=False)
+            assert disk.read(again, 68, 0) == before
         assert all(each.is_online for each in broker.services.log_dirs.all)
 
 
