@@ -73,7 +73,9 @@ def run(address: str) -> dict[str, str]:
         "KAFKA_ROOT": str(folder),
         "PYTHONPATH": str(folder),
     }
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", "--tb=line", "--show-capture=no"]
+    # Its own options need plugins that it does not need to run.
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts="]
+    command += ["-rA", "-q", "--tb=line", "--show-capture=no"]
     command += ["test/integration/test_admin_integration.py", "test/integration/test_consumer_integration.py"]
     command += ["test/integration/test_producer_integration.py"]
     done = subprocess.run(
