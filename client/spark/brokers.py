@@ -19,7 +19,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ..errors import ConnectionLost, NoBrokerReachable, UnknownTopic
+from ..errors import ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
 from ..metadata import ClusterView
 from ..network.addresses import Address
 from ..network.backoff import Backoff
@@ -38,8 +38,11 @@ class Brokers:
         options: ClientOptions,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        first: int = 0,
     ) -> None:
+        """`first` is the bootstrap server that is tried first, modulo their number: tasks spread over them so."""
         self.options = options
+        self._first = first % len(options.bootstrap)
         self.clock = clock
         self._sleep = sleep
         self._backoff = Backoff(options.numbers["retry.backoff.ms"], options.numbers["retry.backoff.max.ms"])
@@ -67,18 +70,20 @@ class Brokers:
     def view(self, topics: Collection[str] | None) -> ClusterView:
         """Return the cluster's brokers and these topics (None: all). Raises NoBrokerReachable, KafkaError."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        with self._connect_any() as connection:
+        with self.connect() as connection:
             response = connection.request(
                 MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse
             )
         return ClusterView().updated(response, whole=True)
 
-    def _connect_any(self) -> BlockingConnection:
+    def connect(self) -> BlockingConnection:
+        """Connect to a bootstrap server; to the next one where that cannot be reached or does not answer."""
         reasons: list[str] = []
-        for address in self.options.bootstrap:
+        servers = self.options.bootstrap
+        for address in servers[self._first :] + servers[: self._first]:
             try:
                 return BlockingConnection(address, self.options)
-            except ConnectionLost as error:
+            except (ConnectionLost, RequestTimedOut) as error:
                 reasons.append(error.message.removeprefix("cannot connect to "))
         raise NoBrokerReachable("; ".join(reasons))
 
@@ -91,28 +96,35 @@ class Brokers:
         known_id = view.topic_id(partition.topic)
         if any(topic_id) and any(known_id) and known_id != topic_id:
             raise UnknownTopic(f"topic '{partition.topic}' was deleted and created again")
-        return _leader(view, partition)
+        return leader_address(view, partition)
 
     def offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
         """Return the offset of each partition at `timestamp`, which may be EARLIEST or LATEST."""
-        view = self.view({partition.topic for partition in partitions})
+        return self.offsets_at(dict.fromkeys(partitions, timestamp))
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return the offset of each partition's first record at or after its time; -1 where there is none."""
+        view = self.view({partition.topic for partition in times})
         by_leader: dict[Address, list[TopicPartition]] = {}
-        for partition in partitions:
-            by_leader.setdefault(_leader(view, partition), []).append(partition)
+        for partition in times:
+            by_leader.setdefault(leader_address(view, partition), []).append(partition)
         found: dict[TopicPartition, int] = {}
         for address, led in by_leader.items():
             with BlockingConnection(address, self.options) as connection:
-                response = connection.request(self._offsets_request(led, timestamp), ListOffsetsResponse)
+                response = connection.request(self._offsets_request(times, led), ListOffsetsResponse)
             found.update(_offsets_of(response))
-        missing = set(partitions) - set(found)
+        missing = set(times) - set(found)
         if missing:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the brokers returned no offsets of {sorted(missing)}")
         return found
 
-    def _offsets_request(self, partitions: Collection[TopicPartition], timestamp: int) -> ListOffsetsRequest:
+    def _offsets_request(
+        self, times: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
+    ) -> ListOffsetsRequest:
         topics: dict[str, list[ListOffsetsPartition]] = {}
-        for topic, number in partitions:
-            topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=number, timestamp=timestamp))
+        for each in partitions:
+            wanted = ListOffsetsPartition(partition_index=each.partition, timestamp=times[each])
+            topics.setdefault(each.topic, []).append(wanted)
         return ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self.options.isolation_level,
@@ -121,7 +133,8 @@ class Brokers:
         )
 
 
-def _leader(view: ClusterView, partition: TopicPartition) -> Address:
+def leader_address(view: ClusterView, partition: TopicPartition) -> Address:
+    """Return the address of a partition's leader. Raises UnknownTopic, and LEADER_NOT_AVAILABLE where it has none."""
     topic, number = partition
     with suppress(KeyError):
         code = view.errors[topic]

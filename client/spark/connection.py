@@ -54,6 +54,10 @@ class BlockingConnection:
         """Close the socket; may be called again."""
         self._socket.close()
 
+    def version_for(self, request: type[Message]) -> int:
+        """Return the version in which requests of this type are sent. Raises UnsupportedVersion."""
+        return self._exchange.version_for(request)
+
     def request(self, message: Message, response: type[M]) -> M:
         """Send a request and return its response. No other request may be in flight."""
         self.send(message, response)

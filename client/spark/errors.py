@@ -25,3 +25,7 @@ class DataLoss(OffsetOutOfRange):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; set failOnDataLoss to false to read what is left")
+
+
+class TopicRecreated(DataLoss):
+    """A topic of a stream was deleted, and one of its name was created: its offsets are those of other records."""

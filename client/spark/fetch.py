@@ -27,6 +27,7 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
+from ..network.addresses import Address
 from ..network.frame_buffer import MAX_FRAME_BYTES
 from ..record import EARLIEST, TopicPartition
 from .brokers import Brokers
@@ -63,6 +64,8 @@ class RangeFetch:
         self._position = wanted.start
         numbers = options.client.numbers
         self._max_bytes = min(numbers["max.partition.fetch.bytes"], numbers["fetch.max.bytes"])
+        # A broker that knows no topic ids could not tell that the topic was made again: the leader is asked for then.
+        self._planned_leader = wanted.leader if any(wanted.topic_id) else None
         self._failures = 0
         self._deadline = 0.0
 
@@ -74,6 +77,8 @@ class RangeFetch:
                 section = self._next()
                 if section is not None:
                     yield section
+                    # Time counts only while the broker is waited for: the reader may take as long as it likes.
+                    self._progressed()
         finally:
             self._disconnect()
 
@@ -109,12 +114,15 @@ class RangeFetch:
 
     def _send(self) -> None:
         if self._connection is None:
-            partition = TopicPartition(self._range.topic, self._range.partition)
-            self._connection = BlockingConnection(
-                self._brokers.leader_of(partition, self._range.topic_id), self._options.client
-            )
+            # The plan's leader is tried once; after any error the leader is asked for again.
+            planned, self._planned_leader = self._planned_leader, None
+            self._connection = BlockingConnection(planned or self._leader(), self._options.client)
         self._connection.send(self._request(), FetchResponse)
         self._in_flight = True
+
+    def _leader(self) -> Address:
+        partition = TopicPartition(self._range.topic, self._range.partition)
+        return self._brokers.leader_of(partition, self._range.topic_id)
 
     def _receive(self) -> PartitionData:
         assert self._connection is not None

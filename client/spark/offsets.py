@@ -9,7 +9,7 @@ A range is [start, end), and one task reads it. Dividing ranges loses no offset 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 from itertools import pairwise
 from typing import cast
@@ -25,10 +25,16 @@ MAX_PARTITION = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetLimit:
-    """The start or the end of a read: one sentinel for all partitions, or an offset or sentinel for each."""
+    """The start or the end of a read: one sentinel or time for all partitions, or an offset, sentinel or time for each.
+
+    A time in milliseconds means the first record at or after it.
+    """
 
     everywhere: int | None
     specific: dict[TopicPartition, int]
+    is_time: bool = False
+    # What a time means in a partition that has no record at or after it: a sentinel, or None for an error.
+    without_record: int | None = None
 
     def of(self, partition: TopicPartition) -> int:
         """Return the offset or sentinel of `partition`. Without `everywhere`, `specific` must hold it."""
@@ -45,6 +51,10 @@ class OffsetRange:
     partition: int
     start: int
     end: int
+    # The leader's host and port when the read was planned. It may have moved since.
+    leader: tuple[str, int] | None = None
+    # Whether it is the first range of its partition in this read.
+    is_first: bool = True
 
     @property
     def size(self) -> int:
@@ -60,18 +70,26 @@ def parse_limit(option: str, text: str) -> OffsetLimit:
     sentinel = _SENTINELS.get(text.strip().lower())
     if sentinel is not None:
         return OffsetLimit(sentinel, {})
+    what = "offset (-2 earliest, -1 latest, 0 and up)"
+    return OffsetLimit(None, _numbers_by_partition(option, text, EARLIEST, what))
+
+
+def parse_times(option: str, text: str) -> dict[TopicPartition, int]:
+    """Return the milliseconds of each partition in JSON. Raises OptionError."""
+    return _numbers_by_partition(option, text, 0, "time in milliseconds")
+
+
+def _numbers_by_partition(option: str, text: str, least: int, what: str) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for topic, partitions in _json_object(option, text).items():
         if not isinstance(partitions, dict):
-            raise OptionError(option, f"topic '{topic}' needs its partitions and offsets, as {_OFFSETS_EXAMPLE}")
-        for number, offset in cast("dict[str, object]", partitions).items():
-            partition = TopicPartition(topic, _partition(option, topic, number))
-            if not isinstance(offset, int) or isinstance(offset, bool) or not EARLIEST <= offset <= MAX_OFFSET:
-                raise OptionError(
-                    option, f"{topic}-{number}: {offset!r} is no offset (-2 earliest, -1 latest, 0 and up)"
-                )
-            found[partition] = offset
-    return OffsetLimit(None, found)
+            raise OptionError(option, f"topic '{topic}' needs its partitions and numbers, as {_OFFSETS_EXAMPLE}")
+        for index, number in cast("dict[str, object]", partitions).items():
+            partition = TopicPartition(topic, _partition(option, topic, index))
+            if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= MAX_OFFSET:
+                raise OptionError(option, f"{topic}-{index}: {number!r} is no {what}")
+            found[partition] = number
+    return found
 
 
 def parse_assign(option: str, text: str) -> tuple[TopicPartition, ...]:
@@ -138,4 +156,5 @@ def _raise_to(wanted: int, sizes: list[int], counts: list[int]) -> None:
 
 def _cut(found: OffsetRange, count: int) -> list[OffsetRange]:
     edges = [found.start + found.size * number // count for number in range(count + 1)]
-    return [OffsetRange(found.topic, found.topic_id, found.partition, start, end) for start, end in pairwise(edges)]
+    pieces = [replace(found, start=start, end=end) for start, end in pairwise(edges)]
+    return [pieces[0], *(replace(each, is_first=False) for each in pieces[1:])]

@@ -1,97 +1,69 @@
 """The options of the source: one table of what is known, and what each value must be.
 
-Names are those of Spark's own Kafka connector, in upper or lower case. The source rejects what that connector rejects,
-the connector's options that this source does not support, and unknown options: a mistyped `startingOfsets` would
-otherwise read everything.
+Names are those of Spark's own Kafka connector, in upper or lower case. What that connector rejects is rejected. An
+option that has no effect, here or in this kind of read, is accepted with a warning that says why, and so is an unknown
+one, as existing jobs carry both; with `strictOptions=true` an unknown one is rejected.
 
-    kafka.*             settings of the connection; those in KAFKA_SETTINGS are honoured
+    kafka.*             settings of Kafka's clients (kafka_settings.py)
     subscribe | subscribePattern | assign      exactly one
-    startingOffsets, endingOffsets             earliest (not for the end), latest (not for the start) or JSON
-    failOnDataLoss, includeHeaders, minPartitions, maxRecordsPerPartition, kafkaConsumer.pollTimeoutMs
+    startingOffsets, endingOffsets             earliest, latest or JSON
+    starting/endingOffsetsByTimestamp          JSON; starting/endingTimestamp: one time for all partitions
+    minOffset, maxOffset, minTimestamp, maxTimestamp, partitions, limit        slices (ours)
+    maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay, groupIdPrefix, commitOffsets       streams
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import IntEnum
-from typing import NamedTuple
 
 from ..errors import InvalidOption
 from ..network.addresses import Address, bootstrap_addresses
 from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import OptionError
-from .offsets import OffsetLimit, parse_assign, parse_limit
+from .java_pattern import compile_pattern
+from .kafka_settings import (
+    DAY_MS,
+    INT32_MAX,
+    KAFKA_SETTINGS,
+    KAFKA_TEXTS,
+    NO_EFFECT,
+    REJECTED,
+    Setting,
+    reason_for_no_effect,
+)
+from .offsets import MAX_OFFSET, OffsetLimit, parse_assign, parse_limit, parse_times
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
-SUPPORTED = (
-    *STRATEGIES, "startingOffsets", "endingOffsets", "failOnDataLoss", "includeHeaders", "minPartitions",
-    "maxRecordsPerPartition", "kafkaConsumer.pollTimeoutMs",
+# Options of both kinds of reads.
+COMMON = (
+    *STRATEGIES, "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp",
+    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions",
+    "maxRecordsPerPartition", "kafkaConsumer.pollTimeoutMs", "arrowBatchRows", "strictOptions", "partitions",
 )  # fmt: skip
-
-_NOT_YET = "is not supported yet"
-_BY_TIME = f"{_NOT_YET}: give offsets with startingOffsets and endingOffsets"
-_STREAMING = "belongs to streaming reads, which are not supported yet"
-_NO_GROUP = "has no use here: a read joins no consumer group and commits no offsets"
+BATCH_ONLY = (
+    "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "minOffset", "maxOffset", "minTimestamp",
+    "maxTimestamp", "limit",
+)  # fmt: skip
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix", "commitOffsets")
+_SEARCH = "kafka.default.api.timeout.ms bounds the search for offsets, and kafka.retry.backoff.ms is its pause"
+# Options of Spark's connector that change nothing here, with the reason.
+WITHOUT_EFFECT = {
+    "fetchOffset.numRetries": _SEARCH,
+    "fetchOffset.retryIntervalMs": _SEARCH,
+    "topic": "it belongs to writing",
+    "includeTimestamp": "the timestamp is a column",
+}
 # Options that users of Spark's connector know and that this source does not take, with the reason.
 UNSUPPORTED = {
-    "startingTimestamp": _BY_TIME,
-    "endingTimestamp": _BY_TIME,
-    "startingOffsetsByTimestamp": _BY_TIME,
-    "endingOffsetsByTimestamp": _BY_TIME,
-    "startingOffsetsByTimestampStrategy": _BY_TIME,
-    "maxOffsetsPerTrigger": _STREAMING,
-    "minOffsetsPerTrigger": _STREAMING,
-    "maxTriggerDelay": _STREAMING,
-    "fetchOffset.numRetries": f"{_NOT_YET}: kafka.default.api.timeout.ms bounds the search for offsets",
-    "fetchOffset.retryIntervalMs": f"{_NOT_YET}: kafka.retry.backoff.ms is the pause between attempts",
-    "groupIdPrefix": _NO_GROUP,
     "path": "load() takes no path: name topics with subscribe, subscribePattern or assign",
-    "topic": "belongs to writing, which is not supported yet",
-    "kafka.group.id": _NO_GROUP,
-    "kafka.auto.offset.reset": "is not supported: set startingOffsets to say where to start",
-    "kafka.enable.auto.commit": "is not supported: a read commits no offsets",
-    "kafka.interceptor.classes": "is not supported: there is no Java consumer that could load them",
-    "kafka.key.deserializer": "is not supported: keys are read as bytes; decode them with DataFrame operations",
-    "kafka.value.deserializer": "is not supported: values are read as bytes; decode them with DataFrame operations",
-    "kafka.key.serializer": "is not supported: keys are bytes",
-    "kafka.value.serializer": "is not supported: values are bytes",
-    "kafka.client.rack": f"{_NOT_YET}: partitions are read from their leaders",
+    **{f"kafka.{name}": why for name, why in REJECTED.items()},
 }
-
-
-class Setting(NamedTuple):
-    """The default and the range of a `kafka.` option that is a whole number."""
-
-    default: int
-    minimum: int
-    maximum: int
-
-
-_DAY_MS = 24 * 3600 * 1000
-_INT32 = 2**31 - 1
-# Kafka's names, and Kafka's defaults but where a comment says otherwise.
-KAFKA_SETTINGS = {
-    "fetch.min.bytes": Setting(1, 0, _INT32),
-    "fetch.max.wait.ms": Setting(500, 0, _DAY_MS),
-    "fetch.max.bytes": Setting(50 * 1024 * 1024, 1, _INT32),
-    # Kafka: 1 MiB. A task reads one partition alone, and fewer round trips are faster.
-    "max.partition.fetch.bytes": Setting(4 * 1024 * 1024, 1, _INT32),
-    # Kafka: 500 records a poll. Here: the most rows of an Arrow batch; fewer cost time on both sides.
-    "max.poll.records": Setting(32_768, 1, 1_000_000),
-    "request.timeout.ms": Setting(30_000, 1, _DAY_MS),
-    "socket.connection.setup.timeout.ms": Setting(10_000, 1, _DAY_MS),
-    "default.api.timeout.ms": Setting(60_000, 1, _DAY_MS),
-    "retry.backoff.ms": Setting(100, 0, _DAY_MS),
-    "retry.backoff.max.ms": Setting(1_000, 0, _DAY_MS),
-    # -1: the operating system's own size, which it adapts. (Kafka: 64 KiB and 128 KiB.)
-    "receive.buffer.bytes": Setting(-1, -1, _INT32),
-    "send.buffer.bytes": Setting(-1, -1, _INT32),
-}
-_KAFKA_TEXTS = ("bootstrap.servers", "client.id", "isolation.level", "check.crcs", "security.protocol")
-
+_ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 
 class IsolationLevel(IntEnum):
     """Whether records of open and aborted transactions are read; the number is Kafka's on the wire."""
@@ -110,6 +82,8 @@ class ClientOptions:
     check_crcs: bool
     # The values of KAFKA_SETTINGS.
     numbers: Mapping[str, int]
+    # None: the group of a stream is named after the query.
+    group_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +91,39 @@ class Subscription:
     """The topics or partitions to read. Invariant: exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
-    pattern: str | None = None
+    # Python's pattern, which is searched in the names of topics.
+    pattern: re.Pattern[str] | None = None
     partitions: tuple[TopicPartition, ...] = ()
+    # The partition indexes that are read of each topic; None: all.
+    indexes: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What a batch read leaves out at its ends. Times are in milliseconds, both maxima are exclusive."""
+
+    min_offset: int | None = None
+    max_offset: int | None = None
+    min_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
+    # The most rows of the whole read.
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What only a stream has."""
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 15 * 60 * 1000
+    group_id_prefix: str = "spark-odradek"
+    commit_offsets: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All options of a batch read."""
+    """All options of a read."""
 
     client: ClientOptions
     subscription: Subscription
@@ -135,37 +135,92 @@ class SourceOptions:
     max_records_per_partition: int | None
     # How long a task waits for a record before the end of its range.
     poll_timeout_ms: int
+    # The most rows of an Arrow batch.
+    arrow_batch_rows: int
+    slice: Slice = Slice()
+    stream: StreamOptions = StreamOptions()
+    # What the user should know, a sentence each.
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
-def parse_options(given: Mapping[str, str]) -> SourceOptions:
+def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
     """Return the options, checked, from their texts by name. Raises OptionError, which names the option."""
     texts = {name.lower(): text for name, text in given.items()}
-    _reject_unknown(texts)
+    warnings = _check_names(texts, streaming=streaming)
     return SourceOptions(
         client=_client(texts),
         subscription=_subscription(texts),
-        starting=_starting(texts),
+        starting=_starting(texts, streaming=streaming),
         ending=_ending(texts),
         fail_on_data_loss=_flag(texts, "failOnDataLoss", True),
         include_headers=_flag(texts, "includeHeaders", False),
-        min_partitions=_number(texts, "minPartitions", None, 1, _INT32),
-        max_records_per_partition=_number(texts, "maxRecordsPerPartition", None, 1, 2**63 - 1),
-        poll_timeout_ms=_number(texts, "kafkaConsumer.pollTimeoutMs", 120_000, 1, _DAY_MS) or 0,
+        min_partitions=_number(texts, "minPartitions", None, 1, INT32_MAX),
+        max_records_per_partition=_number(texts, "maxRecordsPerPartition", None, 1, MAX_OFFSET),
+        poll_timeout_ms=_number(texts, "kafkaConsumer.pollTimeoutMs", 120_000, 1, DAY_MS) or 0,
+        arrow_batch_rows=_number(texts, "arrowBatchRows", 32_768, 1, 1_000_000) or 0,
+        slice=_slice(texts),
+        stream=_stream(texts),
+        warnings=tuple(warnings),
     )
 
 
-def _reject_unknown(texts: Mapping[str, str]) -> None:
-    known = {
-        name.lower(): name for name in (*SUPPORTED, *(f"kafka.{name}" for name in (*KAFKA_SETTINGS, *_KAFKA_TEXTS)))
-    }
+# -- Names
+
+
+def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
+    """Return what is to be said of the names. Raises OptionError for those that are rejected."""
     unsupported = {name.lower(): name for name in UNSUPPORTED}
+    strict = _flag(texts, "strictOptions", False)
+    warnings: list[str] = []
     for name in texts:
         if name in unsupported:
             raise OptionError(unsupported[name], UNSUPPORTED[unsupported[name]])
-        if name not in known:
-            close = get_close_matches(name, known, 1)
-            hint = f"did you mean '{known[close[0]]}'?" if close else f"known are {', '.join(sorted(known.values()))}"
-            raise OptionError(name, f"is not an option of this source; {hint}")
+        if streaming and name in map(str.lower, _ENDINGS):
+            raise OptionError(_written(name, _ENDINGS), "ending offset not valid in streaming queries")
+        reason = _reason_without_effect(name, streaming=streaming)
+        if reason is not None:
+            warnings.append(f"option '{name}' has no effect: {reason}")
+        elif name not in _KNOWN:
+            if strict:
+                raise OptionError(name, f"is not an option of this source; {_nearest(name)}")
+            warnings.append(f"option '{name}' is unknown and has no effect; {_nearest(name)}")
+    return warnings
+
+
+def _reason_without_effect(name: str, *, streaming: bool) -> str | None:
+    ours = {each.lower(): why for each, why in WITHOUT_EFFECT.items()}
+    if name in ours:
+        return ours[name]
+    other = BATCH_ONLY if streaming else STREAM_ONLY
+    if name in map(str.lower, other):
+        return f"it belongs to {'batch' if streaming else 'streaming'} reads"
+    if name.startswith("kafka."):
+        return reason_for_no_effect(name.removeprefix("kafka."))
+    return None
+
+
+def _nearest(name: str) -> str:
+    close = get_close_matches(name, _KNOWN, 1)
+    return f"did you mean '{_KNOWN[close[0]]}'?" if close else "docs/spark.md lists what is known"
+
+
+def _written(name: str, names: tuple[str, ...]) -> str:
+    return next(each for each in names if each.lower() == name)
+
+
+# Lower case -> as documented.
+_KNOWN = {
+    name.lower(): name
+    for name in (
+        *COMMON,
+        *BATCH_ONLY,
+        *STREAM_ONLY,
+        *(f"kafka.{name}" for name in (*KAFKA_SETTINGS, *KAFKA_TEXTS, *NO_EFFECT)),
+    )
+}
+
+
+# -- Values
 
 
 def _client(texts: Mapping[str, str]) -> ClientOptions:
@@ -178,7 +233,7 @@ def _client(texts: Mapping[str, str]) -> ClientOptions:
         raise OptionError("kafka.bootstrap.servers", error.message) from None
     protocol = texts.get("kafka.security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
-        raise OptionError("kafka.security.protocol", f"{protocol} {_NOT_YET}, only PLAINTEXT is")
+        raise OptionError("kafka.security.protocol", f"{protocol} is not supported yet, only PLAINTEXT is")
     level = texts.get("kafka.isolation.level", "read_uncommitted").upper()
     if level not in IsolationLevel.__members__:
         raise OptionError("kafka.isolation.level", f"'{level.lower()}' is neither read_uncommitted nor read_committed")
@@ -188,6 +243,7 @@ def _client(texts: Mapping[str, str]) -> ClientOptions:
         IsolationLevel[level],
         _flag(texts, "kafka.check.crcs", True),
         {name: _setting(texts, name, setting) for name, setting in KAFKA_SETTINGS.items()},
+        texts.get("kafka.group.id"),
     )
 
 
@@ -206,24 +262,38 @@ def _subscription(texts: Mapping[str, str]) -> Subscription:
         raise OptionError(given[-1], f"only one of the options {names} can be specified")
     name = given[0]
     text = texts[name.lower()].strip()
+    indexes = _indexes(texts)
     if name == "assign":
-        return Subscription(partitions=parse_assign(name, text))
-    if name == "subscribe":
-        topics = tuple(sorted({topic.strip() for topic in text.split(",") if topic.strip()}))
-        if not topics:
-            raise OptionError(name, f"'{text}' names no topic")
-        return Subscription(topics=topics)
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(name, f"'{text}' is not a regular expression: {error}") from None
-    if not text:
-        raise OptionError(name, "the pattern is empty")
-    return Subscription(pattern=text)
+        named = parse_assign(name, text)
+        return Subscription(partitions=tuple(each for each in named if indexes is None or each.partition in indexes))
+    if name == "subscribePattern":
+        return Subscription(pattern=compile_pattern(name, text), indexes=indexes)
+    topics = tuple(sorted({topic.strip() for topic in text.split(",") if topic.strip()}))
+    if not topics:
+        raise OptionError(name, f"'{text}' names no topic")
+    return Subscription(topics=topics, indexes=indexes)
 
 
-def _starting(texts: Mapping[str, str]) -> OffsetLimit:
-    limit = parse_limit("startingOffsets", texts.get("startingoffsets", "earliest"))
+def _indexes(texts: Mapping[str, str]) -> frozenset[int] | None:
+    text = texts.get("partitions")
+    if text is None:
+        return None
+    found = [each.strip() for each in text.split(",")]
+    if not all(each.isdecimal() for each in found):
+        raise OptionError("partitions", f"'{text}' is no list of partitions, as 0,2")
+    return frozenset(map(int, found))
+
+
+def _starting(texts: Mapping[str, str], *, streaming: bool) -> OffsetLimit:
+    strategy = texts.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError("startingOffsetsByTimestampStrategy", f"'{strategy}' is neither error nor latest")
+    by_time = _by_time(texts, "starting", otherwise=LATEST if strategy == "latest" else None)
+    if by_time is not None:
+        return by_time
+    limit = parse_limit("startingOffsets", texts.get("startingoffsets", "latest" if streaming else "earliest"))
+    if streaming:
+        return limit
     if limit.everywhere == LATEST:
         raise OptionError("startingOffsets", "starting offset can't be latest for batch queries on Kafka")
     for (topic, partition), offset in limit.specific.items():
@@ -233,6 +303,9 @@ def _starting(texts: Mapping[str, str]) -> OffsetLimit:
 
 
 def _ending(texts: Mapping[str, str]) -> OffsetLimit:
+    by_time = _by_time(texts, "ending", otherwise=LATEST)
+    if by_time is not None:
+        return by_time
     limit = parse_limit("endingOffsets", texts.get("endingoffsets", "latest"))
     if limit.everywhere == EARLIEST:
         raise OptionError("endingOffsets", "ending offset can't be earliest for batch queries on Kafka")
@@ -240,6 +313,67 @@ def _ending(texts: Mapping[str, str]) -> OffsetLimit:
         if offset == EARLIEST:
             raise OptionError("endingOffsets", f"{topic}-{partition} can't be earliest for batch queries on Kafka")
     return limit
+
+
+def _by_time(texts: Mapping[str, str], end: str, *, otherwise: int | None) -> OffsetLimit | None:
+    """Return the limit that the options by time give; one time for all takes precedence over times by partition."""
+    everywhere = _number(texts, f"{end}Timestamp", None, 0, MAX_OFFSET)
+    if everywhere is not None:
+        return OffsetLimit(everywhere, {}, is_time=True, without_record=otherwise)
+    option = f"{end}OffsetsByTimestamp"
+    text = texts.get(option.lower())
+    if text is None:
+        return None
+    return OffsetLimit(None, parse_times(option, text), is_time=True, without_record=otherwise)
+
+
+def _slice(texts: Mapping[str, str]) -> Slice:
+    return Slice(
+        _number(texts, "minOffset", None, 0, MAX_OFFSET),
+        _number(texts, "maxOffset", None, 0, MAX_OFFSET),
+        _time(texts, "minTimestamp"),
+        _time(texts, "maxTimestamp"),
+        _number(texts, "limit", None, 1, MAX_OFFSET),
+    )
+
+
+def _stream(texts: Mapping[str, str]) -> StreamOptions:
+    return StreamOptions(
+        _number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET),
+        _number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET),
+        _duration(texts, "maxTriggerDelay", 15 * 60 * 1000),
+        texts.get("groupidprefix", "spark-odradek"),
+        _flag(texts, "commitOffsets", True),
+    )
+
+
+def _time(texts: Mapping[str, str], name: str) -> int | None:
+    """Return a time in milliseconds, from a number or from ISO 8601; without a zone it is UTC."""
+    text = texts.get(name.lower(), "").strip()
+    if not text:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        why = f"'{text}' is neither milliseconds since 1970 nor a time as 2026-11-22T10:00:00Z"
+        raise OptionError(name, why) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+# Spark's words for a span of time.
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": DAY_MS, "us": 0.001}
+
+
+def _duration(texts: Mapping[str, str], name: str, default_ms: int) -> int:
+    text = texts.get(name.lower())
+    if text is None:
+        return default_ms
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in ("", *_UNITS_MS):
+        raise OptionError(name, f"'{text}' is no span of time, as 15m or 30s")
+    return round(int(found[1]) * _UNITS_MS[found[2] or "ms"])
 
 
 def _flag(texts: Mapping[str, str], name: str, default: bool) -> bool:

@@ -8,32 +8,85 @@ DataFrame reads the same ranges.
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import UnknownTopic
 from ..metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
-from .brokers import Brokers
+from .brokers import Brokers, leader_address
 from .errors import DataLoss, OptionError
 from .offsets import OffsetLimit, OffsetRange, divide
-from .options import SourceOptions, Subscription
+from .options import Slice, SourceOptions, Subscription
 
 log = logging.getLogger(__name__)
 
 
 def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
     """Return the ranges to read, one a task, none empty. Raises OptionError, UnknownTopic, DataLoss, KafkaError."""
-    view, partitions = brokers.retry(lambda: _resolve(options.subscription, brokers))
-    _check_complete("startingOffsets", options.starting, partitions)
-    _check_complete("endingOffsets", options.ending, partitions)
+    view, partitions = resolve(options.subscription, brokers)
+    starts = positions("startingOffsets", options.starting, partitions, brokers)
+    ends = positions("endingOffsets", options.ending, partitions, brokers)
     if not partitions:
         return []
     earliest = brokers.retry(lambda: brokers.offsets(partitions, EARLIEST))
     latest = brokers.retry(lambda: brokers.offsets(partitions, LATEST))
-    ranges = [_range(options, view, each, earliest[each], latest[each]) for each in partitions]
+    ranges = [
+        _range(options, view, each, (starts[each], ends[each]), (earliest[each], latest[each])) for each in partitions
+    ]
+    ranges = cut_to(options.slice, ranges, brokers)
     return divide(ranges, options.min_partitions, options.max_records_per_partition)
+
+
+def positions(
+    option: str, limit: OffsetLimit, partitions: Collection[TopicPartition], brokers: Brokers
+) -> dict[TopicPartition, int]:
+    """Return the offset or sentinel that `limit` means for each partition. Raises OptionError."""
+    _check_complete(option, limit, partitions)
+    given = {each: limit.of(each) for each in partitions}
+    if not limit.is_time or not given:
+        return given
+    found = brokers.retry(lambda: brokers.offsets_at(given))
+    missing = [each for each in partitions if found[each] < 0]
+    if missing and limit.without_record is None:
+        where = f"{missing[0].topic}-{missing[0].partition}"
+        why = f"no record of {where} has a timestamp of {given[missing[0]]} or later"
+        raise OptionError(option, f"{why}; startingOffsetsByTimestampStrategy=latest reads what comes then")
+    otherwise = LATEST if limit.without_record is None else limit.without_record
+    return {each: otherwise if found[each] < 0 else found[each] for each in partitions}
+
+
+def cut_to(wanted: Slice, ranges: list[OffsetRange], brokers: Brokers) -> list[OffsetRange]:
+    """Return the ranges without what a slice leaves out at their ends. Times cut at the first record at or after."""
+    starts = _time_offsets(wanted.min_timestamp_ms, ranges, brokers)
+    ends = _time_offsets(wanted.max_timestamp_ms, ranges, brokers)
+    cut: list[OffsetRange] = []
+    for each in ranges:
+        of = TopicPartition(each.topic, each.partition)
+        start = max(each.start, wanted.min_offset or 0, starts.get(of, 0))
+        end = min(each.end, each.end if wanted.max_offset is None else wanted.max_offset, ends.get(of, each.end))
+        cut.append(replace(each, start=start, end=max(start, end)))
+    return cut
+
+
+def _time_offsets(
+    timestamp_ms: int | None, ranges: Collection[OffsetRange], brokers: Brokers
+) -> Mapping[TopicPartition, int]:
+    """Return where each partition's records at or after a time begin; the end of its range where it has none."""
+    if timestamp_ms is None or not ranges:
+        return {}
+    ends = {TopicPartition(each.topic, each.partition): each.end for each in ranges}
+    found = brokers.retry(lambda: brokers.offsets(ends, timestamp_ms))
+    return {of: ends[of] if offset < 0 else offset for of, offset in found.items()}
+
+
+def resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[TopicPartition]]:
+    """Return the cluster and the partitions that the options mean, sorted. Raises UnknownTopic, KafkaError."""
+    view, partitions = brokers.retry(lambda: _resolve(wanted, brokers))
+    if wanted.indexes is not None:
+        partitions = [each for each in partitions if each.partition in wanted.indexes]
+    return view, partitions
 
 
 def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[TopicPartition]]:
@@ -41,7 +94,7 @@ def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[
     if wanted.pattern is not None:
         view = brokers.view(None)
         topics = [
-            name for name, info in view.topics.items() if not info.is_internal and re.fullmatch(wanted.pattern, name)
+            name for name, info in view.topics.items() if not info.is_internal and wanted.pattern.search(name)
         ]
     else:
         topics = sorted(set(wanted.topics) | {partition.topic for partition in wanted.partitions})
@@ -84,12 +137,15 @@ def _listed(partitions: list[TopicPartition]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in partitions)
 
 
-def _range(options: SourceOptions, view: ClusterView, of: TopicPartition, earliest: int, latest: int) -> OffsetRange:
+def _range(
+    options: SourceOptions, view: ClusterView, of: TopicPartition, given: tuple[int, int], log_ends: tuple[int, int]
+) -> OffsetRange:
+    """Return the range of a partition: from the offsets or sentinels given, and its log's own ends."""
+    earliest, latest = log_ends
     sentinels = {EARLIEST: earliest, LATEST: latest}
-    given_start, given_end = options.starting.of(of), options.ending.of(of)
-    start, end = sentinels.get(given_start, given_start), sentinels.get(given_end, given_end)
+    start, end = (sentinels.get(each, each) for each in given)
     name = f"{of.topic}-{of.partition}"
-    if given_start >= 0 and given_end >= 0 and start > end:
+    if min(given) >= 0 and start > end and not options.starting.is_time:
         raise OptionError("startingOffsets", f"{name} starts at {start}, behind its end at {end}")
     lost = ""
     if start < earliest:
@@ -98,7 +154,13 @@ def _range(options: SourceOptions, view: ClusterView, of: TopicPartition, earlie
         lost = f"{name} was to be read from {start} to {end}, but its log ends at {latest}"
         start, end = min(start, latest), min(end, latest)
     if lost:
-        if options.fail_on_data_loss:
-            raise DataLoss(lost)
-        log.warning("%s: going on with the records that exist", lost)
-    return OffsetRange(of.topic, view.topic_id(of.topic), of.partition, start, max(start, end))
+        note_loss(options, lost)
+    leader = leader_address(view, of)
+    return OffsetRange(of.topic, view.topic_id(of.topic), of.partition, start, max(start, end), leader)
+
+
+def note_loss(options: SourceOptions, what: str) -> None:
+    """Raise DataLoss, or log what is lost where the options say so."""
+    if options.fail_on_data_loss:
+        raise DataLoss(what)
+    log.warning("%s: going on with the records that exist", what)

@@ -1,9 +1,11 @@
-"""The data source that Spark sees: `spark.read.format("odradek")`. Thin: options go to `plan`, ranges to `fetch`.
+"""The data source that Spark sees: `format("odradek")`. Thin: options go to `plan` or `stream`, ranges to `fetch`.
 
     spark.read.format("odradek").option("kafka.bootstrap.servers", "...").option("subscribe", "flights").load()
+    spark.readStream.format("odradek")...
 
-Driver: `schema` and `partitions`. Offsets are resolved once and kept with the DataFrame: reading it again gives the
-same rows, a new `load()` sees newer ones. Executors: `read`, which is where numba and pyarrow are imported.
+Driver: `schema`, `partitions` and the offsets of a stream. Executors: `read`, where numba and pyarrow are imported.
+A batch read resolves its offsets once and keeps them with the DataFrame: reading it again gives the same rows, a new
+`load()` sees newer ones.
 
 Spark finds the source with no `register` call through the top-level module `pyspark_odradek`, which
 tools/build_backend.py adds to what is installed.
@@ -11,25 +13,40 @@ tools/build_backend.py adds to what is installed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from .brokers import Brokers
 from .columns import columns_of, default_ddl
+from .errors import OptionError
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
+from .progress import commit_start
+from .stream import MicroBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
     from .columns import Column
     from .decoder import ArrowBatch
     from .options import SourceOptions
+
+# The ranges that one task reads, one after the other.
+Ranges = tuple[OffsetRange, ...]
+
+log = logging.getLogger(__name__)
 
 
 class OdradekSource(DataSource):
@@ -40,12 +57,33 @@ class OdradekSource(DataSource):
         return "odradek"
 
     def schema(self) -> str:
-        """Return all columns, for a read without `.schema(...)`. Raises OptionError, so that `load()` already fails."""
-        return default_ddl(parse_options(self.options).include_headers)
+        """Return all columns, for a read without `.schema(...)`. Raises OptionError, so that `load()` already fails.
+
+        Spark does not say here which kind of read it is. What only one kind rejects is rejected by its reader.
+        """
+        try:
+            options = parse_options(self.options)
+        except OptionError as error:
+            try:
+                options = parse_options(self.options, streaming=True)
+            except OptionError:
+                raise error from None
+        return default_ddl(options.include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of one batch read. Raises OptionError, SchemaError."""
-        return BatchReader(parse_options(self.options), columns_of(schema))
+        return BatchReader(_parse(self.options, streaming=False), columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the reader of one stream. Raises OptionError, SchemaError."""
+        return StreamReader(_parse(self.options, streaming=True), columns_of(schema))
+
+
+def _parse(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    options = parse_options(given, streaming=streaming)
+    for each in options.warnings:
+        log.warning("%s", each)
+    return options
 
 
 # There is no pushFilters: with it, Spark rejects the source while filter push-down is off (its default). While it is
@@ -58,32 +96,108 @@ class BatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition for each range. Raises the errors of `plan`."""
-        return [InputPartition(found) for found in plan(self._options, Brokers(self._options.client))]
+        """Return one partition for each range, or one for all where rows are limited. Raises the errors of `plan`."""
+        ranges = plan(self._options, Brokers(self._options.client))
+        if self._options.slice.limit is not None and ranges:
+            return [InputPartition(tuple(ranges))]
+        return [InputPartition((found,)) for found in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:
-        """Yield the rows of one range as Arrow batches."""
-        wanted = cast("OffsetRange | None", partition.value)
+        """Yield the rows of a task's ranges as Arrow batches."""
+        wanted = cast("Ranges | None", partition.value)
         if wanted is None:  # Spark calls this with an empty partition if there is none at all
             return iter(())
-        return read_range(wanted, self._options, self._columns)
+        return _limited(read_ranges(wanted, self._options, self._columns), self._options.slice.limit)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One stream: it lives on the driver for as long as the query, and is pickled to every task."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[Column]) -> None:
+        self._options = options
+        self._columns = columns
+        self._batches: MicroBatches | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task needs no state of the stream.
+        return {"_options": self._options, "_columns": self._columns, "_batches": None}
+
+    @property
+    def _stream(self) -> MicroBatches:
+        if self._batches is None:
+            self._batches = MicroBatches(self._options, Brokers(self._options.client))
+        return self._batches
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the sentinel of a stream that has read nothing."""
+        return self._stream.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of maxOffsetsPerTrigger. The other limits are the stream's own."""
+        most = self._options.stream.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next batch ends."""
+        return self._stream.next_end(start, limited=not isinstance(limit, ReadAllAvailable))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return the ends of all logs, for the query's progress."""
+        return self._stream.log_ends()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read nothing past the present ends of the logs."""
+        self._stream.stop_at_present_ends()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return one partition for each range of a batch."""
+        return [InputPartition((found,)) for found in self._stream.ranges(start, end)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: tasks commit, because they know the name of the query (progress.py)."""
+
+    def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:
+        """Yield the rows of a task's range as Arrow batches."""
+        wanted = cast("Ranges | None", partition.value)
+        if wanted is None:
+            return iter(())
+        commit_start(wanted[0], self._options)
+        return read_ranges(wanted, self._options, self._columns)
+
+
+def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
+    """Fetch and decode ranges, one after the other. Raises DataLoss, KafkaError, DecodeError."""
+    for each in wanted:
+        yield from read_range(each, options, columns)
 
 
 def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
     """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError."""
     from .fetch import RangeFetch
 
-    fetch = RangeFetch(wanted, options, Brokers(options.client))
+    fetch = RangeFetch(wanted, options, Brokers(options.client, first=wanted.partition))
     fetch.prefetch()  # so that the broker works while numba loads
 
     from .decoder import ArrowDecoder
 
     decoder = ArrowDecoder(
         columns, wanted.topic, wanted.partition, wanted.start, wanted.end,
-        max_rows=options.client.numbers["max.poll.records"], check_crcs=options.client.check_crcs,
+        max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs,
     )  # fmt: skip
     for section in fetch.sections():
         yield from decoder.feed(section.source, section.table)
     rest = decoder.rest()
     if rest is not None:
         yield rest
+
+
+def _limited(batches: Iterator[ArrowBatch], most: int | None) -> Iterator[ArrowBatch]:
+    """Yield batches until there are `most` rows; then no more is fetched."""
+    if most is None:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch.slice(0, most)
+        most -= batch.num_rows
+        if most <= 0:
+            return

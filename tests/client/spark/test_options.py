@@ -46,7 +46,8 @@ def test_topics_are_split_and_each_is_read_once() -> None:
 
 def test_a_pattern_is_a_regular_expression() -> None:
     texts = BOOTSTRAP | {"subscribePattern": "events-.*"}
-    assert parse_options(texts).subscription.pattern == "events-.*"
+    pattern = parse_options(texts).subscription.pattern
+    assert pattern is not None and pattern.search("my-events-1")
     assert "regular expression" in str(rejection(BOOTSTRAP | {"subscribePattern": "("}))
 
 
@@ -110,10 +111,46 @@ def test_known_options_that_are_not_supported_are_refused_by_name(name: str) -> 
     assert UNSUPPORTED[name] in str(error)
 
 
-def test_a_mistyped_option_is_refused_with_a_guess() -> None:
-    assert "did you mean 'startingOffsets'?" in str(rejection(MINIMAL | {"startingOfsets": "latest"}))
-    assert "did you mean 'kafka.fetch.min.bytes'?" in str(rejection(MINIMAL | {"kafka.fetch.min.byte": "1"}))
-    assert "known are" in str(rejection(MINIMAL | {"zzz": "1"}))
+def test_a_mistyped_option_is_warned_of_with_a_guess_and_refused_where_that_is_wanted() -> None:
+    strict = MINIMAL | {"strictOptions": "true"}
+    for name, guess in (("startingOfsets", "startingOffsets"), ("kafka.fetch.min.byte", "kafka.fetch.min.bytes")):
+        (said,) = parse_options(MINIMAL | {name: "1"}).warnings
+        assert f"unknown and has no effect; did you mean '{guess}'?" in said
+        assert f"did you mean '{guess}'?" in str(rejection(strict | {name: "1"}))
+    assert "docs/spark.md lists" in parse_options(MINIMAL | {"zzz": "1"}).warnings[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["session.timeout.ms", "metadata.max.age.ms", "client.dns.lookup", "max.poll.records", "ssl.protocol", "acks"],
+)
+def test_settings_of_kafkas_clients_are_taken_with_the_reason_where_they_change_nothing(name: str) -> None:
+    (said,) = parse_options(MINIMAL | {"strictOptions": "true", f"kafka.{name}": "1"}).warnings
+    assert said.startswith(f"option 'kafka.{name}' has no effect: ")
+
+
+def test_options_of_the_other_kind_of_read_are_taken_as_the_connector_takes_them() -> None:
+    assert "belongs to streaming reads" in parse_options(MINIMAL | {"maxOffsetsPerTrigger": "1"}).warnings[0]
+    with pytest.raises(OptionError, match="ending offset not valid in streaming queries"):
+        parse_options(MINIMAL | {"endingOffsets": "latest"}, streaming=True)
+    assert parse_options(MINIMAL, streaming=True).starting.everywhere == LATEST
+
+
+def test_a_time_for_all_partitions_is_stronger_than_times_by_partition_and_these_than_offsets() -> None:
+    by_partition = {"startingOffsetsByTimestamp": '{"t": {"0": 5}}', "startingOffsets": "earliest"}
+    options = parse_options(MINIMAL | by_partition)
+    assert (options.starting.is_time, options.starting.specific) == (True, {TopicPartition("t", 0): 5})
+    assert parse_options(MINIMAL | by_partition | {"startingTimestamp": "7"}).starting.everywhere == 7
+    assert parse_options(MINIMAL | {"endingTimestamp": "7"}).ending.without_record == LATEST
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("1700000000000", 1700000000000), ("2023-11-14T22:13:20Z", 1700000000000), ("2023-11-14 22:13:20", 1700000000000)],
+)
+def test_times_of_a_slice_are_milliseconds_or_iso(text: str, milliseconds: int) -> None:
+    assert parse(minTimestamp=text).slice.min_timestamp_ms == milliseconds
+    assert rejection(MINIMAL | {"maxTimestamp": "tomorrow"}).option == "maxTimestamp"
 
 
 @pytest.mark.parametrize("name", KAFKA_SETTINGS)

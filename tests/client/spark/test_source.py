@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +21,19 @@ from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.options import ClientOptions, parse_options
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.java import require_spark_java
 from odradek.tests.support.process import broker_process
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = [
@@ -236,10 +243,9 @@ def test_a_frame_keeps_its_offsets_and_a_new_one_sees_more(load: Any, produced: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
-        ({"startingOfsets": "earliest"}, "did you mean 'startingOffsets'?"),
+        ({"startingOfsets": "earliest", "strictOptions": "true"}, "did you mean 'startingOffsets'?"),
         ({"kafka__auto__offset__reset": "earliest"}, "option 'kafka.auto.offset.reset': is not supported"),
-        ({"kafka__group__id": "g"}, "a read joins no consumer group"),
+        ({"failOnDataLoss": "maybe"}, "'maybe' is neither true nor false"),
     ],
 )
 def test_wrong_options_fail_at_load_and_say_why(load: Any, options: dict[str, str], said: str) -> None:
@@ -251,6 +257,7 @@ def test_wrong_options_fail_at_load_and_say_why(load: Any, options: dict[str, st
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
         ({"subscribe": "no-such-topic"}, "topic 'no-such-topic' does not exist"),
         ({"assign": '{"other": [1]}'}, "topic 'other' has no partition 1"),
         ({"startingOffsets": '{"things": {"0": 1}}'}, "missing: things-1, things-2"),
@@ -273,3 +280,115 @@ def test_a_schema_that_rows_do_not_have_fails_the_query(load: Any) -> None:
 def test_lost_offsets_can_be_left_out(load: Any) -> None:
     options = {"subscribe": "other", "endingOffsets": '{"other": {"0": 5}}', "failOnDataLoss": "false"}
     assert [row["value"] for row in rows(load(**options))] == [b"other"]
+
+
+# -- Times and slices
+
+
+def offsets_read(frame: DataFrame) -> list[tuple[int, int]]:
+    return [(row["partition"], row["offset"]) for row in rows(frame)]
+
+
+def expected_offsets(least: int, end: int, partitions: Collection[int] = range(PARTITIONS)) -> list[tuple[int, int]]:
+    return [(partition, offset) for partition in partitions for offset in range(least, end)]
+
+
+def test_times_choose_the_first_record_at_or_after_them(load: Any) -> None:
+    # The timestamps of partition p begin a second later than those of p - 1.
+    one = load("partition int, offset bigint", startingTimestamp=str(FIRST_MS + 2010), partitions="2")
+    assert offsets_read(one) == expected_offsets(10, PER_PARTITION, [2])
+    times = json.dumps({"things": {str(number): FIRST_MS + 1000 * number + 30 for number in range(PARTITIONS)}})
+    assert offsets_read(load("partition int, offset bigint", endingOffsetsByTimestamp=times)) == expected_offsets(0, 30)
+    with pytest.raises(AnalysisException, match="no record of things-0 has a timestamp of"):
+        load(startingTimestamp=str(FIRST_MS + 10_000_000)).collect()
+    none = load(startingTimestamp=str(FIRST_MS + 10_000_000), startingOffsetsByTimestampStrategy="latest")
+    assert none.collect() == []
+
+
+def test_slices_leave_out_what_lies_outside(load: Any) -> None:
+    assert offsets_read(load(minOffset="5", maxOffset="9")) == expected_offsets(5, 9)
+    assert offsets_read(load(partitions="0,2", maxOffset="3")) == expected_offsets(0, 3, [0, 2])
+    moment = datetime.fromtimestamp((FIRST_MS + 1000) / 1000, UTC).isoformat()
+    assert offsets_read(load(minTimestamp=moment, partitions="0,1")) == expected_offsets(0, PER_PARTITION, [1])
+    limited = load(limit="50", minOffset="10")
+    assert limited.rdd.getNumPartitions() == 1
+    assert len(limited.collect()) == 50
+
+
+# -- Streams
+
+
+@dataclass
+class Stream:
+    """A stream into memory, with a checkpoint that a later run may go on with."""
+
+    spark: SparkSession
+    address: str
+    folder: Path
+    topic: str
+    format: str = "odradek"
+
+    def run(self, **options: str) -> list[tuple[int, int]]:
+        """Read what there is now and stop. Returns partition and offset of each row, in order."""
+        reader = self.spark.readStream.format(self.format).option("kafka.bootstrap.servers", self.address)
+        frame = reader.option("subscribe", self.topic).options(**options).load()
+        found: list[tuple[int, int]] = []
+
+        def take(batch: DataFrame, number: int) -> None:
+            found.extend((row["partition"], row["offset"]) for row in batch.select("partition", "offset").collect())
+
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(self.folder))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        self.progress = [json.loads(each.json) for each in query.recentProgress]
+        self.query_id = str(query.id)
+        return sorted(found)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, produced: Produced, tmp_path: Path) -> Stream:
+    topic = f"stream-{tmp_path.name}"
+    produced.create(topic, 2)
+    return Stream(spark, produced.address, tmp_path / "checkpoint", topic)
+
+
+def write(produced: Produced, topic: str, partition: int, count: int) -> None:
+    produced.produce(topic, partition, encode_batch([Record(-1, FIRST_MS, None, b"v") for _ in range(count)]))
+
+
+def test_a_stream_reads_every_record_once_over_restarts(stream: Stream, produced: Produced) -> None:
+    write(produced, stream.topic, 0, 5)
+    write(produced, stream.topic, 1, 3)
+    first = stream.run(startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    assert first == [(0, offset) for offset in range(5)] + [(1, offset) for offset in range(3)]
+    assert len([each for each in stream.progress if each["numInputRows"]]) == 2
+    write(produced, stream.topic, 1, 2)
+    assert stream.run(startingOffsets="earliest") == [(1, 3), (1, 4)]
+    assert stream.run(startingOffsets="earliest") == []
+    ends = sorted((stream.folder / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))[-1].read_text()
+    assert json.loads(ends.splitlines()[-1]) == {stream.topic: {"0": 5, "1": 5}}
+
+
+def test_the_progress_of_a_stream_is_committed_under_the_name_of_its_query(stream: Stream, produced: Produced) -> None:
+    write(produced, stream.topic, 0, 5)
+    stream.run(startingOffsets="earliest")
+    write(produced, stream.topic, 0, 2)
+    stream.run(startingOffsets="earliest")
+    assert committed(produced, f"spark-odradek-{stream.query_id}", stream.topic) == 5
+    write(produced, stream.topic, 0, 1)
+    stream.run(startingOffsets="earliest", **{"kafka.group.id": "mine"})
+    assert committed(produced, "mine", stream.topic) == 7
+
+
+def committed(produced: Produced, group: str, topic: str) -> int:
+    with BlockingConnection(produced.client.bootstrap[0], produced.client) as connection:
+        partitions = OffsetFetchRequestTopics(topic, partition_indexes=[0])
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[partitions])])
+        connection.send(request, OffsetFetchResponse, 8)
+        answer = connection.receive(OffsetFetchResponse)
+    return answer.groups[0].topics[0].partitions[0].committed_offset
+
+
+def test_a_stream_refuses_ending_offsets(stream: Stream) -> None:
+    with pytest.raises(StreamingQueryException, match="ending offset not valid in streaming queries"):
+        stream.run(endingOffsets="latest")

@@ -1,0 +1,87 @@
+"""The progress of a stream, where lag tools look for it: committed offsets of a group named after the query.
+
+A task knows the query's id, and the driver's side of a Python source does not. A batch begins where the batch before it
+ended, and Spark plans it only when that one is complete. So each task commits the beginning of its partition's range.
+Lag is therefore one batch late. A commit that fails is logged and costs nothing else: Spark's checkpoint is what a
+restart goes by.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ...protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ..network.addresses import Address
+from .brokers import Brokers
+from .connection import BlockingConnection
+from .offsets import OffsetRange
+from .options import SourceOptions
+
+# The name of the query's id among the local properties of a task.
+QUERY_ID = "sql.streaming.queryId"
+_GROUP = 0
+# The first version of FindCoordinator that names several keys at once.
+FIRST_WITH_KEYS = 4
+
+log = logging.getLogger(__name__)
+
+
+def commit_start(wanted: OffsetRange, options: SourceOptions) -> None:
+    """Commit that everything before a range was processed. An error is logged."""
+    group = group_of(options, _query_id())
+    if group is None or not wanted.is_first:
+        return
+    brokers = Brokers(options.client, first=wanted.partition)
+    try:
+        brokers.retry(lambda: commit(brokers, group, wanted))
+    except KafkaError as error:
+        log.warning("the progress of %s was not committed to group %s: %s", wanted, group, error.message)
+
+
+def group_of(options: SourceOptions, query_id: str | None) -> str | None:
+    """Return the group that a query's progress is committed to; None where there is none."""
+    if not options.stream.commit_offsets:
+        return None
+    if options.client.group_id is not None:
+        return options.client.group_id
+    return None if query_id is None else f"{options.stream.group_id_prefix}-{query_id}"
+
+
+def _query_id() -> str | None:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(QUERY_ID)
+
+
+def commit(brokers: Brokers, group: str, wanted: OffsetRange) -> None:
+    """Commit the start of a range. Raises KafkaError."""
+    partition = OffsetCommitRequestPartition(wanted.partition, wanted.start, committed_leader_epoch=-1)
+    topic = OffsetCommitRequestTopic(wanted.topic, topic_id=wanted.topic_id, partitions=[partition])
+    request = OffsetCommitRequest(group, generation_id_or_member_epoch=-1, member_id="", topics=[topic])
+    with BlockingConnection(_coordinator(brokers, group), brokers.options) as connection:
+        response = connection.request(request, OffsetCommitResponse)
+    code = ErrorCode.of(response.topics[0].partitions[0].error_code)
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code, f"commit of {wanted}: {code.text}")
+
+
+def _coordinator(brokers: Brokers, group: str) -> Address:
+    with brokers.connect() as connection:
+        if connection.version_for(FindCoordinatorRequest) >= FIRST_WITH_KEYS:
+            request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[group])
+        else:
+            request = FindCoordinatorRequest(key=group, key_type=_GROUP)
+        response = connection.request(request, FindCoordinatorResponse)
+    found = response.coordinators[0] if response.coordinators else response
+    code = ErrorCode.of(found.error_code)
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code, f"coordinator of group {group}: {code.text}")
+    return found.host, found.port

@@ -1,0 +1,219 @@
+"""The micro-batches of a stream: from which offset to which each goes, on the driver.
+
+Offsets are exactly those of Spark's own connector, {"topic": {"0": 23}} in one stable order, so that a checkpoint of
+either goes on with the other. Spark does not keep the initial offset, and asks for it twice: a crash in the first batch
+would lose records with `latest`. So the initial offset is a constant, and the offsets at which the stream really began
+stand in the end of its first batch, which Spark writes ahead, under names that no topic can have:
+
+    {}  ->  {"start:flights": {"0": 5}, "flights": {"0": 9}}  ->  {"flights": {"0": 14}}  ->  ...
+
+A partition that comes later is read from its beginning. One that is gone, or whose offsets are, is lost data.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from ..metadata import ClusterView
+from ..record import EARLIEST, LATEST, TopicPartition
+from .brokers import Brokers, leader_address
+from .errors import TopicRecreated
+from .offsets import OffsetRange, divide
+from .options import SourceOptions
+from .plan import note_loss, positions, resolve
+
+# Before the name of a topic: where the first batch began.
+START = "start:"
+
+# Topic -> partition as text -> offset: as JSON has it.
+Offsets = dict[str, dict[str, int]]
+Ends = dict[TopicPartition, int]
+
+log = logging.getLogger(__name__)
+
+
+class FirstBatchLost(TopicRecreated):
+    """A checkpoint of which the first batch was not written: where the stream began is unknown."""
+
+
+class MicroBatches:
+    """The progress of one stream. Not safe for threads; Spark asks one thing at a time."""
+
+    def __init__(
+        self, options: SourceOptions, brokers: Brokers, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._options = options
+        self._brokers = brokers
+        self._clock = clock
+        # The ends at which Trigger.AvailableNow stops.
+        self._target: Ends | None = None
+        # The ids of topics that were seen, so that one that is made again is noticed.
+        self._topic_ids: dict[str, bytes] = {}
+        # When the last batch was planned, for maxTriggerDelay.
+        self._last_batch_s: float | None = None
+
+    def initial(self) -> Offsets:
+        """Return the constant that stands for a stream that has read nothing."""
+        return {}
+
+    def stop_at_present_ends(self) -> None:
+        """Read nothing that comes later."""
+        self._target = self._ends()[1]
+
+    def log_ends(self) -> Offsets:
+        """Return the present ends of all logs."""
+        return to_json(self._ends()[1])
+
+    # -- The end of a batch
+
+    def next_end(self, start: Mapping[str, Any], *, limited: bool) -> Offsets:
+        """Return where the batch after `start` ends; `start` itself where there is nothing to read yet."""
+        _, ends = self._ends()
+        if self._target is not None:
+            ends = {each: min(end, self._target[each]) for each, end in ends.items() if each in self._target}
+        if not start:
+            return self._first_end(ends, limited=limited)
+        begun = from_json(start)
+        end = self._limited(begun, ends, limited=limited)
+        return _same_text(start, to_json(end), to_json(begun))
+
+    def _first_end(self, ends: Ends, *, limited: bool) -> Offsets:
+        """Return the end of the first batch, with the offsets at which the stream begins."""
+        given = positions("startingOffsets", self._options.starting, sorted(ends), self._brokers)
+        earliest = self._offsets(ends, EARLIEST)
+        begun = {each: {EARLIEST: earliest[each], LATEST: ends[each]}.get(given[each], given[each]) for each in ends}
+        for each, offset in begun.items():
+            if offset > ends[each] or offset < earliest[each]:
+                note_loss(self._options, f"{_name(each)} was to be read from {offset}, which its log does not have")
+                begun[each] = min(max(offset, earliest[each]), ends[each])
+        end = self._limited(begun, ends, limited=limited)
+        return {START + topic: offsets for topic, offsets in to_json(begun).items()} | to_json(end)
+
+    def _limited(self, begun: Ends, ends: Ends, *, limited: bool) -> Ends:
+        """Return the ends of a batch within the limits of a trigger."""
+        full = begun | {each: max(end, begun.get(each, 0)) for each, end in ends.items()}
+        for each in sorted(set(begun) - set(ends)):
+            if self._target is None:
+                self._note_gone(each)
+                del full[each]
+        if self._target is None and self._waits_for_more(begun, full):
+            return begun
+        self._last_batch_s = self._clock()
+        most = self._options.stream.max_offsets
+        return share(begun, full, most) if limited and most is not None else full
+
+    def _note_gone(self, partition: TopicPartition) -> None:
+        note_loss(self._options, f"{_name(partition)} is gone, and with it what was not read")
+
+    def _waits_for_more(self, begun: Ends, ends: Ends) -> bool:
+        """Return whether minOffsetsPerTrigger lets the batch wait, which maxTriggerDelay bounds."""
+        least = self._options.stream.min_offsets
+        if least is None or self._last_batch_s is None:
+            return False
+        if self._clock() - self._last_batch_s >= self._options.stream.max_delay_ms / 1000:
+            return False
+        return sum(end - begun.get(each, 0) for each, end in ends.items()) < least
+
+    def _ends(self) -> tuple[ClusterView, Ends]:
+        """Return the cluster and the end of the log of each partition that the options mean."""
+        view, partitions = resolve(self._options.subscription, self._brokers)
+        for topic in sorted({each.topic for each in partitions}):
+            self._check_id(topic, view.topic_id(topic))
+        return view, self._offsets(partitions, LATEST)
+
+    def _offsets(self, partitions: Collection[TopicPartition], sentinel: int) -> Ends:
+        """Return the first or last offsets of logs."""
+        if not partitions:
+            return {}
+        return dict(self._brokers.retry(lambda: self._brokers.offsets(partitions, sentinel)))
+
+    def _check_id(self, topic: str, topic_id: bytes) -> None:
+        known = self._topic_ids.setdefault(topic, topic_id)
+        if any(known) and any(topic_id) and known != topic_id:
+            if self._options.fail_on_data_loss:
+                raise TopicRecreated(f"topic '{topic}' was deleted and created again")
+            log.warning("topic '%s' was deleted and created again: going on with the new one", topic)
+            self._topic_ids[topic] = topic_id
+
+    # -- The ranges of a batch
+
+    def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
+        """Return what the batch from `start` to `end` reads, one range a task."""
+        begun, ends = (begin_of(end) if not start else from_json(start)), from_json(end)
+        if ends and not start and not begun:
+            why = "the first batch of this checkpoint does not say where it began"
+            raise FirstBatchLost(f"{why}: start with the connector that began it, or with a new checkpoint")
+        view, known = resolve(self._options.subscription, self._brokers)
+        wanted = [each for each in sorted(ends) if ends[each] > begun.get(each, 0) or each not in begun]
+        gone = [each for each in wanted if each not in known and view.partition(each) is None]
+        for each in gone:
+            self._note_gone(each)
+        wanted = [each for each in wanted if each not in gone]
+        if not wanted:
+            return []
+        earliest = self._offsets(wanted, EARLIEST)
+        found = [self._range(view, each, begun.get(each), ends[each], earliest[each]) for each in wanted]
+        return divide(found, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _range(
+        self, view: ClusterView, of: TopicPartition, begun: int | None, end: int, earliest: int
+    ) -> OffsetRange:
+        start = earliest if begun is None else begun
+        if begun is not None and begun < earliest:
+            note_loss(self._options, f"{_name(of)} was to be read from {begun}, but its log begins at {earliest}")
+            start = earliest
+        leader = leader_address(view, of)
+        return OffsetRange(of.topic, view.topic_id(of.topic), of.partition, start, max(start, end), leader)
+
+
+def share(begun: Ends, ends: Ends, most: int) -> Ends:
+    """Return ends so that a batch has at most `most` offsets, shared out by how much each partition has.
+
+    Shares are rounded up. The partitions with the most come first, so the rounding is at the cost of small ones, which
+    have a larger share next time.
+    """
+    sizes = {each: end - begun.get(each, 0) for each, end in sorted(ends.items())}
+    total = sum(sizes.values())
+    if total <= most:
+        return dict(ends)
+    left, shared = most, dict(ends)
+    for each in sorted(sizes, key=lambda each: -sizes[each]):
+        portion = min(-(-sizes[each] * most // total), sizes[each], left)
+        shared[each] = ends[each] - sizes[each] + portion
+        left -= portion
+    return shared
+
+
+def to_json(offsets: Ends) -> Offsets:
+    """Return offsets as JSON has them, topics and partitions in order."""
+    found: Offsets = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(offsets: Mapping[str, Mapping[str, int]]) -> Ends:
+    """Return the offsets that a batch goes from or to."""
+    return {
+        TopicPartition(topic, int(number)): offset
+        for topic, numbers in offsets.items()
+        if not topic.startswith(START)
+        for number, offset in numbers.items()
+    }
+
+
+def begin_of(end: Mapping[str, Mapping[str, int]]) -> Ends:
+    """Return where the first batch began, which its end says."""
+    return from_json({topic.removeprefix(START): each for topic, each in end.items() if topic.startswith(START)})
+
+
+def _same_text(start: Mapping[str, Any], end: Offsets, begun: Offsets) -> Offsets:
+    """Return `start` itself where nothing is new: Spark compares texts, and the first end has more names."""
+    return dict(start) if end == begun else end
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

@@ -1,0 +1,197 @@
+"""The micro-batches of a stream: where each begins and ends, whatever happens to topics and processes between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.client.metadata import ClusterView
+from odradek.client.record import EARLIEST, TopicPartition
+from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.errors import DataLoss, TopicRecreated
+from odradek.client.spark.offsets import OffsetRange
+from odradek.client.spark.options import parse_options
+from odradek.client.spark.stream import FirstBatchLost, MicroBatches, begin_of, from_json, share, to_json
+from odradek.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+BASE = {"kafka.bootstrap.servers": "h:1"}
+
+
+class Cluster(Brokers):
+    """A cluster of logs, each with a first and a last offset."""
+
+    def __init__(self, **texts: str) -> None:
+        named = {} if "subscribePattern" in texts else {"subscribe": "t"}
+        self.wanted = parse_options(BASE | named | texts, streaming=True)
+        super().__init__(self.wanted.client)
+        self.logs: dict[str, list[tuple[int, int]]] = {"t": [(0, 10), (0, 20)]}
+        self.ids: dict[str, bytes] = {}
+        self.now = 0.0
+
+    def stream(self) -> MicroBatches:
+        return MicroBatches(self.wanted, self, lambda: self.now)
+
+    def view(self, topics: Collection[str] | None) -> ClusterView:
+        found = [
+            MetadataResponseTopic(
+                name=name,
+                topic_id=self.ids.get(name, name.encode().ljust(16, b"-")),
+                partitions=[MetadataResponsePartition(0, index, 1, 0, [1], [1], []) for index in range(len(logs))],
+            )
+            for name, logs in self.logs.items()
+            if topics is None or name in topics
+        ]
+        response = MetadataResponse(brokers=[MetadataResponseBroker(1, "h", 1, None)], topics=found)
+        return ClusterView().updated(response, whole=True)
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {of: self.logs[of.topic][of.partition][0 if at == EARLIEST else 1] for of, at in times.items()}
+
+
+def places(ranges: list[OffsetRange]) -> list[tuple[str, int, int, int]]:
+    return [(each.topic, each.partition, each.start, each.end) for each in ranges]
+
+
+def after_json(offsets: Any) -> Any:
+    """What Spark gives back: it keeps the text."""
+    return json.loads(json.dumps(offsets))
+
+
+def test_the_first_batch_says_where_it_begins_and_the_next_offsets_are_the_connectors() -> None:
+    cluster = Cluster(startingOffsets="earliest")
+    stream = cluster.stream()
+    assert stream.initial() == {}
+    first = after_json(stream.next_end({}, limited=False))
+    assert first == {"start:t": {"0": 0, "1": 0}, "t": {"0": 10, "1": 20}}
+    assert places(stream.ranges({}, first)) == [("t", 0, 0, 10), ("t", 1, 0, 20)]
+    assert stream.next_end(first, limited=False) == first
+    cluster.logs["t"][0] = (0, 13)
+    second = after_json(stream.next_end(first, limited=False))
+    assert json.dumps(second) == '{"t": {"0": 13, "1": 20}}'
+    assert places(stream.ranges(first, second)) == [("t", 0, 10, 13)]
+
+
+def test_a_crash_in_the_first_batch_loses_nothing_of_a_stream_from_the_latest_offsets() -> None:
+    cluster = Cluster()
+    first = after_json(cluster.stream().next_end({}, limited=False))
+    assert begin_of(first) == from_json(first) == {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
+    cluster.logs["t"][0] = (0, 50)
+    again = cluster.stream()
+    assert again.ranges(again.initial(), first) == []
+    second = again.next_end(first, limited=False)
+    assert places(again.ranges(first, second)) == [("t", 0, 10, 50)]
+
+
+def test_a_checkpoint_of_the_connector_goes_on() -> None:
+    cluster = Cluster()
+    end = cluster.stream().next_end({"t": {"0": 4, "1": 20}}, limited=False)
+    assert end == {"t": {"0": 10, "1": 20}}
+    assert places(cluster.stream().ranges({"t": {"0": 4, "1": 20}}, end)) == [("t", 0, 4, 10)]
+
+
+def test_a_first_batch_of_the_connector_cannot_be_repeated() -> None:
+    with pytest.raises(FirstBatchLost, match="does not say where it began"):
+        Cluster().stream().ranges({}, {"t": {"0": 10, "1": 20}})
+
+
+def test_new_partitions_and_topics_are_read_from_their_beginning() -> None:
+    cluster = Cluster(subscribePattern="t")
+    stream = cluster.stream()
+    first = stream.next_end({}, limited=False)
+    cluster.logs["t"].append((0, 7))
+    cluster.logs["t2"] = [(3, 5)]
+    second = stream.next_end(first, limited=False)
+    assert second == {"t": {"0": 10, "1": 20, "2": 7}, "t2": {"0": 5}}
+    assert places(stream.ranges(first, second)) == [("t", 2, 0, 7), ("t2", 0, 3, 5)]
+
+
+def test_a_topic_that_goes_is_lost_data() -> None:
+    cluster = Cluster(subscribePattern=".")
+    cluster.logs["u"] = [(0, 4)]
+    stream = cluster.stream()
+    first = stream.next_end({}, limited=False)
+    del cluster.logs["u"]
+    with pytest.raises(DataLoss, match="u-0 is gone"):
+        stream.next_end(first, limited=False)
+    patient = Cluster(subscribePattern=".", failOnDataLoss="false")
+    assert patient.stream().next_end(first, limited=False) == {"t": {"0": 10, "1": 20}}
+
+
+def test_a_topic_that_is_made_again_is_noticed() -> None:
+    cluster = Cluster()
+    stream = cluster.stream()
+    first = stream.next_end({}, limited=False)
+    cluster.ids["t"] = b"another-another-"
+    with pytest.raises(TopicRecreated, match="topic 't' was deleted and created again"):
+        stream.next_end(first, limited=False)
+
+
+def test_records_that_retention_removed_between_batches_are_lost_data() -> None:
+    cluster = Cluster()
+    cluster.logs["t"] = [(7, 10), (0, 20)]
+    with pytest.raises(DataLoss, match="t-0 was to be read from 4, but its log begins at 7"):
+        cluster.stream().ranges({"t": {"0": 4, "1": 20}}, {"t": {"0": 10, "1": 20}})
+
+
+def test_a_batch_has_no_more_offsets_than_its_limit() -> None:
+    cluster = Cluster(startingOffsets="earliest", maxOffsetsPerTrigger="9")
+    stream = cluster.stream()
+    end = stream.next_end({}, limited=True)
+    sizes: list[int] = []
+    start: dict[str, Any] = {}
+    while end != start:
+        sizes.append(sum(each.size for each in stream.ranges(start, end)))
+        start, end = end, stream.next_end(end, limited=True)
+    assert sum(sizes) == 30
+    assert max(sizes) <= 9
+    assert stream.next_end({"t": {"0": 0, "1": 0}}, limited=False) == {"t": {"0": 10, "1": 20}}
+
+
+def test_a_batch_waits_for_enough_records_but_not_for_ever() -> None:
+    cluster = Cluster(startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="30s")
+    stream = cluster.stream()
+    first = stream.next_end({}, limited=False)
+    cluster.logs["t"][0] = (0, 12)
+    assert stream.next_end(first, limited=False) == first
+    cluster.now = 31.0
+    assert stream.next_end(first, limited=False) == {"t": {"0": 12, "1": 20}}
+
+
+def test_what_comes_after_the_beginning_of_available_now_is_left_for_the_next_run() -> None:
+    cluster = Cluster(startingOffsets="earliest")
+    stream = cluster.stream()
+    stream.stop_at_present_ends()
+    cluster.logs["t"] = [(0, 100), (0, 20), (0, 5)]
+    first = stream.next_end({}, limited=False)
+    assert from_json(first) == {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
+    assert stream.next_end(first, limited=False) == first
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 50), st.integers(0, 200)), min_size=1),
+    st.integers(1, 300),
+)
+def test_shares_are_bounded_and_go_on(sizes: dict[int, tuple[int, int]], most: int) -> None:
+    begun = {TopicPartition("t", number): start for number, (start, _) in sizes.items()}
+    ends = {TopicPartition("t", number): start + size for number, (start, size) in sizes.items()}
+    found = share(begun, ends, most)
+    assert all(begun[each] <= found[each] <= ends[each] for each in ends)
+    got = sum(found[each] - begun[each] for each in ends)
+    assert got == min(most, sum(size for _, size in sizes.values()))
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), st.integers(0, 2**62)))
+def test_offsets_survive_json_in_one_order(offsets: dict[tuple[str, int], int]) -> None:
+    given_ends = {TopicPartition(*place): offset for place, offset in offsets.items()}
+    text = json.dumps(to_json(given_ends))
+    assert from_json(json.loads(text)) == given_ends
+    assert json.dumps(to_json(dict(reversed(given_ends.items())))) == text
