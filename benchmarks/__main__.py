@@ -3,6 +3,7 @@
     python -m benchmarks                      all scenarios, three rounds, median; Kafka too if KAFKA_LIB names its
                                               jars
     python -m benchmarks --only produce       the scenarios whose name contains the word
+    python -m benchmarks --only cli           a million lines in and out, beside kcat
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import log_alone, recovery
+from . import command_line, log_alone, recovery
 from .brokers import Broker, Kafka, Odradek
 from .scenarios import KCAT, SCENARIOS, Scenario
 
@@ -52,6 +53,8 @@ def main() -> None:
             rows += crash(Path(folder), jars, arguments.rounds)
         if arguments.only in "the log alone":
             rows += alone(Path(folder), compared=len(brokers) > 1)
+        if arguments.only in "cli beside kcat" and command_line.KCAT is not None:
+            rows += beside_kcat(Path(folder), arguments.rounds, compared=len(brokers) > 1)
     text = report(rows, len(brokers) > 1, arguments.rounds)
     print(text)
     if arguments.write:
@@ -149,6 +152,16 @@ def alone(folder: Path, compared: bool) -> list[list[str]]:
     ]
     for each in rows:
         print("  ".join(each), file=sys.stderr)
+    return rows
+
+
+def beside_kcat(folder: Path, rounds: int, compared: bool) -> list[list[str]]:
+    """Return how much longer than kcat our commands take for a million lines, in and out."""
+    rest = ["", "", f"{command_line.GOAL:g}"] if compared else []
+    rows: list[list[str]] = []
+    for way, (ours, kcat) in command_line.measure(folder / "cli", rounds).items():
+        rows.append([f"cli beside kcat: a million lines {way}", "of kcat's time", f"{ours / kcat:.2f}", *rest])
+        print("  ".join(rows[-1]), f"({ours:.2f} s, kcat {kcat:.2f} s)", file=sys.stderr)
     return rows
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "profile": "Keep addresses and client configs of clusters under a name.",
     "completion": "Print what makes a shell complete commands, topics and groups.",
     "man": "Print the manual page.",
+    "perf": "Measure how fast records go in and out, and their latency.",
     "backup": "Copy the data directories of a stopped broker.",
     "restore": "Make data directories from a backup.",
     "log": "Look into the files of a data directory, offline; verify, repair, import.",

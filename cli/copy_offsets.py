@@ -1,7 +1,7 @@
 """Offsets of a copied partition: how far the copy has come, and which offset of the target an offset of the source is.
 
-The state of a copy is kept in the target cluster, as committed offsets of a group of its own. The offset is the next one
-of the source; the metadata are "TARGET SOURCE0 TARGET0": the target's end offset then, and where both began.
+The state of a copy is kept in the target cluster, as committed offsets of a group of its own. The offset is the next
+one of the source; the metadata are "TARGET SOURCE0 TARGET0": the target's end offset then, and where both began.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Batches go as they are, with their codec, timestamps, keys and headers. Only a batch with gaps in its offsets is encoded
 again, with its own codec. The target has no markers and no records of aborted transactions.
 
-Promise: if nobody else writes to the target, each record is there once, over interruptions too. The copy commits how far
-it has come, and what the target has beyond that was sent by the interrupted copy and is left out.
+Promise: if nobody else writes to the target, each record is there once, over interruptions too. The copy commits how
+far it has come, and what the target has beyond that was sent by the interrupted copy and is left out.
 """
 
 from __future__ import annotations
@@ -107,9 +107,7 @@ def _state_group(cluster: str) -> str:
 # -- Before
 
 
-async def _partitions(
-    here: Admin, there: Admin, names: Sequence[str], group: str
-) -> dict[TopicPartition, _Partition]:
+async def _partitions(here: Admin, there: Admin, names: Sequence[str], group: str) -> dict[TopicPartition, _Partition]:
     """Create what is missing, and return where each partition begins and ends. CliError if it cannot be copied."""
     from ..client import EARLIEST, LATEST, TopicPartition
 
@@ -244,9 +242,7 @@ def _is_dense(batch: FetchedBatch) -> bool:
 # -- Groups
 
 
-async def _copy_group(
-    here: Admin, there: Admin, group: str, partitions: dict[TopicPartition, _Partition]
-) -> list[str]:
+async def _copy_group(here: Admin, there: Admin, group: str, partitions: dict[TopicPartition, _Partition]) -> list[str]:
     """Translate the offsets of a group and commit them in the target. Return what could not be translated."""
     from ..client import OffsetAndMetadata
 

@@ -1,0 +1,299 @@
+"""`odradek perf`: how fast a cluster takes and gives records from here, and how long a record is on its way.
+
+Memory is bounded: latencies go into a histogram, and few chunks of records are in flight. On a terminal, a line on
+standard error shows the last second. The result is a row on standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .connection_options import connection_options
+from .errors import CliError
+from .latency_histogram import LatencyHistogram
+from .names import TOPIC
+from .output import Rows, row_options
+from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
+
+if TYPE_CHECKING:
+    from ..client import Consumer, Producer
+
+_LATENCIES = ("p50", "p99", "p99_9", "max")
+_SHOWN_EVERY_S = 1.0
+_POLL_MS = 250
+# Chunks of records that are on their way at a time.
+_IN_FLIGHT = 8
+_CHUNK_BYTES = 128 << 10
+# A paced producer sends so often.
+_PACES_PER_S = 50
+_END_TO_END_WITHIN_S = 30.0
+
+
+@click.group(short_help="Measure how fast records go in and out, and their latency.")
+def command() -> None:
+    """Measure how fast this machine produces and consumes, and how long a record is on its way.
+
+    Times of records are in milliseconds: the median, the 99th and 99.9th percentile and the longest. CPU is that of the
+    client.
+
+    \b
+    Examples:
+      odradek perf produce flights --records 1000000 --size 100
+      odradek perf consume flights
+      odradek perf latency flights --records 1000
+    """
+
+
+@dataclass(slots=True)
+class _Meter:
+    """Counts records, and shows the rate of the last second on a terminal."""
+
+    records: int = 0
+    bytes: int = 0
+    latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    began: float = field(default_factory=time.perf_counter)
+    _cpu: float = field(default_factory=time.process_time)
+    _shown_at: float = field(default_factory=time.perf_counter)
+    _shown_records: int = 0
+    _last: LatencyHistogram = field(default_factory=LatencyHistogram)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def add(self, records: int, size: int, latency_ns: int | None = None) -> None:
+        self.records += records
+        self.bytes += size
+        if latency_ns is not None:
+            self.latency.add(latency_ns, records)
+            self._last.add(latency_ns, records)
+        now = time.perf_counter()
+        if sys.stderr.isatty() and now - self._shown_at >= _SHOWN_EVERY_S:
+            rate = (self.records - self._shown_records) / (now - self._shown_at)
+            times = "".join(f", {name} {_shown(value)} ms" for name, value in _percentiles(self._last).items())
+            text = f"{self.records:,} records, {rate:,.0f}/s{times if self._last.count else ''}"
+            click.echo(f"\r\033[K{text}", nl=False, err=True)
+            self._shown_at, self._shown_records, self._last = now, self.records, LatencyHistogram()
+
+    def rates(self) -> dict[str, Any]:
+        """Return the result: rates over all, and the client's own CPU time."""
+        if sys.stderr.isatty():
+            click.echo("\r\033[K", nl=False, err=True)
+        seconds, cpu = max(self.seconds, 1e-9), time.process_time() - self._cpu
+        return {
+            "records": self.records,
+            "seconds": round(seconds, 3),
+            "records_per_s": round(self.records / seconds),
+            "mb_per_s": round(self.bytes / seconds / 1e6, 1),
+            "cpu_us_per_record": round(cpu * 1e6 / max(self.records, 1), 2),
+        }
+
+
+def _percentiles(histogram: LatencyHistogram) -> dict[str, float | None]:
+    found = [histogram.percentile_ms(percent) for percent in (50, 99, 99.9, 100)]
+    return {name: None if value is None else round(value, 3) for name, value in zip(_LATENCIES, found, strict=True)}
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _print(row: dict[str, Any], as_json: bool) -> None:
+    with Rows(tuple(row), as_json) as rows:
+        rows.add(row)
+
+
+# -- Produce
+
+
+@command.command(short_help="Send records as fast as possible, or at a rate.")
+@click.argument("topic", type=TOPIC)
+@click.option("--records", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to send.")
+@click.option("--size", type=click.IntRange(0, 1 << 20), default=100, show_default=True, help="Bytes of a value.")
+@click.option("--rate", type=click.IntRange(min=1), help="Records a second  [as many as possible]")
+@click.option("--acks", type=click.Choice(("all", "1")), default="all", show_default=True)
+@click.option(
+    "--compression", type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")), default="none", show_default=True,
+    help="The codec of batches; the values do not compress well.",
+)  # fmt: skip
+@row_options
+@connection_options("producer")
+def produce(
+    topic: str,
+    records: int,
+    size: int,
+    rate: int | None,
+    acks: str,
+    compression: str,
+    as_json: bool,
+    bootstrap_server: str,
+) -> None:
+    """Send records to TOPIC, and print their rate and the time until they were acknowledged.
+
+    \b
+    Examples:
+      odradek perf produce flights --records 1000000
+      odradek perf produce flights --rate 1000 --size 1000 --json
+    """
+    options = {"acks": acks, "compression_type": compression, "enable_idempotence": acks == "all"}
+    meter = run(_produce(topic, records, size, rate, options, bootstrap_server))
+    _print(meter.rates() | _named(meter.latency), as_json)
+
+
+def _named(histogram: LatencyHistogram) -> dict[str, float | None]:
+    return {f"{name}_ms": value for name, value in _percentiles(histogram).items()}
+
+
+async def _produce(
+    topic: str, records: int, size: int, rate: int | None, options: dict[str, Any], bootstrap_server: str
+) -> _Meter:
+    from ..client import Producer
+
+    chosen = client_options("producer", client_id=CLIENT_ID, max_block_ms=PATIENCE_MS, **options)
+    chunk = max(1, _CHUNK_BYTES // (size + 8)) if rate is None else max(1, rate // _PACES_PER_S)
+    # Different values, made before the clock runs.
+    values = [os.urandom(size) for _ in range(min(chunk, records))]
+    async with Producer(bootstrap_server, **chosen) as producer:
+        await producer.partitions_for(topic)
+        meter = _Meter()
+        await _send_chunks(producer, topic, values, records, rate, meter)
+    return meter
+
+
+async def _send_chunks(
+    producer: Producer, topic: str, values: list[bytes], records: int, rate: int | None, meter: _Meter
+) -> None:
+    room = asyncio.Semaphore(_IN_FLIGHT)
+    size = len(values[0])
+
+    async def send(count: int) -> None:
+        try:
+            began = time.perf_counter_ns()
+            await producer.send_values(topic, values[:count])
+            meter.add(count, count * size, time.perf_counter_ns() - began)
+        finally:
+            room.release()
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            sent = 0
+            while sent < records:
+                await room.acquire()
+                if rate is not None:
+                    await asyncio.sleep(max(sent / rate - meter.seconds, 0))
+                count = min(len(values), records - sent)
+                tasks.create_task(send(count))
+                sent += count
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None  # the others are of the same cause
+
+
+# -- Consume
+
+
+@command.command(short_help="Read records as fast as possible.")
+@click.argument("topic", type=TOPIC)
+@click.option("--records", type=click.IntRange(min=1), help="End after so many  [all that are there now]")
+@row_options
+@connection_options("admin", "consumer")
+def consume(topic: str, records: int | None, as_json: bool, bootstrap_server: str) -> None:
+    """Read the records of TOPIC from the start, and print their rate. They are decoded and thrown away.
+
+    \b
+    Examples:
+      odradek perf consume flights
+      odradek perf consume flights --records 1000000 --json
+    """
+    meter = run(_consume(topic, records, bootstrap_server))
+    _print(meter.rates(), as_json)
+
+
+async def _consume(topic: str, limit: int | None, bootstrap_server: str) -> _Meter:
+    async with await _consumer(topic, bootstrap_server) as consumer:
+        partitions = consumer.assignment()
+        ends = await consumer.end_offsets(partitions)
+        for each, start in (await consumer.beginning_offsets(partitions)).items():
+            consumer.seek(each, start)
+        meter = _Meter()
+        while limit is None or meter.records < limit:
+            if limit is None and all([await consumer.position(each) >= ends[each] for each in partitions]):
+                break
+            for found in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=2000)).values():
+                meter.add(len(found), sum(len(each.key or b"") + len(each.value or b"") for each in found))
+    return meter
+
+
+async def _consumer(topic: str, bootstrap_server: str) -> Consumer:
+    """Return a consumer of all partitions, not started. UnknownTopic at once if there is no such topic."""
+    from ..client import Consumer, TopicPartition
+
+    async with open_admin(bootstrap_server) as admin:
+        count = len((await admin.describe_topics(topic))[topic].partitions)
+    options = client_options(
+        "consumer", client_id=CLIENT_ID, allow_auto_create_topics=False, default_api_timeout_ms=PATIENCE_MS
+    )
+    consumer = Consumer(bootstrap_servers=bootstrap_server, **options)
+    consumer.assign([TopicPartition(topic, number) for number in range(count)])
+    return consumer
+
+
+# -- Latency
+
+
+@command.command(short_help="Send one record at a time, and wait until it is read.")
+@click.argument("topic", type=TOPIC)
+@click.option("--records", type=click.IntRange(min=1), default=1000, show_default=True, help="How many to send.")
+@click.option("--size", type=click.IntRange(16, 1 << 20), default=100, show_default=True, help="Bytes of a value.")
+@row_options
+@connection_options("admin")
+def latency(topic: str, records: int, size: int, as_json: bool, bootstrap_server: str) -> None:
+    """Send one record after the other to TOPIC. Print how long the acknowledgements took, and how long until a consumer
+    had the record: from end to end.
+
+    \b
+    Examples:
+      odradek perf latency flights
+      odradek perf latency flights --records 10000 --json
+    """
+    meter, acknowledged = run(_latency(topic, records, size, bootstrap_server))
+    acks = {f"ack_{name}": value for name, value in _named(acknowledged).items()}
+    _print(meter.rates() | _named(meter.latency) | acks, as_json)
+
+
+async def _latency(topic: str, records: int, size: int, bootstrap_server: str) -> tuple[_Meter, LatencyHistogram]:
+    from ..client import Producer
+
+    acknowledged = LatencyHistogram()
+    producer = Producer(bootstrap_server, client_id=CLIENT_ID, max_block_ms=PATIENCE_MS, linger_ms=0)
+    async with await _consumer(topic, bootstrap_server) as consumer, producer:
+        for each, end in (await consumer.end_offsets(consumer.assignment())).items():
+            consumer.seek(each, end)
+        await consumer.getmany()
+        await producer.partitions_for(topic)
+        meter = _Meter()
+        for _ in range(records):
+            value = os.urandom(size)
+            began = time.perf_counter_ns()
+            future = await producer.send(topic, value)
+            future.add_done_callback(lambda _, at=began: acknowledged.add(time.perf_counter_ns() - at))
+            await _read(consumer, value)
+            meter.add(1, size, time.perf_counter_ns() - began)
+            await future
+    return meter, acknowledged
+
+
+async def _read(consumer: Consumer, value: bytes) -> None:
+    """Wait until a record with this value comes; others may write to the topic, too."""
+    deadline = time.monotonic() + _END_TO_END_WITHIN_S
+    while time.monotonic() < deadline:
+        for found in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
+            if any(each.value == value for each in found):
+                return
+    raise CliError(f"a record that was sent did not come back within {_END_TO_END_WITHIN_S:g} s")
