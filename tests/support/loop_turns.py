@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from odradek.broker import Broker, BrokerConfig
+from odradek.storage.files import DISK, Disk
 
 Result = TypeVar("Result")
 # CPU time of the loop's thread. The aim of 50 ms is that of a machine of its own: beside other work the same turn takes
@@ -59,7 +60,7 @@ class MeasuredBroker:
 
 
 @contextmanager
-def measured_broker(config: BrokerConfig) -> Generator[MeasuredBroker]:
+def measured_broker(config: BrokerConfig, disk: Disk = DISK) -> Generator[MeasuredBroker]:
     """Run a broker in a thread. Python's collector skips older objects, because its passes would be long turns."""
     selector = MeasuringSelector()
     loop = asyncio.SelectorEventLoop(selector)
@@ -68,7 +69,7 @@ def measured_broker(config: BrokerConfig) -> Generator[MeasuredBroker]:
     ready = threading.Event()
 
     async def main() -> None:
-        async with Broker(config) as broker:
+        async with Broker(config, disk=disk) as broker:
             started.append(MeasuredBroker(broker, selector))
             ready.set()
             await stop.wait()
