@@ -32,6 +32,12 @@ def confirm(question: str, yes: bool, otherwise: str) -> None:
         raise CliError(otherwise)
 
 
+def deletion_question(noun: str, names: Sequence[str], contents: str) -> str:
+    """Return the question whether to delete things of that kind with all that is in them."""
+    plural = len(names) > 1
+    return f"Delete {noun}{'s' * plural} {', '.join(names)} and all {'their' if plural else 'its'} {contents}?"
+
+
 async def for_each(
     names: Sequence[str], work: Callable[[str], Awaitable[None]], advice: Callable[[KafkaError], str]
 ) -> None:

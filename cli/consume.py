@@ -73,6 +73,7 @@ class _Reading:
     "-p",
     "--partition",
     "partitions",
+    metavar="N",
     type=click.IntRange(min=0),
     multiple=True,
     help="Only this partition; repeatable.",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .confirmation import confirm, for_each
+from .confirmation import confirm, deletion_question, for_each
 from .group_lag import lag_times_ms, lags
 from .names import GROUP
 from .offset_reset import reset_offsets
@@ -184,7 +184,7 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
-    """Delete each GROUP with all its committed offsets. A group that has members is an error.
+    """Delete each GROUP with all its committed offsets. A group that has members cannot be deleted.
 
     It asks first; without a terminal it needs --yes. Every group is tried. Status 1 if the only one failed; of several,
     10 and the number of those that failed.
@@ -194,7 +194,7 @@ def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
       odradek groups delete delays
       odradek groups delete delays arrivals --yes
     """
-    confirm(f"Delete group {', '.join(groups)} and all its offsets?", yes, "nothing was deleted")
+    confirm(deletion_question("group", groups, "offsets"), yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:
         await for_each(groups, lambda group: admin.delete_groups(group), with_advice)
@@ -208,7 +208,7 @@ def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
 @bootstrap_option
 def delete_offsets(group: str, topics: tuple[str, ...], bootstrap_server: str) -> None:
     """Delete the committed offsets of GROUP in a topic, or in some of its partitions. A topic that a member of the
-    group reads is an error.
+    group reads is rejected.
 
     \b
     Examples:

@@ -91,7 +91,7 @@ def _help(command: click.Command) -> Iterator[str]:
 
 def _options(context: click.Context) -> Iterator[str]:
     for parameter in context.command.get_params(context):
-        record = parameter.get_help_record(context)
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             yield from (".TP", rf"\fB{_text(record[0])}\fR", *map(_text, record[1].splitlines()))
 

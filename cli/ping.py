@@ -28,7 +28,12 @@ _MAX_RESPONSE_BYTES = 1 << 20
 
 @click.command(short_help="Ask a broker whether it answers.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=3.0, show_default=True, help="Seconds to wait."
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    help="How long to wait.",
 )
 @connection_options()
 def command(timeout: float, bootstrap_server: str) -> None:

@@ -81,6 +81,7 @@ class _Sending:
 @click.option(
     "-p",
     "--partition",
+    metavar="N",
     type=click.IntRange(min=0),
     help="Send all records to this partition; otherwise by key, or evenly.",
 )
@@ -91,7 +92,13 @@ class _Sending:
     show_default=True,
     help="The codec of batches.",
 )
-@click.option("--acks", type=click.Choice(("all", "1", "0")), default="all", show_default=True)
+@click.option(
+    "--acks",
+    type=click.Choice(("all", "1", "0")),
+    default="all",
+    show_default=True,
+    help="Which replicas must have a record: all in sync, the leader, or none.",
+)
 @connection_options("producer")
 def command(
     topic: str,

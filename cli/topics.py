@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .confirmation import confirm, for_each
+from .confirmation import confirm, deletion_question, for_each
 from .names import TOPIC
 from .output import Rows, row_options
 from .pairs import config_pairs
@@ -49,8 +49,10 @@ _validate_option = click.option("--validate-only", is_flag=True, help="Only chec
 
 @command.command(short_help="Create topics.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--partitions", type=click.IntRange(min=1), help="[the broker's num.partitions]")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="[the broker's default.replication.factor]")
+@click.option("--partitions", metavar="N", type=click.IntRange(min=1), help="[the broker's num.partitions]")
+@click.option(
+    "--replication-factor", metavar="N", type=click.IntRange(min=1), help="[the broker's default.replication.factor]"
+)
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
 @_validate_option
@@ -181,7 +183,9 @@ async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
 
 @command.command(short_help="Give topics more partitions, or other configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
-@click.option("--partitions", type=click.IntRange(min=1), help="The new number of partitions: more than now.")
+@click.option(
+    "--partitions", metavar="N", type=click.IntRange(min=1), help="The new number of partitions: more than now."
+)
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
 @_validate_option
@@ -224,7 +228,12 @@ def alter(
 
 @command.command("delete-records", short_help="Delete the records of partitions below an offset.")
 @partition_option("The partitions; without :N all of the topic.", required=True)
-@click.option("--before", type=click.IntRange(min=0), help="The first offset to keep  [the end: delete all records]")
+@click.option(
+    "--before",
+    metavar="OFFSET",
+    type=click.IntRange(min=0),
+    help="The first offset to keep  [the end: delete all records]",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @row_options
 @bootstrap_option
@@ -268,7 +277,7 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server
     if any(map(has_wildcard, topics)):
         known = with_admin(bootstrap_server, lambda admin: admin.list_topics())
         topics = tuple(matching(topics, known))
-    confirm(f"Delete topic {', '.join(topics)} and all its records?", yes, "nothing was deleted")
+    confirm(deletion_question("topic", topics, "records"), yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:
         from ..client.errors import UnknownTopic

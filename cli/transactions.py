@@ -37,7 +37,9 @@ def command() -> None:
 
 @command.command("list", short_help="Print the transactional ids.")
 @click.option("--state", "states", metavar="STATE", multiple=True, help=f"Only in this state ({_STATES}); repeatable.")
-@click.option("--longer-than-ms", type=click.IntRange(min=0), help="Only those open for longer than this.")
+@click.option(
+    "--longer-than-ms", metavar="MS", type=click.IntRange(min=0), help="Only those open for longer than this."
+)
 @row_options
 @bootstrap_option
 def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bootstrap_server: str) -> None:
@@ -125,7 +127,13 @@ def _producer(topic: str, number: int, each: ActiveProducer) -> dict[str, Any]:
 
 @command.command(short_help="Abort a transaction that hangs in a partition.")
 @partition_option("The partition, such as flights:0.", required=True)
-@click.option("--start-offset", type=click.IntRange(min=0), required=True, help="Where the transaction begins.")
+@click.option(
+    "--start-offset",
+    metavar="OFFSET",
+    type=click.IntRange(min=0),
+    required=True,
+    help="Where the transaction begins.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 def abort(topics: tuple[str, ...], start_offset: int, yes: bool, bootstrap_server: str) -> None:
