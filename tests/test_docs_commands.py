@@ -29,7 +29,10 @@ OWN = {
     "dump F": "dump odradek-data/flights-0/00000000000000000000.log",
     "/var/lib/kafka": "kafka",
     "~/.local/share/": "",
+    "/backups/": "backups/",
 }
+# An absolute path in a document is somewhere else than in the folder of the tests.
+OUTSIDE = re.compile(r"(?:^|[\s=])[/~]")
 # Commands that do not end by themselves are tested where their subject is (test_serve.py, test_docker.py).
 SERVES = "odradek serve"
 # Commands that fail, as their document says, with the words of their error.
@@ -43,15 +46,18 @@ FOLLOWS = re.compile(r"odradek consume (?!.*(--until-end|-n |--max ))")
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with a stopped broker's directory and a Kafka's, and a running broker."""
+    """A folder with a stopped broker's directory and a Kafka's, a running broker, and one of another cluster."""
 
     folder: Path
     broker: Broker
+    other: Broker
 
     def run(self, line: str) -> Ended:
         for word, own in OWN.items():
             line = line.replace(word, own)
+        line = re.sub(r"--to \S+", f"--to {self.other.address}", line)
         line = re.sub(r"\bHOST:PORT\b", self.broker.address, line)
+        assert not OUTSIDE.search(line), f"{line}: OWN needs a place for this path"
         stdin = b"".join(b"%d:value\n" % number for number in range(20))
         return run_line(line, self.folder, stdin, reads_bytes=1 if FOLLOWS.match(line) else None)
 
@@ -66,8 +72,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     for made in ("bash-completion/completions", "man/man1"):
         (folder / made).mkdir(parents=True)
     dirs = (str(folder / "running"),)
-    with Broker(BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6)) as broker:
-        yield Place(folder, broker)
+    running = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6)
+    with Broker(running) as broker, threaded_broker(folder / "other") as other:
+        yield Place(folder, broker, other)
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +168,10 @@ def prepare(page: str, place: Place) -> None:
         fill(place.broker, ("flights",))
     if page == "groups":
         place.run("odradek consume flights --group delays --until-end")
+    if page == "backup":
+        shutil.rmtree(place.folder / "backups", ignore_errors=True)
+        fill(place.broker, ("flights-1",))
+        place.run("odradek consume flights-1 --group delays --until-end")
     if page == "storage":
         place.run("odradek topics delete audit prices --yes")
         if "flights" not in existing:
@@ -208,4 +219,5 @@ def test_each_line_of_the_table_runs(line: str, place: Place) -> None:
         for topic in ("t", "t-1"):
             place.run(f"seq 1100 | odradek produce {topic} --partition 0")
         place.run("odradek consume t --group g --max 1")
+        shutil.rmtree(place.folder / "backups", ignore_errors=True)
     expect(line, place.run(line))
