@@ -64,6 +64,16 @@ class LeaderEpochs:
         end_offset = self.entries[slot][1]
         return (self.entries[slot - 1][0] if slot else epoch), end_offset
 
+    def divergence(self, offset: int, last_epoch: int, log_end_offset: int) -> tuple[int, int] | None:
+        """Return (epoch, its end offset) to which a reader with records of `last_epoch` before `offset` must go back.
+
+        None where this log has these records too; (-1, -1) where it knows nothing of that epoch.
+        """
+        epoch, end_offset = self.end_offset_for(last_epoch, log_end_offset)
+        if epoch == UNDEFINED:
+            return UNDEFINED, UNDEFINED
+        return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
+
     def epoch_for(self, offset: int) -> int:
         """Return the epoch that wrote `offset`, -1 if it is older than all known."""
         slot = bisect_right(self.entries, offset, key=itemgetter(1))

@@ -102,6 +102,8 @@ class IsrChanges:
         try:
             response = await peer.request(request, VERSION, AlterPartitionResponse, TIMEOUT_S)
         except PeerLost as error:
+            for replica, change in asked.items():
+                replica.repeated(change)
             _log.info("the controller was not told of a change of the ISR: %s", error.message)
             return False
         if response.error_code:

@@ -4,8 +4,9 @@ A pure machine: appends, fetches of followers, answers of the controller and the
 changes of the ISR, which the controller must confirm, come out. It knows no log, clock or socket.
 
 Promise: the high watermark is at most the log end offset of every replica that may be in the ISR. While a change is
-under way nobody knows which of two ISRs is in force, so both count (the maximal ISR, KIP-497). It never goes back, and
-stands still while the ISR is smaller than min.insync.replicas.
+under way nobody knows which of two ISRs is in force, so both count (the maximal ISR, KIP-497). A change that was asked
+for more than once counts for some time after it was rejected: an earlier copy may still be under way, and be accepted.
+The high watermark never goes back, and stands still while the ISR is smaller than min.insync.replicas.
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ class Leadership:
         self.partition_epoch = role.partition_epoch
         # The change that the controller was asked for. Invariant: it stays until its outcome is certain.
         self.pending: IsrChange | None = None
+        # Whether it was asked for more than once.
+        self._is_repeated = False
+        # A rejected change of which another copy may be under way, and until when it counts.
+        self._doubt: tuple[tuple[int, ...], int] | None = None
         self._epoch_start = log_end_offset
         self.followers: dict[int, Follower] = {}
         self._adopt_replicas(now_ms)
@@ -87,7 +92,9 @@ class Leadership:
     @property
     def maximal_isr(self) -> frozenset[int]:
         """Every replica that may be in the ISR."""
-        return frozenset(self.isr if self.pending is None else (*self.isr, *self.pending.isr))
+        pending = self.pending.isr if self.pending is not None else ()
+        doubtful = self._doubt[0] if self._doubt is not None else ()
+        return frozenset((*self.isr, *pending, *doubtful))
 
     @property
     def effective_min_isr(self) -> int:
@@ -118,6 +125,10 @@ class Leadership:
 
     def tick(self, now_ms: int) -> IsrChange | None:
         """Return the ISR to ask for where a follower has lagged for replica.lag.time.max.ms."""
+        if self._doubt is not None and now_ms >= self._doubt[1]:
+            self._doubt = None
+            self._note_alone()
+            self._advance()
         if self.pending is not None:
             return None
         lagging = {each for each in self.isr if each != self.node_id and not self._keeps_up(each, now_ms)}
@@ -128,15 +139,24 @@ class Leadership:
         if partition_epoch < self.partition_epoch:
             return False
         if partition_epoch > self.partition_epoch or self.pending is not None:
+            if partition_epoch > self.partition_epoch:
+                # No change that was asked for with an older epoch is accepted any more.
+                self._doubt = None
             self.isr, self.partition_epoch, self.pending = isr, partition_epoch, None
             self._note_alone()
             self._advance()
         return True
 
-    def rejected(self, change: IsrChange) -> None:
-        """Drop a change that the controller has certainly not made."""
+    def repeated(self, change: IsrChange) -> None:
+        """Note that a change is asked for again, because nobody knows what became of the first request."""
+        self._is_repeated = self._is_repeated or self.pending == change
+
+    def rejected(self, change: IsrChange, now_ms: int) -> None:
+        """Drop a change that the controller has not made; it counts on if an earlier request may still be made."""
         if self.pending == change:
             self.pending = None
+            if self._is_repeated:
+                self._doubt = change.isr, now_ms + self.lag_time_max_ms
             self._note_alone()
             self._advance()
 
@@ -197,5 +217,6 @@ class Leadership:
 
     def _ask(self, isr: tuple[int, ...]) -> IsrChange:
         self.pending = IsrChange(self.role.leader_epoch, self.partition_epoch, isr)
+        self._is_repeated = False
         self._note_alone()
         return self.pending

@@ -175,10 +175,15 @@ class Replica:
             _log.info(text, self, list(leadership.isr), list(before), leadership.partition_epoch)
         self.partition.advance(leadership.high_watermark)
 
-    def rejected(self, change: IsrChange) -> None:
-        """Drop a change that the controller has certainly not made."""
+    def repeated(self, change: IsrChange) -> None:
+        """Note that the controller is asked for a change again."""
         if self.leadership is not None:
-            self.leadership.rejected(change)
+            self.leadership.repeated(change)
+
+    def rejected(self, change: IsrChange) -> None:
+        """Drop a change that the controller has not made."""
+        if self.leadership is not None:
+            self.leadership.rejected(change, self._clock.monotonic_ms())
             self.partition.advance(self.leadership.high_watermark)
 
     def _act(self, leadership: Leadership, change: IsrChange | None) -> None:

@@ -472,11 +472,11 @@ class Partition:
         """
         if last_epoch < 0:
             return None
-        epoch, end_offset = self.log.epochs.end_offset_for(last_epoch, self.log.log_end_offset)
-        if epoch < 0:
+        found = self.log.epochs.divergence(offset, last_epoch, self.log.log_end_offset)
+        if found is not None and found[0] < 0:
             why = f"{self.topic}-{self.index} knows nothing of the leader epoch {last_epoch}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, why)
-        return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
+        return found
 
     def read(
         self,

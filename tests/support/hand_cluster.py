@@ -317,3 +317,9 @@ async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S):
         while not true():
             await asyncio.sleep(0.002)
+
+
+def bytes_of(cluster: HandCluster, node: int, topic: str = "t", index: int = 0) -> bytes:
+    """All batches of a partition, as one broker has them."""
+    log = cluster.partition(node, topic, index).log
+    return b"".join(data for _, data in log.iter_batches(log.log_start_offset))

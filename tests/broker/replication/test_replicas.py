@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.hand_cluster import HandCluster, until
+from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 from odradek.tests.support.raw import batch_of
 
 
@@ -16,11 +16,6 @@ from odradek.tests.support.raw import batch_of
 async def cluster(tmp_path: Path) -> AsyncIterator[HandCluster]:
     async with HandCluster(tmp_path) as each:
         yield each
-
-
-def bytes_of(cluster: HandCluster, node: int, topic: str = "t") -> bytes:
-    log = cluster.partition(node, topic).log
-    return b"".join(data for _, data in log.iter_batches(log.log_start_offset))
 
 
 async def test_a_record_with_acks_all_reaches_every_replica_before_it_is_acknowledged(cluster: HandCluster) -> None:

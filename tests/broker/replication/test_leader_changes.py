@@ -1,0 +1,252 @@
+"""A partition gets another leader: what is lost, what is not, and how replicas come to agree again."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
+from odradek.tests.support.raw import batch_of
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[HandCluster]:
+    async with HandCluster(tmp_path, replica_fetch_wait_max_ms=50) as each:
+        yield each
+
+
+async def produce(cluster: HandCluster, node: int, value: bytes, acks: int = -1, **rest: Any) -> Any:
+    async with await cluster.connect(node) as raw:
+        return await raw.produce("t", batch_of(value, **rest), acks=acks, timeout_ms=20_000)
+
+
+async def agree(cluster: HandCluster, *nodes: int) -> None:
+    """Wait until these brokers have the same bytes and high watermarks."""
+
+    def equal() -> bool:
+        ends = {cluster.partition(node).log.log_end_offset for node in nodes}
+        marks = {cluster.partition(node).high_watermark for node in nodes}
+        return len(ends | marks) == 1
+
+    await until(equal)
+    assert len({bytes_of(cluster, node) for node in nodes}) == 1
+
+
+async def test_what_only_the_old_leader_had_goes_and_what_was_acknowledged_stays(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    assert (await produce(cluster, 1, b"kept")).error_code == 0
+    # The followers know of another leader before the last records reach them.
+    await cluster.assign("t", leader=2, isr=(2, 3), to=(2, 3))
+    for number in range(3):
+        assert (await produce(cluster, 1, b"lost-%d" % number, acks=1)).error_code == 0
+    assert (await produce(cluster, 2, b"new")).base_offset == 1
+    assert cluster.partition(1).log.log_end_offset == 4
+    await cluster.leader_and_isr(1, [("t", 0)])
+    await agree(cluster, 1, 2, 3)
+    assert b"lost" not in bytes_of(cluster, 1)
+    assert b"kept" in bytes_of(cluster, 1)
+    await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
+
+
+async def test_logs_that_diverge_over_several_epochs_agree_again(cluster: HandCluster) -> None:
+    """Two brokers wrote by turns without the other: KIP-279's case."""
+    await cluster.assign("t", leader=1)
+    assert (await produce(cluster, 1, b"common")).error_code == 0
+    for round_number in range(3):
+        # Each leads alone, and nobody fetches from it.
+        await cluster.assign("t", leader=1, isr=(1,), to=(1,))
+        for _ in range(round_number + 1):
+            await produce(cluster, 1, b"one", acks=1)
+        await cluster.assign("t", leader=2, isr=(2,), to=(2,))
+        await produce(cluster, 2, b"two", acks=1)
+    assert cluster.partition(1).log.epochs.entries != cluster.partition(2).log.epochs.entries
+    await cluster.assign("t", leader=2, isr=(2,))
+    assert (await produce(cluster, 2, b"last")).error_code == 0
+    await agree(cluster, 1, 2, 3)
+    assert cluster.partition(1).log.epochs.entries == cluster.partition(2).log.epochs.entries
+    assert b"one" not in bytes_of(cluster, 3)
+
+
+async def test_a_leader_that_wrote_nothing_follows_without_a_loop(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"x")
+    await cluster.assign("t", leader=2, isr=(2,), to=(2,))
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"y")
+    await agree(cluster, 1, 2, 3)
+    assert cluster.partition(2).log.epochs.latest == 2
+
+
+async def test_a_producer_that_waits_learns_that_the_leader_has_changed(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1, to=(1,))
+    waiting = asyncio.ensure_future(produce(cluster, 1, b"x"))
+    await until(lambda: len(cluster.brokers[1].services.purgatory) == 1)
+    await cluster.assign("t", leader=2)
+    assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_producer_that_waits_over_a_new_epoch_of_the_same_leader_is_acknowledged(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1, to=(1,))
+    waiting = asyncio.ensure_future(produce(cluster, 1, b"x"))
+    await until(lambda: len(cluster.brokers[1].services.purgatory) == 1)
+    await cluster.assign("t", leader=1, isr=(1, 2), to=(1, 2))
+    assert (await waiting).error_code == 0
+    assert cluster.partition(2).log.log_end_offset == 1
+
+
+async def test_a_retried_batch_is_found_again_by_the_next_leader(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    batch = {"producer_id": 7, "producer_epoch": 0}
+    for sequence in range(3):
+        assert (await produce(cluster, 1, b"x", base_sequence=sequence, **batch)).base_offset == sequence
+    await cluster.assign("t", leader=3, isr=(2, 3))
+    assert (await produce(cluster, 3, b"x", base_sequence=2, **batch)).base_offset == 2
+    assert cluster.partition(3).log.log_end_offset == 3
+    again = await produce(cluster, 3, b"x", base_sequence=5, **batch)
+    assert again.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await produce(cluster, 3, b"x", base_sequence=3, **batch)).error_code == 0
+
+
+async def test_too_small_an_isr_rejects_acks_all(tmp_path: Path) -> None:
+    async with HandCluster(tmp_path, min_insync_replicas=2) as cluster:
+        await cluster.assign("t", leader=1, isr=(1,), to=(1,))
+        assert (await produce(cluster, 1, b"x")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await produce(cluster, 1, b"y", acks=1)).error_code == 0
+        # Consumers see nothing that a single failure could take.
+        assert cluster.partition(1).high_watermark == 0
+        await cluster.leader_and_isr(2, [("t", 0)])
+        await until(lambda: cluster.partition(1).high_watermark == 1)
+        assert (await produce(cluster, 1, b"z")).error_code == 0
+
+
+async def test_two_isrs_count_until_the_controller_has_answered(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1, isr=(1,), to=(1, 2))
+    await until(lambda: cluster.controller.states["t", 0].isr == (1, 2))
+    cluster.controller.answers.clear()
+    await cluster.leader_and_isr(3, [("t", 0)])
+    replica = cluster.brokers[1].services.replicas.get("t", 0)  # type: ignore[union-attr]
+    assert replica is not None and replica.leadership is not None
+    await until(lambda: replica.leadership.pending is not None)
+    assert replica.leadership.maximal_isr == {1, 2, 3}
+    await cluster.stop(3)
+    waiting = asyncio.ensure_future(produce(cluster, 1, b"x"))
+    await until(lambda: cluster.partition(2).log.log_end_offset == 1)
+    assert not waiting.done()
+    # Broker 3 may be in the ISR: without it nothing is committed.
+    assert cluster.partition(1).high_watermark == 0
+    cluster.controller.judge = lambda *_: ErrorCode.INELIGIBLE_REPLICA
+    cluster.controller.answers.set()
+    assert (await waiting).error_code == 0
+
+
+async def test_a_lost_answer_of_the_controller_is_made_good_by_update_metadata(cluster: HandCluster) -> None:
+    cluster.controller.judge = lambda *_: ErrorCode.INVALID_UPDATE_VERSION
+    await cluster.assign("t", leader=1, isr=(1, 2))
+    replica = cluster.brokers[1].services.replicas.get("t", 0)  # type: ignore[union-attr]
+    assert replica is not None and replica.leadership is not None
+    await until(lambda: replica.leadership.pending is not None)
+    state = cluster.controller.states["t", 0]
+    cluster.controller.states["t", 0] = replace(state, isr=(1, 2, 3), partition_epoch=state.partition_epoch + 1)
+    await cluster.update_metadata()
+    assert (replica.leadership.isr, replica.leadership.pending) == ((1, 2, 3), None)
+
+
+async def test_a_restart_serves_nobody_before_the_controller_has_spoken(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"x")
+    await agree(cluster, 1, 2, 3)
+    await cluster.stop(1)
+    await cluster.start(1)
+    assert (await produce(cluster, 1, b"y")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster.partition(1).high_watermark == 1
+    await cluster.assign("t", leader=1)
+    assert (await produce(cluster, 1, b"y")).base_offset == 1
+
+
+async def test_a_follower_that_lost_its_disk_gets_everything_again(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    for number in range(5):
+        await produce(cluster, 1, b"x-%d" % number)
+    await cluster.stop(2)
+    shutil.rmtree(cluster.configs[2].data_dir)
+    await cluster.start(2)
+    await cluster.assign("t", leader=1, isr=(1, 3))
+    await agree(cluster, 1, 2, 3)
+
+
+async def test_a_follower_that_is_behind_the_leaders_first_record_starts_over(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1, isr=(1, 3), to=(1, 3))
+    for number in range(4):
+        await produce(cluster, 1, b"x-%d" % number)
+    async with await cluster.connect(1) as raw:
+        topic = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])
+        answer = await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([topic], 10_000))
+        assert answer.topics[0].partitions[0].low_watermark == 3
+    # The follower in the ISR learns the new start with its next fetch.
+    await until(lambda: cluster.partition(3).log.log_start_offset == 3)
+    await cluster.leader_and_isr(2, [("t", 0)])
+    await until(lambda: cluster.partition(2).log.log_end_offset == 4)
+    assert cluster.partition(2).log.log_start_offset == 3
+
+
+async def test_epochs_of_controllers_and_brokers_fence(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    replicas = cluster.brokers[1].services.replicas
+    assert replicas is not None
+    replicas.broker_epoch = 50
+    place = [("t", 0)]
+    assert (await cluster.leader_and_isr(1, place, controller_epoch=0)).error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert (await cluster.leader_and_isr(1, place, broker_epoch=49)).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert (await cluster.leader_and_isr(1, place, broker_epoch=50)).error_code == 0
+    stopped = await cluster.stop_replica(1, "t", delete=True, controller_epoch=0)
+    assert stopped.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    await cluster.assign("t", leader=1)
+    late = await cluster.stop_replica(1, "t", delete=True, leader_epoch=0)
+    assert late.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    state = cluster.controller.states["t", 0]
+    cluster.controller.states["t", 0] = replace(state, leader_epoch=0)
+    answer = await cluster.leader_and_isr(1, place)
+    assert answer.topics[0].partition_errors[0].error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+async def test_a_partition_that_is_stopped_stays_on_disk_until_it_is_deleted(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"x")
+    directory = cluster.partition(1).log.directory
+    assert (await cluster.stop_replica(1, "t", delete=False)).partition_errors[0].error_code == 0
+    assert (await produce(cluster, 1, b"x")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert directory.exists()
+    assert (await cluster.stop_replica(1, "t", delete=True, leader_epoch=-2)).partition_errors[0].error_code == 0
+    assert not directory.exists()
+    # A replica that is given to it again begins empty.
+    await cluster.assign("t", leader=2)
+    await agree(cluster, 1, 2, 3)
+    await cluster.stop(1)
+    await cluster.start(1)
+    assert cluster.partition(1).log.log_end_offset == 1
+
+
+async def test_a_full_request_leaves_only_what_it_names(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await cluster.assign("u", leader=1)
+    directory = cluster.partition(1, "u").log.directory
+    answer = await cluster.leader_and_isr(1, [("t", 0)], type=1)
+    assert answer.error_code == 0
+    async with await cluster.connect(1) as raw:
+        assert (await raw.produce("u", batch_of(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await cluster.stop(1)
+    await cluster.start(1)
+    assert not directory.exists()
+    assert [each.name for each in directory.parent.glob("u-0.*-stray")] or not list(directory.parent.glob("u-0*"))
