@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .connection_notice import connection_notice
 from .connection_options import connection_options
 from .errors import CliError
 from .names import GROUP, TOPIC
@@ -163,7 +164,7 @@ async def _consume(reading: _Reading, line: LineFormat, bootstrap_server: str) -
         default_api_timeout_ms=PATIENCE_MS,
     )
     consumer = Consumer(*(topics if reading.group else ()), **options)
-    async with consumer:
+    async with consumer, connection_notice(consumer, bootstrap_server):
         if not reading.group:
             consumer.assign(partitions)
             for each, bound in bounds.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .connection_notice import connection_notice
 from .connection_options import connection_options
 from .errors import CliError
 from .escapes import unescape
@@ -189,7 +190,8 @@ async def _produce(sending: _Sending, bootstrap_server: str) -> None:
         max_request_size=_MAX_REQUEST_BYTES,
         buffer_memory=_BUFFER_BYTES,
     )
-    async with Producer(bootstrap_server, **options) as producer:
+    producer = Producer(bootstrap_server, **options)
+    async with producer, connection_notice(producer, bootstrap_server):
         if sending.file is not None:
             await _send_file(producer, sending, sending.file)
         else:

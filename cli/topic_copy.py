@@ -18,6 +18,7 @@ import click
 
 from ..protocol.records.batch import LOG_APPEND_TIME, encode_batch
 from ..protocol.records.record import Record
+from .connection_notice import connection_notice
 from .copy_offsets import CopyState, OffsetRuns
 from .errors import CliError
 from .names import TOPIC
@@ -90,7 +91,8 @@ async def _copy(topics: Sequence[str], target: str, groups: Sequence[str], boots
             max_request_size=_MAX_REQUEST_BYTES,
             buffer_memory=2 * _MAX_REQUEST_BYTES,
         )
-        async with consumer, producer:
+        lost = connection_notice(consumer, bootstrap_server), connection_notice(producer, target)
+        async with consumer, producer, lost[0], lost[1]:
             consumer.assign(partitions)
             for each, partition in partitions.items():
                 consumer.seek(each, partition.now.source)

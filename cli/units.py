@@ -7,7 +7,6 @@ min, h, d, w), names with `bytes` and `.buffer.size` take sizes (B, kB, MB, GB, 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 
 import click
 
@@ -30,6 +29,8 @@ def parse_value(name: str, text: str) -> str:
     units = _units(name)
     if match is None or not units:
         return text
+    from decimal import Decimal  # it takes longer to load than most commands, and few have a unit
+
     if match[2] not in units:
         raise click.UsageError(f"{name}={text}: units are {', '.join(units)}")
     number = Decimal(match[1]) * units[match[2]] / _own_unit(name)

@@ -213,9 +213,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         DeadLetterTopic), or HandlerFailed is raised. On a signal, what was polled is finished within
         `drain_timeout_ms`. Raises GroupRequired without a `group_id` or an `offset_store`.
         """
-        options = WorkOptions(
-            concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms
-        )
+        options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
         session = self._running()
         session.committed_offsets()
         in_flight = self._begin_by_record(session)
@@ -300,9 +298,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         )
         session.collector.waits = streams.is_full
         collect = self._collect_by_record(in_flight, lambda: self._max_poll_records)
-        session.watch_task(
-            session.cluster.spawn(streams.run(lambda: self._poll(_LONG_POLL_MS, collect)), "streams")
-        )
+        session.watch_task(session.cluster.spawn(streams.run(lambda: self._poll(_LONG_POLL_MS, collect)), "streams"))
         if isinstance(topics, Mapping):
             return {topic: [streams.all[number] for number in numbers] for topic, numbers in ranges.items()}
         return streams.all

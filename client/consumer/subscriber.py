@@ -186,6 +186,11 @@ class Subscriber:
             self._session, self._stopped = None, True
             await session.close()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
+        return self._session is not None and self._session.cluster.is_connected
+
     def _running(self) -> Session:
         if self._session is None:
             raise ClientStopped("the consumer is not running: use `async with Consumer(...)`, or await start() first")

@@ -217,6 +217,11 @@ class Cluster:
         """Return the open connection to a broker, or None."""
         return self._connections.ready(node_id, purpose)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open."""
+        return self._connections.any_ready()
+
     async def connection(self, node_id: int, purpose: str = GENERAL) -> Connection:
         """Return the connection to a broker, opened if there is none. Raises ConnectionLost, ClientStopped."""
         node = self.view.nodes.get(node_id)

@@ -39,6 +39,10 @@ class ConnectionPool:
         """Return the open connections for `purpose`."""
         return [c for (_, its_purpose), c in self._connections.items() if its_purpose == purpose and not c.closed]
 
+    def any_ready(self) -> bool:
+        """Return whether any connection is open."""
+        return any(not each.closed for each in self._connections.values())
+
     async def connect(self, broker: Broker, address: Address, purpose: str) -> Connection:
         """Return the connection to a broker, opened if there is none or the broker has moved.
 

@@ -502,6 +502,11 @@ class Producer:
         assert self._sender is not None
         await self._sender.flush()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again when they are needed."""
+        return self._cluster is not None and self._cluster.is_connected
+
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions. Raises UnknownTopic after `max_block_ms`."""
         info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)

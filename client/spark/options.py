@@ -65,6 +65,7 @@ UNSUPPORTED = {
 }
 _ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 
+
 class IsolationLevel(IntEnum):
     """Whether records of open and aborted transactions are read; the number is Kafka's on the wire."""
 

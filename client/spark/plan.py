@@ -93,9 +93,7 @@ def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[
     """Return the partitions that the options mean, sorted. Raises UnknownTopic, KafkaError."""
     if wanted.pattern is not None:
         view = brokers.view(None)
-        topics = [
-            name for name, info in view.topics.items() if not info.is_internal and wanted.pattern.search(name)
-        ]
+        topics = [name for name, info in view.topics.items() if not info.is_internal and wanted.pattern.search(name)]
     else:
         topics = sorted(set(wanted.topics) | {partition.topic for partition in wanted.partitions})
         view = brokers.view(topics)

@@ -42,9 +42,7 @@ class FirstBatchLost(TopicRecreated):
 class MicroBatches:
     """The progress of one stream. Not safe for threads; Spark asks one thing at a time."""
 
-    def __init__(
-        self, options: SourceOptions, brokers: Brokers, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, options: SourceOptions, brokers: Brokers, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._brokers = brokers
         self._clock = clock
@@ -158,9 +156,7 @@ class MicroBatches:
         found = [self._range(view, each, begun.get(each), ends[each], earliest[each]) for each in wanted]
         return divide(found, self._options.min_partitions, self._options.max_records_per_partition)
 
-    def _range(
-        self, view: ClusterView, of: TopicPartition, begun: int | None, end: int, earliest: int
-    ) -> OffsetRange:
+    def _range(self, view: ClusterView, of: TopicPartition, begun: int | None, end: int, earliest: int) -> OffsetRange:
         start = earliest if begun is None else begun
         if begun is not None and begun < earliest:
             note_loss(self._options, f"{_name(of)} was to be read from {begun}, but its log begins at {earliest}")
