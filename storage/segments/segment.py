@@ -348,9 +348,9 @@ class Segment(SegmentFile):
             return self.base_offset, 0
 
     def _checked(self, entry: tuple[int, int]) -> tuple[int, int]:
-        """Return an entry of the offset index. Raises DamagedFile where no batch can be at its position."""
-        if not 0 <= entry[1] < max(self.size, 1):
-            raise DamagedFile(self.path(INDEX_SUFFIX), 0, f"an entry of position {entry[1]} in {self.size} bytes")
+        """Return an entry of the offset index. Raises DamagedFile where no batch can be what it says."""
+        if entry[0] < self.base_offset or not 0 <= entry[1] < max(self.size, 1):
+            raise DamagedFile(self.path(INDEX_SUFFIX), 0, f"an entry (offset, position) {entry} in {self.size} bytes")
         return entry
 
     def first_offset_for(self, timestamp_ms: int) -> int:

@@ -203,13 +203,9 @@ class FaultyDisk(Disk):
                     file.write(written[low:high])
         node.dropped = _without(node.dropped, start, end)
 
-    def stable_files(self) -> dict[Path, bytes]:
-        """Return what is on the platter for certain, names and content."""
-        return {path: node.platter for path, node in self._stable.items()}
-
-    def is_live(self, path: Path) -> bool:
-        """Return whether the running process has the same file under this name."""
-        return path in self._live and self._live[path] is self._stable.get(path)
+    def platters(self) -> dict[Path, bytes]:
+        """Return what an fsync has covered of each file, by its present name."""
+        return {path: node.platter for path, node in self._live.items()}
 
     def platter(self, path: Path) -> bytes:
         """Return what an fsync has covered of a file."""

@@ -97,6 +97,7 @@ class TornLog:
         self.clean = False
         self.disk.stop_after(int(2 ** self.chance.uniform(0, 13)))
         doing = [self.append] * 10 + [self.flush] * 3 + [self.roll, self.checkpoint, self.checkpoint, self.move_start]
+        doing += [self.roll] * 3 + [self.break_off_flush] if self.chance.random() < 0.5 else []
         doing += [self.fill_disk, self.fail_fsync] if self.chance.random() < 0.4 else []
         doing += [self.clean_log] * 2 if self.is_cleaned_at_times else []
         try:
@@ -129,6 +130,11 @@ class TornLog:
     def flush(self) -> None:
         self.log.flush()
         self.flushed = self.log.recovery_point
+
+    def break_off_flush(self) -> None:
+        """Let the disk stop between two fsyncs of a flush."""
+        self.disk.stop_after(self.chance.randint(1, 5))
+        self.flush()
 
     def roll(self) -> None:
         roll(self.log, 1000)
@@ -179,8 +185,9 @@ class TornLog:
     def crash(self) -> None:
         """End the process or cut the power, open the log, and check that it holds no more and no less than it may."""
         has_power = self.chance.random() < 0.5
-        on_disk = self.offsets_on_disk()
+        by_file = self.offsets_on_disk()
         self.stop(has_power)
+        on_disk = {offset for path, offsets in by_file.items() if path.exists() for offset in offsets}
         # A checkpoint that is lost stays so until the next one is written.
         self.is_point_known &= not (self.forgets_point and self.chance.random() < 0.5)
         if self.chance.random() < 0.1:
@@ -228,15 +235,16 @@ class TornLog:
         self.disk.spoil(path, position, size)
         return path, position, size
 
-    def offsets_on_disk(self) -> set[int]:
-        """Return the offsets that an fsync has covered, with the names of their files."""
-        found: set[int] = set()
-        for path, content in self.disk.stable_files().items():
-            if path.suffix == LOG_SUFFIX and self.disk.is_live(path):
+    def offsets_on_disk(self) -> dict[Path, set[int]]:
+        """Return the offsets that an fsync has covered, by file. A name that no fsync has covered may go."""
+        found: dict[Path, set[int]] = {}
+        for path, content in self.disk.platters().items():
+            if path.suffix == LOG_SUFFIX:
+                found[path] = set()
                 with suppress(RecordError):
                     for position, header in iter_headers(content):
                         check_crc(content, position, header)
-                        found |= set(range(header.base_offset, header.next_offset))
+                        found[path] |= set(range(header.base_offset, header.next_offset))
         return found
 
     def compare(self, has_power: bool, on_disk: set[int]) -> None:
