@@ -12,9 +12,15 @@ if TYPE_CHECKING:
     from .admin import Admin
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
+    from .consumer.dead_letters import DeadLetterTopic
+    from .consumer.explanation import Explanation
     from .consumer.fetched_batch import FetchedBatch
+    from .consumer.offset_store import OffsetStore
+    from .consumer.simple_consumer import SimpleConsumer
+    from .consumer.streams import Stream
     from .descriptions import ConfigChange, ConfigResource, NewTopic
     from .errors import KafkaError
+    from .metrics import Metric, PrometheusBridge
     from .producer import Producer
     from .producer.deliveries import BulkMetadata
     from .record import (
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
         RecordMetadata,
         TopicPartition,
     )
+    from .waiting import wait_for_broker
 
 __all__ = [
     "EARLIEST",
@@ -40,17 +47,25 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "CooperativeStickyAssignor",
+    "DeadLetterTopic",
+    "Explanation",
     "FetchedBatch",
     "KafkaError",
+    "Metric",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetStore",
     "Producer",
+    "PrometheusBridge",
     "RangeAssignor",
     "RecordMetadata",
     "RoundRobinAssignor",
+    "SimpleConsumer",
     "StickyAssignor",
+    "Stream",
     "TopicPartition",
+    "wait_for_broker",
 ]
 
 _HOMES = {
@@ -65,17 +80,25 @@ _HOMES = {
     "ConsumerGroupMetadata": "record",
     "ConsumerRecord": "record",
     "CooperativeStickyAssignor": "assignors",
+    "DeadLetterTopic": "consumer.dead_letters",
+    "Explanation": "consumer.explanation",
     "FetchedBatch": "consumer.fetched_batch",
     "KafkaError": "errors",
+    "Metric": "metrics",
     "NewTopic": "descriptions",
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
+    "OffsetStore": "consumer.offset_store",
     "Producer": "producer",
+    "PrometheusBridge": "metrics",
     "RangeAssignor": "assignors",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
+    "SimpleConsumer": "consumer.simple_consumer",
     "StickyAssignor": "assignors",
+    "Stream": "consumer.streams",
     "TopicPartition": "record",
+    "wait_for_broker": "waiting",
 }
 
 

@@ -77,6 +77,8 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
     ) -> dict[TopicPartition, list[T]]:
         session = self._running()
         session.polls.begin()
+        session.counts.polls += 1
+        session.counts.last_poll_ms = monotonic_ms()
         try:
             self._return_run()
             return await self._wait_for(session, timeout_ms, collect)
@@ -133,6 +135,8 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
                 break
             state, records = found
             state.position = records[-1].offset + 1
+            state.last_timestamp_ms = records[-1].timestamp_ms
+            session.counts.records += len(records)
             session.polls.mark_returned(state)
             batches.setdefault(state.partition, []).extend(records)
             limit -= len(records)
@@ -172,6 +176,8 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
                 raise StopAsyncIteration
             session = self._running()
         session.polls.begin()
+        session.counts.polls += 1
+        session.counts.last_poll_ms = monotonic_ms()
         try:
             return await self._wait_for_record(session)
         finally:
@@ -184,6 +190,9 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
                 if run is None or run.index >= len(run.records) or run.version != run.state.version:
                     found = session.collector.next_records(_RUN_RECORDS)
                     run = self._run = None if found is None else Run(*found)
+                    if run is not None:
+                        session.counts.records += len(run.records)
+                        run.state.last_timestamp_ms = run.records[-1].timestamp_ms
                 if run is not None:
                     session.polls.mark_returned(run.state)
                     return _next_of(run)

@@ -29,6 +29,7 @@ from ..network.cluster import Cluster
 from ..network.connection_pool import FETCH
 from ..record import TopicPartition
 from .completed_fetch import CompletedFetch
+from .consumer_metrics import ConsumerCounts
 from .fetch_session import SESSION_ERRORS, FetchSession, Key
 from .options import FetchOptions
 from .partition_retries import PartitionRetries
@@ -60,7 +61,9 @@ class Fetcher:
         retries: PartitionRetries,
         signals: Signals,
         clock: Callable[[], float],
+        counts: ConsumerCounts,
     ) -> None:
+        self._counts = counts
         self._cluster = cluster
         self._positions = positions
         self._finder = finder
@@ -154,8 +157,10 @@ class Fetcher:
         named = any(view.topic_id(state.partition.topic) == ZERO_UUID for state in states)
         version = connection.version_for(FetchRequest, _LAST_NAMED_VERSION if named else None)
         request = self._fetch_request(session, view, states, by_id=version > _LAST_NAMED_VERSION)
+        began_ms = self._clock()
         try:
             response = await connection.request(request, FetchResponse, version=version)
+            self._counts.fetch_ms.add(self._clock() - began_ms)
             if response.error_code:
                 raise KafkaError(ErrorCode.of(response.error_code), f"{connection.address} refused a Fetch")
         except BaseException:
@@ -223,6 +228,7 @@ class Fetcher:
             (transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or ()
         ]
         records = memoryview(data.records)
+        self._counts.bytes += len(records)
         check_crcs = self._options.check_crcs
         try:
             fetch = CompletedFetch(state.partition, records, state.fetch_offset, aborted, check_crcs=check_crcs)

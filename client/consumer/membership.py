@@ -38,6 +38,7 @@ from ..network.committed_offsets import Generation
 from ..network.coordinator import Coordinator
 from ..network.task_ends import end_tasks
 from ..record import TopicPartition
+from .consumer_metrics import ConsumerCounts
 from .group_leader import GroupLeader, by_topic
 from .group_requests import GroupRequests
 from .options import GroupOptions
@@ -97,7 +98,9 @@ class Membership:
         topics: Callable[[], Iterable[str]],
         signals: Signals,
         polls: Polls,
+        counts: ConsumerCounts,
     ) -> None:
+        self._counts = counts
         self._cluster = cluster
         self._requests = GroupRequests(coordinator, options)
         self._options = options
@@ -142,6 +145,17 @@ class Membership:
             return self.state is MemberState.ENDED
         return self._rejoin_needed or self.state is not MemberState.STABLE
 
+    def waits_for(self) -> str:
+        """Return who or what holds the rebalance of this member up, "" if it does not rebalance."""
+        if not self.rebalancing or self.state is MemberState.ENDED:
+            return ""
+        if self.state is MemberState.UNJOINED:
+            return "the next poll of this consumer" if not self._polls.asked.is_set() else "the coordinator"
+        if self.state is MemberState.JOINING:
+            return "the other members, which must join or give partitions up"
+        line = self._polls.line()
+        return "this consumer's user, who works on its records" + (f" at {line}" if line else "")
+
     def request_rejoin(self) -> None:
         """Join again: the subscription has changed, or a commit was fenced."""
         self._rejoin_needed = True
@@ -184,10 +198,15 @@ class Membership:
         try:
             if self.rebalancing:
                 await self._prepare_join()
+                began_ms = monotonic_ms()
                 await self._join()
                 self._failures = 0
+                self._counts.rebalances += 1
+                self._counts.rebalance_ms.add(monotonic_ms() - began_ms)
             await self._heartbeat_until_rejoin()
         except KafkaError as error:
+            if self.state is MemberState.JOINING:
+                self._counts.failed_rebalances += 1
             if error.code in _REJOIN:
                 self._rejoin_needed = True
             if error.code in _FENCED:
@@ -204,6 +223,11 @@ class Membership:
     async def _lose(self) -> None:
         """Drop all partitions, and join again when the user has no unprocessed records."""
         self.state = MemberState.UNJOINED
+        _log.warning(
+            "group %r: the group has gone on without this member, which has lost %d partitions",
+            self._options.group_id,
+            len(self._assignee.partitions()),
+        )
         if not self._polls.idle.is_set():
             self._polls.asked.clear()
         await self._assignee.lose()
@@ -219,6 +243,7 @@ class Membership:
             if self._is_stalled():
                 await self._leave_stalled()
                 return
+            self._counts.heartbeats += 1
             await self._requests.heartbeat(self.generation)
 
     async def _heartbeat_while(self, work: Coroutine[Any, Any, None]) -> None:
@@ -239,6 +264,7 @@ class Membership:
     async def _heartbeat_error(self) -> KafkaError | None:
         """Heartbeat. Return an error that ends this generation; the others do not."""
         try:
+            self._counts.heartbeats += 1
             await self._requests.heartbeat(self.generation)
         except KafkaError as error:
             if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -262,9 +288,10 @@ class Membership:
         limit_ms = self._options.max_poll_interval_ms
         _log.warning(
             "group %r: the consumer leaves, because its user has not polled for %d ms (max_poll_interval_ms). "
-            "It joins again at the next poll. Process fewer records per poll, or raise the limit.",
+            "It joins again at the next poll. Process fewer records per poll, or raise the limit.%s",
             self._options.group_id,
             limit_ms,
+            f" The task that polled is at {line}." if (line := self._polls.line()) else "",
         )
         self._rejoin_needed = True
         self.state = MemberState.UNJOINED
@@ -336,6 +363,13 @@ class Membership:
                 return  # the user has stalled
         await self._heartbeat_while(self._assignee.assign(partitions))
         self.state = MemberState.STABLE
+        _log.info(
+            "group %r: %s has %d partitions in generation %d",
+            self._options.group_id,
+            self._member_id,
+            len(partitions),
+            joined.generation_id,
+        )
         self._signals.wake_poll()
         self._check_partitions()  # they may have changed while the member joined
 

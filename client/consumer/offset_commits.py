@@ -7,10 +7,12 @@ import logging
 from collections.abc import Collection, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..clock import monotonic_ms
 from ..errors import CommitFailed
 from ..network.cluster import Cluster
 from ..network.committed_offsets import Generation
 from ..record import OffsetAndMetadata, TopicPartition
+from .consumer_metrics import ConsumerCounts
 from .membership import Membership, MemberState
 from .offset_store import Offsets
 from .positions import PartitionState, Positions
@@ -27,7 +29,9 @@ class OffsetCommits:
         committed: Offsets | None,
         positions: Positions,
         auto_commit_interval_ms: float | None,
+        counts: ConsumerCounts,
     ) -> None:
+        self._counts = counts
         self._backoff = cluster.backoff
         self._limit_ms = cluster.options.default_api_timeout_ms
         # None without a group.
@@ -109,7 +113,13 @@ class OffsetCommits:
         assert self._committed is not None
         generation = Generation() if self.membership is None else self.membership.generation
         states = {partition: self._positions.get(partition) for partition in offsets}
-        await self._committed.commit(offsets, generation)
+        began_ms = monotonic_ms()
+        try:
+            await self._committed.commit(offsets, generation)
+        except KafkaError:
+            self._counts.failed_commits += 1
+            raise
+        self._counts.commit_ms.add(monotonic_ms() - began_ms)
         for partition, state in states.items():
             if state is not None:
                 state.committed = offsets[partition].offset

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from ...protocol.errors import KafkaError
 from ..network.cluster import Cluster
 from .positions import PartitionState
 from .signals import Signals
+
+_log = logging.getLogger(__name__)
 
 
 class PartitionRetries:
@@ -25,6 +28,7 @@ class PartitionRetries:
             self.keep_error(state, error)
             return
         state.failures += 1
+        _log.debug("%s: attempt %d failed: %s", state, state.failures, error)
         state.muted_until_ms = self._clock() + self._cluster.backoff.pause_ms(state.failures)
         self._cluster.refresh_leader(state.partition)
 

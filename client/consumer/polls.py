@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from ..errors import ConcurrentPoll
 from ..record import TopicPartition
 from .positions import PartitionState
+from .user_line import user_line
 
 _log = logging.getLogger(__name__)
 
@@ -119,6 +120,10 @@ class Polls:
         return sorted(self._lost)
 
     # -- Stalls
+
+    def line(self) -> str:
+        """Return where the user's task is, "" if that is not known."""
+        return "" if self._polling else user_line(self._user)
 
     def stalled_ms(self, now_ms: float) -> float:
         """Return for how long calls of this method have seen the user neither poll nor take a record."""

@@ -32,6 +32,7 @@ class PartitionState:
         "fetched",
         "held",
         "high_watermark",
+        "last_timestamp_ms",
         "leader_epoch",
         "log_start_offset",
         "moves",
@@ -83,6 +84,8 @@ class PartitionState:
         self.muted_until_ms = 0.0
         self.high_watermark = -1
         self.log_start_offset = -1
+        # Of the record that was returned last; -1 before it.
+        self.last_timestamp_ms = -1
         # Of the last batch whose records were returned; goes into commits (KIP-320).
         self.leader_epoch = -1
         # The leader epoch in which the position is known to be in the leader's log.
@@ -100,6 +103,13 @@ class PartitionState:
     def is_fetchable(self) -> bool:
         """Whether the next records can be fetched."""
         return self.fetch_offset is not None and not self.paused and not self.held and self.error is None
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets the position is behind the high watermark of the last fetch; None before it."""
+        if self.position is None or self.high_watermark < 0:
+            return None
+        return max(self.high_watermark - self.position, 0)
 
     @property
     def buffered_bytes(self) -> int:

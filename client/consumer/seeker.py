@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..clock import monotonic_ms
 from ..errors import CommitFailed, InvalidOption, NotAssigned
+from ..metrics import Metric
 from ..network.log_offsets import list_offsets
 from ..record import (
     EARLIEST,
@@ -16,6 +18,7 @@ from ..record import (
     OffsetAndTimestamp,
     TopicPartition,
 )
+from .explanation import Explanation
 from .offset_commits import taken_away
 from .positions import PartitionState
 from .subscriber import Subscriber
@@ -170,3 +173,20 @@ class Seeker(Subscriber):
         timestamps = dict.fromkeys(partitions, end)
         found = await list_offsets(self._running().cluster, timestamps, self._fetch_options.isolation_level)
         return {partition: at.offset for partition, at in found.items()}
+
+    # -- Seeing inside
+
+    def metrics(self) -> list[Metric]:
+        """Return what the consumer has counted since its start, under Kafka's names; nothing before the start."""
+        session = self._session
+        if session is None:
+            return []
+        client_id = self._cluster_options.client_id
+        return list(session.counts.metrics(client_id, self._positions, monotonic_ms()))
+
+    def explain(self) -> Explanation:
+        """Return what is assigned with its lag, and what holds the consumer or its group's rebalance up.
+
+        `print(consumer.explain())` shows it as text.
+        """
+        return self._running().explain()

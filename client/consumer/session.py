@@ -8,16 +8,18 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..clock import monotonic_ms
+from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import GroupRequired, ListenerFailed
 from ..metadata import ClusterView
 from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets
+from ..network.committed_offsets import CommittedOffsets, Generation
 from ..network.coordinator import Coordinator
 from ..network.options import ClusterOptions
 from ..network.task_ends import end_tasks
 from ..record import ConsumerGroupMetadata, TopicPartition
 from .assignment import Assignment
+from .consumer_metrics import ConsumerCounts
+from .explanation import Explanation, PartitionExplanation
 from .fetch_collector import FetchCollector
 from .fetcher import Fetcher
 from .membership import Membership
@@ -28,7 +30,7 @@ from .partition_retries import PartitionRetries
 from .polls import Polls
 from .position_checks import PositionChecks
 from .position_finder import PositionFinder
-from .positions import Positions
+from .positions import PartitionState, Positions
 from .signals import Signals
 
 _log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class Session:
         self.cluster = cluster
         self.positions = positions
         self.signals = Signals()
+        self.counts = ConsumerCounts()
         self.polls = Polls()
         self._group_options = group_options
         self._coordinator = None if group_options is None else Coordinator(cluster, group_options.group_id)
@@ -62,10 +65,12 @@ class Session:
         retries = PartitionRetries(cluster, self.signals, monotonic_ms)
         finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
         checks = PositionChecks(cluster, fetch_options, retries, self.signals)
-        self.commits = OffsetCommits(cluster, self._committed, positions, self.auto_commit_interval_ms)
+        self.commits = OffsetCommits(cluster, self._committed, positions, self.auto_commit_interval_ms, self.counts)
         self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
         self.collector = FetchCollector(positions, self.signals)
-        self._fetcher = Fetcher(cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms)
+        self._fetcher = Fetcher(
+            cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms, self.counts
+        )
         # None while the consumer is in no group.
         self.membership: Membership | None = None
         self._member_task: asyncio.Task[Any] | None = None
@@ -149,7 +154,14 @@ class Session:
             return
         self.polls.drop(self.positions.drop(self.positions.partitions()))
         self.membership = self.commits.membership = Membership(
-            self.cluster, self._coordinator, self._group_options, self.assignment, topics, self.signals, self.polls
+            self.cluster,
+            self._coordinator,
+            self._group_options,
+            self.assignment,
+            topics,
+            self.signals,
+            self.polls,
+            self.counts,
         )
         self._member_task = self.cluster.spawn(self.membership.run(), "membership")
         self.watch_task(self._member_task)
@@ -196,6 +208,43 @@ class Session:
         return ConsumerGroupMetadata(
             group_id, generation.generation_id, generation.member_id, generation.group_instance_id
         )
+
+    # -- Seeing inside
+
+    def explain(self) -> Explanation:
+        """Return what the consumer has, how far behind it is, and what it waits for."""
+        membership = self.membership
+        generation = Generation() if membership is None else membership.generation
+        return Explanation(
+            None if self._group_options is None else self._group_options.group_id,
+            generation.member_id,
+            generation.generation_id,
+            "" if membership is None else membership.state.name,
+            "" if membership is None else membership.waits_for(),
+            tuple(self._explain(state) for state in sorted(self.positions, key=lambda state: state.partition)),
+        )
+
+    def _explain(self, state: PartitionState) -> PartitionExplanation:
+        behind_s = None
+        if state.last_timestamp_ms >= 0:
+            behind_s = max(wall_clock_ms() - state.last_timestamp_ms, 0) / 1000 if state.lag else 0.0
+        watermark = None if state.high_watermark < 0 else state.high_watermark
+        return PartitionExplanation(
+            state.partition, state.position, state.committed, watermark, state.lag, behind_s, self._waits_for(state)
+        )
+
+    def _waits_for(self, state: PartitionState) -> str:
+        if state.paused:
+            return "resume()"
+        if state.held:
+            return "the rebalance that takes it away"
+        if state.error is not None:
+            return f"the next poll, which raises: {state.error}"
+        if state.position is None:
+            return "its position"
+        if state.failures:
+            return f"its leader, after {state.failures} failed requests"
+        return "the next poll" if state.fetched else ""
 
     # -- Polls
 

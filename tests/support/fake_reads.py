@@ -168,7 +168,7 @@ class FakeReads:
         else:
             found.offset = log.start if each.timestamp == -2 else log.end
         if call.version == 0:
-            found.old_style_offsets = [found.offset]
+            found.old_style_offsets, found.offset, found.timestamp = [found.offset], -1, -1
         return found
 
     async def _end_of_epochs(self, call: Call) -> Any:

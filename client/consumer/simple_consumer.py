@@ -1,0 +1,229 @@
+"""A consumer of one broker, as the first Kafka clients had it: no group, no metadata, no retries, no position.
+
+    async with SimpleConsumer("127.0.0.1", 9092) as consumer:
+        leader = await consumer.find_leader("flights", 0)
+        found = await consumer.fetch("flights", 0, offset=0)
+
+Each call is one request to this broker. A partition that it does not lead is an error: ask `find_leader`, and connect
+to the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
+from ..metadata import ClusterView, Node
+from ..network.connection import Connection
+from ..network.log_offsets import ISOLATION_LEVELS
+from ..network.options import check_choice
+from ..record import EARLIEST, LATEST, ConsumerRecord, TopicPartition
+from .completed_fetch import CompletedFetch
+
+_LAST_NAMED_FETCH = 12  # Fetch 13 goes by topic id
+_SEVERAL_OFFSETS = 0  # ListOffsets 0 returns several offsets, later versions one
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one partition's part of a fetch brought. `next_offset` is where the next fetch goes on."""
+
+    records: list[ConsumerRecord]
+    next_offset: int
+    high_watermark: int
+    log_start_offset: int
+
+
+class SimpleConsumer:
+    """Fetches from one broker. Use `async with`, or `start()` and `stop()`."""
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 9092,
+        *,
+        client_id: str = "odradek-simple-consumer",
+        isolation_level: str = "read_uncommitted",
+        request_timeout_ms: float = 30_000,
+        check_crcs: bool = True,
+    ) -> None:
+        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        self._address = host, port
+        self._client_id = client_id
+        self._isolation_level = ISOLATION_LEVELS[isolation_level]
+        self._request_timeout_ms = request_timeout_ms
+        self._check_crcs = check_crcs
+        self._connection: Connection | None = None
+
+    async def start(self) -> None:
+        """Connect. Raises ConnectionLost."""
+        if self._connection is None:
+            self._connection = await Connection.open(
+                *self._address, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms
+            )
+
+    async def stop(self) -> None:
+        """Close the connection; may be called again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # -- Records
+
+    async def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int = 1_048_576,
+        min_bytes: int = 1,
+        max_wait_ms: int = 500,
+    ) -> Fetched:
+        """Return records from `offset` on; at least one batch if there is one. Raises KafkaError."""
+        place = TopicPartition(topic, partition)
+        found = (
+            await self.multifetch({place: offset}, max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
+        )[place]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    async def multifetch(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        max_bytes: int = 1_048_576,
+        min_bytes: int = 1,
+        max_wait_ms: int = 500,
+    ) -> dict[TopicPartition, Fetched | KafkaError]:
+        """Return for each partition its records from an offset on, or its error: one request for all.
+
+        `max_bytes` is for each partition. Raises KafkaError if the whole request fails.
+        """
+        topics: dict[str, FetchTopic] = {}
+        for (name, number), offset in offsets.items():
+            topics.setdefault(name, FetchTopic(topic=name)).partitions.append(
+                FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=max_bytes)
+            )
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            isolation_level=self._isolation_level,
+            topics=list(topics.values()),
+        )
+        connection = self._running()
+        version = connection.version_for(FetchRequest, _LAST_NAMED_FETCH)
+        response = await connection.request(request, FetchResponse, version=version)
+        raise_error(response.error_code, None, "the fetch")
+        found: dict[TopicPartition, Fetched | KafkaError] = {}
+        for topic in response.responses:
+            for data in topic.partitions:
+                place = TopicPartition(topic.topic, data.partition_index)
+                if place in offsets:
+                    found[place] = self._fetched(place, offsets[place], data)
+        if missing := offsets.keys() - found.keys():
+            raise BadResponse(f"the broker left {sorted(missing)[0]} out of its answer")
+        return found
+
+    def _fetched(self, place: TopicPartition, offset: int, data: PartitionData) -> Fetched | KafkaError:
+        if data.error_code:
+            code = ErrorCode.of(data.error_code)
+            return KafkaError(code, f"fetching {place.topic}-{place.partition} at offset {offset}: {code.text}")
+        aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+        records: list[ConsumerRecord] = []
+        try:
+            fetch = CompletedFetch(
+                place, memoryview(data.records or b""), offset, aborted, check_crcs=self._check_crcs
+            )
+            while some := fetch.take(len(data.records or b"")):
+                records += some
+        except KafkaError as error:
+            return error
+        return Fetched(records, fetch.next_offset, data.high_watermark, data.log_start_offset)
+
+    # -- Offsets
+
+    async def offsets_before(
+        self, topic: str, partition: int, time_ms: int = LATEST, max_offsets: int = 1
+    ) -> list[int]:
+        """Return up to `max_offsets` offsets from which all earlier records are older than a time, the newest first.
+
+        `time_ms` may be LATEST (the end of the log) or EARLIEST. A broker that speaks ListOffsets 0 returns where its
+        segments begin; another one the offset of the time and the start of the log. Raises KafkaError.
+        """
+        connection = self._running()
+        try:
+            version = connection.version_for(ListOffsetsRequest, _SEVERAL_OFFSETS)
+        except UnsupportedVersion:
+            times = [time_ms] if time_ms == EARLIEST or max_offsets < 2 else [time_ms, EARLIEST]
+            found = [(await self._list(connection, topic, partition, time)).offset for time in times]
+            return list(dict.fromkeys(offset for offset in found if offset >= 0))[:max_offsets]
+        found = await self._list(connection, topic, partition, time_ms, max_offsets, version)
+        return found.old_style_offsets
+
+    async def _list(
+        self,
+        connection: Connection,
+        topic: str,
+        partition: int,
+        time_ms: int,
+        max_offsets: int = 1,
+        version: int | None = None,
+    ) -> ListOffsetsPartitionResponse:
+        wanted = ListOffsetsPartition(partition_index=partition, timestamp=time_ms, max_num_offsets=max_offsets)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self._isolation_level,
+            topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
+        )
+        if version is not None:
+            request.isolation_level = 0
+        response = await connection.request(request, ListOffsetsResponse, version=version)
+        found = response.topics[0].partitions[0]
+        raise_error(found.error_code, None, f"listing offsets of {topic}-{partition}")
+        return found
+
+    # -- Leaders
+
+    async def find_leader(self, topic: str, partition: int) -> Node:
+        """Return the broker that leads a partition, as this broker knows it. Raises KafkaError."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        response = await self._running().request(request, MetadataResponse)
+        view = ClusterView().updated(response, whole=True)
+        if topic in view.errors:
+            raise KafkaError(view.errors[topic], f"topic {topic!r}: {view.errors[topic].text}")
+        place = TopicPartition(topic, partition)
+        if view.partition(place) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {partition}")
+        leader = view.nodes.get(view.leader(place))
+        if leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader at the moment")
+        return leader
+
+    def _running(self) -> Connection:
+        if self._connection is None:
+            raise ClientStopped("the consumer is not connected: use `async with SimpleConsumer(...)`, or await start()")
+        return self._connection

@@ -1,0 +1,43 @@
+"""Waiting for a broker that is starting, as tests and containers do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from .errors import KafkaError, NoBrokerReachable
+from .metadata import Node
+from .network.cluster import Cluster
+from .network.options import ClusterOptions
+
+_PAUSE_S = 0.05
+
+
+async def wait_for_broker(
+    bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092", *, timeout_ms: float = 30_000, brokers: int = 1
+) -> list[Node]:
+    """Wait until so many brokers of the cluster are known, and one of them answers. Return the known brokers.
+
+    Raises NoBrokerReachable after `timeout_ms`, with the last reason.
+    """
+    options = ClusterOptions(bootstrap_servers, client_id="odradek-wait", request_timeout_ms=timeout_ms)
+    loop = asyncio.get_running_loop()
+    deadline, why = loop.time() + timeout_ms / 1000, "no answer"
+    while True:
+        try:
+            async with asyncio.timeout_at(deadline):
+                cluster = await Cluster.open(options)
+            nodes = list(cluster.view.nodes.values())
+            await cluster.close()
+            if len(nodes) >= brokers:
+                return nodes
+            why = f"{len(nodes)} of {brokers} brokers are there"
+        except TimeoutError:
+            pass
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            why = error.message
+        if loop.time() + _PAUSE_S > deadline:
+            raise NoBrokerReachable(f"the cluster was not ready within {timeout_ms:g} ms: {why}")
+        await asyncio.sleep(_PAUSE_S)
