@@ -25,6 +25,7 @@ from ..storage.segments.offset_index import OffsetIndex
 from ..storage.segments.time_index import TimeIndex
 from .errors import CliError
 from .output import Row, Rows, row_options
+from .record_format import INTERNAL_TOPICS
 from .times import TimeText, time_format, time_options
 
 _BATCH = (
@@ -108,12 +109,24 @@ def _clock(header: BatchHeader) -> str:
 
 def _records(file: Path) -> Iterator[Row]:
     time_text = time_format()
+    topic = file.absolute().parent.name.rpartition("-")[0]
     for position, header, data in _walk(file):
         try:
             for record in iter_records(data, 0, header, check=False):
-                yield _record(record, header.is_control, time_text)
+                row = _record(record, header.is_control, time_text)
+                yield row if header.is_control else row | _in_words(topic, record)
         except RecordError as error:
             raise CliError(f"{file} at {position}: {error}") from error
+
+
+def _in_words(topic: str, record: Record) -> Row:
+    """Return key and value of a record of an internal topic as objects, nothing for others."""
+    if topic not in INTERNAL_TOPICS:
+        return {}
+    from .internal_records import decode
+
+    found = decode(topic, record.key, record.value)
+    return {} if found is None else {"key": found[0], "value": found[1]}
 
 
 def _record(record: Record, control: bool, time_text: TimeText) -> Row:

@@ -141,6 +141,8 @@ def as_text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        value = as_json(cast("Row", value))
     if isinstance(value, (list, tuple)):
         return ",".join(as_text(each) for each in cast("Sequence[object]", value))
     text = str(value)

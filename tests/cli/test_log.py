@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from odradek.broker.coordination.groups.records import OffsetRecord
+from odradek.broker.coordination.groups.records import encode as encode_group_record
 from odradek.cli import main
+from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.protocol.records.batch import encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
@@ -159,3 +162,17 @@ def test_nothing_is_changed(directory: Path) -> None:
     for path in directory.iterdir():
         dump(path)
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()} == before
+
+
+def test_records_of_internal_topics_are_dumped_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-7"
+    folder.mkdir()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    key, data = encode_group_record(OffsetRecord("g", "t", 0, value))
+    records = [Record(0, 1_000, key, data), Record(1, 1_000, key, None), Record(2, 1_000, b"\0\7?", b"other")]
+    (folder / f"{NAME}.log").write_bytes(encode_batch(records))
+    rows = [json.loads(line) for line in dump(folder / f"{NAME}.log", "--records", "--json").stdout.splitlines()]
+    assert rows[0]["key"] == {"type": "offset_commit", "group": "g", "topic": "t", "partition": 0}
+    assert rows[0]["value"]["offset"] == 5 and rows[1]["value"] is None
+    assert rows[2]["value"] == "other"
+    assert '"group": "g"' in dump(folder / f"{NAME}.log", "--records").stdout.splitlines()[0]
