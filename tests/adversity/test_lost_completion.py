@@ -46,7 +46,7 @@ async def test_the_next_transaction_is_not_committed_with_the_one_before(config:
         await producer.send("t", b"committed")
         assert await producer.end(commit=True) == 0
         await producer.send("t", b"open")
-    cut_behind_decision(Path(config.log_dirs[0]))
+    cut_behind_decision(config.data_dir)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         fetched = await raw.fetch("t", 0, isolation_level=READ_COMMITTED)
         assert (fetched.last_stable_offset, fetched.high_watermark) == (2, 3)

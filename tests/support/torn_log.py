@@ -387,7 +387,7 @@ class TornLog:
             assert is_unreadable(error), error
             self.disk.heal()
             self.reopen()
-            touched = set()
+            touched = set[int]()
         self.check_reads(touched)
         self.disk.heal()
 

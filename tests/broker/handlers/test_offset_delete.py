@@ -117,7 +117,7 @@ def copy_offsets(source: Path, target: Path) -> None:
 async def test_a_power_cut_right_after_a_deletion_brings_no_offsets_back(
     config: BrokerConfig, tmp_path: Path, made_again: bool
 ) -> None:
-    data = Path(config.log_dirs[0])
+    data = config.data_dir
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 2)
         await raw.create_topic("u", 2)
