@@ -114,7 +114,7 @@ def _records(file: Path) -> Iterator[Row]:
         try:
             for record in iter_records(data, 0, header, check=False):
                 row = _record(record, header.is_control, time_text)
-                yield row if header.is_control else row | _in_words(topic, record)
+                yield row if header.is_control else {**row, **_in_words(topic, record)}
         except RecordError as error:
             raise CliError(f"{file} at {position}: {error}") from error
 
