@@ -268,11 +268,12 @@ class Recovery:
                 self._remove_segment(self._segments.pop())
                 gaps.pop()
             return
-        is_assigned = not self._is_point_known or self._rolled_to <= recovery_point
-        if last.next_offset < self._rolled_to and is_assigned and not last.is_damaged_at_end:
-            gaps.append((last.next_offset, self._rolled_to))
+        bases = (each.base_offset for each in self._empty)
+        end = max((each for each in bases if not self._is_point_known or each <= recovery_point), default=0)
+        if last.next_offset < end and not last.is_damaged_at_end:
+            gaps.append((last.next_offset, end))
             last.seal()
-            self._segments.append(self._create(self._rolled_to))
+            self._segments.append(self._create(end))
 
     def _first_to_check(self, recovery_point: int) -> int:
         """Return the index of the segment with the recovery point; 0 if transaction indexes must be built again."""

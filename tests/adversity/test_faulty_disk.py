@@ -9,7 +9,7 @@ from odradek.tests.support import torn_log
 
 # Each found something once: a bit of an index that hid records or led to none, a sound batch of a cleaned segment that
 # was taken for damage, damage that the next start cut off, a recovery that left a hole before what it had on disk.
-ONCE_FAILED = (74, 377, 633, 1277, 2264, 2298, 2400, 3522)
+ONCE_FAILED = (74, 377, 633, 1277, 2264, 2298, 2400, 3522, 7019)
 
 
 @pytest.mark.parametrize("seed", [*range(200), *ONCE_FAILED])
