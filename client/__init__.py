@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .consumer.explanation import Explanation
     from .consumer.fetched_batch import FetchedBatch
     from .consumer.offset_store import OffsetStore
+    from .consumer.record_columns import RecordColumns
     from .consumer.simple_consumer import SimpleConsumer
     from .consumer.streams import Stream
     from .descriptions import ConfigChange, ConfigResource, NewTopic
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         RecordMetadata,
         TopicPartition,
     )
+    from .topic_table import read_topic
     from .waiting import wait_for_broker
 
 __all__ = [
@@ -59,12 +61,14 @@ __all__ = [
     "Producer",
     "PrometheusBridge",
     "RangeAssignor",
+    "RecordColumns",
     "RecordMetadata",
     "RoundRobinAssignor",
     "SimpleConsumer",
     "StickyAssignor",
     "Stream",
     "TopicPartition",
+    "read_topic",
     "wait_for_broker",
 ]
 
@@ -92,12 +96,14 @@ _HOMES = {
     "Producer": "producer",
     "PrometheusBridge": "metrics",
     "RangeAssignor": "assignors",
+    "RecordColumns": "consumer.record_columns",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
     "SimpleConsumer": "consumer.simple_consumer",
     "StickyAssignor": "assignors",
     "Stream": "consumer.streams",
     "TopicPartition": "record",
+    "read_topic": "topic_table",
     "wait_for_broker": "waiting",
 }
 

@@ -28,6 +28,7 @@ from ..errors import ClientStopped, ConcurrentPoll, InvalidOption
 from ..record import ConsumerRecord, TopicPartition
 from .fetched_batch import FetchedBatch
 from .in_flight import InFlight
+from .record_columns import RecordColumns
 from .seeker import Seeker
 from .session import Session
 from .streams import Stream, Streams
@@ -71,6 +72,22 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         and all else is as with `getmany`.
         """
         return await self._poll(timeout_ms, lambda session: self._collect_batches(session, max_bytes))
+
+    async def batches(self, *, max_bytes: int = 4_194_304) -> AsyncIterator[RecordColumns]:
+        """Yield records by column, partition by partition, until the consumer is stopped.
+
+        A column is decoded when it is asked for: `values` alone, or `to_arrow()`, is much faster than records. Records
+        count as processed when the next poll begins, at the latest after those of the other partitions.
+        """
+        while True:
+            try:
+                found = await self.getbatches(timeout_ms=_LONG_POLL_MS, max_bytes=max_bytes)
+            except ClientStopped:
+                if self._stopped:
+                    return
+                raise
+            for partition, some in found.items():
+                yield RecordColumns(partition, some)
 
     async def _poll(
         self, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]

@@ -155,9 +155,7 @@ class SimpleConsumer:
         aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
         records: list[ConsumerRecord] = []
         try:
-            fetch = CompletedFetch(
-                place, memoryview(data.records or b""), offset, aborted, check_crcs=self._check_crcs
-            )
+            fetch = CompletedFetch(place, memoryview(data.records or b""), offset, aborted, check_crcs=self._check_crcs)
             while some := fetch.take(len(data.records or b"")):
                 records += some
         except KafkaError as error:

@@ -1,0 +1,141 @@
+"""From record batches to Arrow columns: by the compiled kernel where numba is installed, else in pure Python.
+
+    key binary | value binary | topic string | partition int32 | offset int64 | timestamp timestamp[us, UTC]
+    | timestampType int32 | headers list<struct<key: string, value: binary>>
+
+These are the columns of the Spark source. The two ways yield the same table; a test compares them. pyarrow comes with
+`pip install odradek[tables]`, numba too.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+# pyarrow and numba have no types.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from ..protocol.records.batch import iter_headers, iter_records
+from ..protocol.records.record import Record
+from .errors import InvalidOption
+from .record import TopicPartition
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+DEFAULT_COLUMNS = COLUMNS[:-1]
+# Rows of one Arrow batch: enough for vector code, little memory at a time.
+_MAX_ROWS = 65_536
+_NO_END = 2**63 - 1
+
+
+def has_kernel() -> bool:
+    """Whether the compiled kernel can be used."""
+    return find_spec("numba") is not None
+
+
+class ArrowColumns:
+    """Fills columns with the records of one partition whose offsets are below `end`."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        partition: TopicPartition,
+        end: int | None = None,
+        *,
+        compiled: bool | None = None,
+    ) -> None:
+        unknown = set(columns) - set(COLUMNS)
+        if unknown or not columns:
+            raise InvalidOption(f"columns must be of {', '.join(COLUMNS)}, not {sorted(unknown)}")
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise InvalidOption("Arrow tables need pyarrow: pip install 'odradek[tables]'") from error
+        self._arrow: Any = pyarrow
+        self._names = tuple(columns)
+        self._partition = partition
+        self._end = _NO_END if end is None else end
+        self._compiled = has_kernel() if compiled is None else compiled
+        self._schema: Any = _schema(pyarrow, columns)
+        self._batches: list[Any] = []
+        self._records: list[Record] = []
+        self._types: list[int] = []
+        # One decoder for each first offset: nearly always one for all batches.
+        self._decoder: Any = None
+        self._decoder_start = -1
+
+    def add(self, data: memoryview, start: int) -> None:
+        """Add the records of whole batches from offset `start` on. Their CRCs are not checked. Raises RecordError."""
+        if self._compiled:
+            self._add_compiled(data, start)
+        else:
+            self._add_records(data, start)
+
+    def table(self) -> Any:
+        """Return a `pyarrow.Table` with what was added."""
+        if self._decoder is not None and (rest := self._decoder.rest()) is not None:
+            self._batches.append(rest)
+        if self._records:
+            self._batches.append(self._flush())
+        table = self._arrow.Table.from_batches(self._batches, schema=self._schema)
+        self._batches = []
+        return table
+
+    def _add_compiled(self, data: memoryview, start: int) -> None:
+        from .spark import decoder as arrow_decoder
+        from .spark.columns import Column
+
+        if self._decoder is None or start != self._decoder_start:
+            if self._decoder is not None and (rest := self._decoder.rest()) is not None:
+                self._batches.append(rest)
+            self._decoder_start = start
+            columns = [Column(name) for name in self._names]
+            topic, number = self._partition
+            self._decoder = arrow_decoder.ArrowDecoder(
+                columns, topic, number, start, self._end, max_rows=_MAX_ROWS, check_crcs=False
+            )
+        source, table, _ = arrow_decoder.scan(data)
+        self._batches += self._decoder.feed(source, table)
+
+    def _add_records(self, data: memoryview, start: int) -> None:
+        for at, header in iter_headers(data):
+            for record in iter_records(data, at, header, False):
+                if start <= record.offset < self._end:
+                    self._records.append(record)
+                    self._types.append(int(header.timestamp_type))
+            if len(self._records) >= _MAX_ROWS:
+                self._batches.append(self._flush())
+
+    def _flush(self) -> Any:
+        records, self._records = self._records, []
+        types, self._types = self._types, []
+        topic, number = self._partition
+        values: dict[str, Any] = {
+            "key": lambda: [record.key for record in records],
+            "value": lambda: [record.value for record in records],
+            "topic": lambda: [topic] * len(records),
+            "partition": lambda: [number] * len(records),
+            "offset": lambda: [record.offset for record in records],
+            "timestamp": lambda: [record.timestamp_ms * 1000 for record in records],
+            "timestampType": lambda: types,
+            "headers": lambda: [
+                [{"key": key, "value": value} for key, value in record.headers] or None for record in records
+            ],
+        }
+        arrays = [self._arrow.array(values[name](), self._schema.field(name).type) for name in self._names]
+        return self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _schema(arrow: Any, columns: Sequence[str]) -> Any:
+    types = {
+        "key": arrow.binary(),
+        "value": arrow.binary(),
+        "topic": arrow.string(),
+        "partition": arrow.int32(),
+        "offset": arrow.int64(),
+        "timestamp": arrow.timestamp("us", tz="UTC"),
+        "timestampType": arrow.int32(),
+    }
+    entry = arrow.struct([arrow.field("key", arrow.string()), arrow.field("value", arrow.binary())])
+    types["headers"] = arrow.list_(arrow.field("element", entry))
+    return arrow.schema([arrow.field(name, types[name]) for name in columns])

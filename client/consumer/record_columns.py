@@ -1,0 +1,75 @@
+"""Records of one partition by column: what `Consumer.batches` returns. A column is decoded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ...protocol.errors import DecodeError
+from ...protocol.records.record import Headers, Record
+from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns
+from ..errors import CorruptRecords
+from ..record import TopicPartition
+from .fetched_batch import FetchedBatch
+
+
+class RecordColumns:
+    """Records in the order of their offsets. Raises CorruptRecords where bytes cannot be read."""
+
+    def __init__(self, partition: TopicPartition, batches: Sequence[FetchedBatch]) -> None:
+        self.partition = partition
+        self.batches = batches
+
+    def __len__(self) -> int:
+        if all(batch.is_whole for batch in self.batches):
+            return sum(batch.header.record_count for batch in self.batches)
+        return len(self._records)
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        try:
+            return [record for batch in self.batches for record in batch.records()]
+        except DecodeError as error:
+            raise self._corrupt(error) from error
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """The offset of each record."""
+        return [record.offset for record in self._records]
+
+    @cached_property
+    def timestamps_ms(self) -> list[int]:
+        """The timestamp of each record, in milliseconds since 1970 UTC."""
+        return [record.timestamp_ms for record in self._records]
+
+    @cached_property
+    def keys(self) -> list[bytes | None]:
+        """The key of each record."""
+        return [record.key for record in self._records]
+
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        """The value of each record; alone they take a fraction of the time of whole records."""
+        if "_records" in self.__dict__ or not all(batch.is_whole for batch in self.batches):
+            return [record.value for record in self._records]
+        try:
+            return [value for batch in self.batches for value in batch.values()]
+        except DecodeError as error:
+            raise self._corrupt(error) from error
+
+    @cached_property
+    def headers(self) -> list[Headers]:
+        """The headers of each record."""
+        return [record.headers for record in self._records]
+
+    def to_arrow(self, columns: Sequence[str] = DEFAULT_COLUMNS) -> Any:
+        """Return a `pyarrow.Table`. Raises InvalidOption without pyarrow, or for a column that there is not."""
+        filled = ArrowColumns(columns, self.partition)
+        for batch in self.batches:
+            filled.add(batch.data, batch.first_offset)
+        return filled.table()
+
+    def _corrupt(self, error: DecodeError) -> CorruptRecords:
+        topic, number = self.partition
+        return CorruptRecords(f"{topic}-{number}: what was fetched cannot be read: {error}")

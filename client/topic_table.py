@@ -1,0 +1,134 @@
+"""A topic as a table: `await read_topic("flights", start=datetime(...))` is a `pyarrow.Table`, or pandas, or Polars.
+
+The end is decided when the call begins, so it ends also while others write. Records come partition by partition, each
+in the order of its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from importlib import import_module
+from typing import Any
+
+from .arrow_columns import DEFAULT_COLUMNS, ArrowColumns
+from .consumer import Consumer
+from .errors import InvalidOption
+from .network.options import check_choice
+from .record import TopicPartition
+
+# "earliest" or "latest", an offset, a time, or one of these for each partition.
+Bound = str | int | datetime
+Bounds = Bound | Mapping[int, Bound]
+# Called with the offsets that are done and all of them.
+Progress = Callable[[int, int], object]
+
+FORMATS = ("arrow", "pandas", "polars")
+# A fetch brings so much of a partition, and a poll so much in all.
+_FETCH_BYTES = 8 << 20
+_POLL_BYTES = 16 << 20
+_POLL_MS = 1_000
+
+
+async def read_topic(
+    topic: str,
+    *,
+    bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+    start: Bounds = "earliest",
+    end: Bounds = "latest",
+    partitions: Collection[int] | None = None,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    format: str = "arrow",
+    isolation_level: str = "read_uncommitted",
+    progress: Progress | None = None,
+    request_timeout_ms: float = 30_000,
+) -> Any:
+    """Return the records of a topic from `start` up to `end` (exclusive), as a table of `columns`.
+
+    A bound is "earliest", "latest", an offset, a time (the first record at or after it), or one of these by partition.
+    Records that retention has removed are left out. Raises KafkaError, InvalidOption (also where the package of a
+    `format` is missing), UnknownTopic.
+    """
+    check_choice("format", format, FORMATS)
+    consumer = Consumer(
+        bootstrap_servers=bootstrap_servers,
+        client_id="odradek-read-topic",
+        isolation_level=isolation_level,
+        max_partition_fetch_bytes=_FETCH_BYTES,
+        request_timeout_ms=request_timeout_ms,
+        allow_auto_create_topics=False,
+        auto_offset_reset="earliest",
+    )
+    async with consumer:
+        numbers = await consumer.partitions_for(topic) if partitions is None else sorted(set(partitions))
+        places = [TopicPartition(topic, number) for number in numbers]
+        first, last = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+        starts = await _offsets(consumer, start, places, first, last)
+        ends = await _offsets(consumer, end, places, first, last)
+        filled = {place: ArrowColumns(columns, place, ends[place]) for place in places}
+        await _read(consumer, starts, ends, filled, progress)
+    tables = [each.table() for each in filled.values()]
+    return _in_format(import_module("pyarrow").concat_tables(tables), format)
+
+
+async def _offsets(
+    consumer: Consumer,
+    bounds: Bounds,
+    places: Sequence[TopicPartition],
+    first: Mapping[TopicPartition, int],
+    last: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Return the offset of a bound in each partition, within its log."""
+    wanted = {place: bounds.get(place.partition) if isinstance(bounds, Mapping) else bounds for place in places}
+    if missing := [place.partition for place, bound in wanted.items() if bound is None]:
+        raise InvalidOption(f"no bound is given for partition {missing[0]}")
+    times = {place: int(bound.timestamp() * 1000) for place, bound in wanted.items() if isinstance(bound, datetime)}
+    found = await consumer.offsets_for_times(times) if times else {}
+    offsets: dict[TopicPartition, int] = {}
+    for place, bound in wanted.items():
+        if isinstance(bound, datetime):
+            at = found[place]
+            offset = last[place] if at is None else at.offset
+        elif isinstance(bound, int):
+            offset = bound
+        else:
+            check_choice("a bound", str(bound), ("earliest", "latest"))
+            offset = first[place] if bound == "earliest" else last[place]
+        offsets[place] = min(max(offset, first[place]), last[place])
+    return offsets
+
+
+async def _read(
+    consumer: Consumer,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    filled: Mapping[TopicPartition, ArrowColumns],
+    progress: Progress | None,
+) -> None:
+    at = dict(starts)
+    left = {place for place, offset in starts.items() if offset < ends[place]}
+    total = sum(ends[place] - starts[place] for place in left)
+    consumer.assign(left)
+    for place in left:
+        consumer.seek(place, starts[place])
+    while left:
+        for place, batches in (await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES)).items():
+            for batch in batches:
+                filled[place].add(batch.data, starts[place])
+        for place in list(left):
+            # Also where the last offsets have no records: markers, and what compaction removed.
+            at[place] = await consumer.position(place)
+            if at[place] >= ends[place]:
+                left.discard(place)
+                consumer.pause(place)
+        if progress is not None:
+            progress(sum(min(at[place], ends[place]) - starts[place] for place in starts if place in at), total)
+
+
+def _in_format(table: Any, format: str) -> Any:
+    try:
+        if format == "pandas":
+            return table.to_pandas()
+        return table if format == "arrow" else import_module("polars").from_arrow(table)
+    except ImportError as error:
+        raise InvalidOption(f"the format {format!r} needs the package {format}: pip install {format}") from error

@@ -1,0 +1,122 @@
+"""Records by column: `batches`, and `read_topic` as a table, compiled and in pure Python."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from odradek.broker import Broker
+from odradek.client import Consumer, Producer, RecordColumns, TopicPartition, read_topic
+from odradek.client.arrow_columns import COLUMNS, ArrowColumns, has_kernel
+from odradek.client.errors import ClientStopped, InvalidOption
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster
+
+pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
+T0 = TopicPartition("t", 0)
+RECORDS = [
+    Record(-1, 1_700_000_000_000 + number, b"k" if number % 3 else None, b"%d" % number if number % 5 else None,
+           (("h", b"1"), ("i", None)) if number % 4 == 0 else ())
+    for number in range(50)
+]  # fmt: skip
+
+
+def write(cluster: FakeCluster, partition: int = 0) -> None:
+    for start in range(0, 50, 10):
+        codec = Compression.ZSTD if start == 20 else Compression.NONE
+        cluster.log("t", partition).write(encode_batch(RECORDS[start : start + 10], compression=codec))
+
+
+@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
+@pytest.mark.parametrize(("start", "end"), [(0, None), (13, 41), (50, None)])
+def test_the_kernel_and_pure_python_fill_the_same_table(start: int, end: int | None) -> None:
+    cluster = FakeCluster({"t": 1})
+    write(cluster)
+    tables: list[Any] = []
+    for compiled in (True, False):
+        filled = ArrowColumns(COLUMNS, T0, end, compiled=compiled)
+        for batch in cluster.log("t").batches:
+            filled.add(memoryview(batch), start)
+        tables.append(filled.table())
+    assert tables[0].equals(tables[1])
+    assert tables[0]["offset"].to_pylist() == list(range(start, end or 50))
+
+
+def test_columns_that_there_are_not_are_rejected() -> None:
+    with pytest.raises(InvalidOption, match="columns"):
+        ArrowColumns(["key", "colour"], T0)
+
+
+async def test_batches_come_by_column_and_are_decoded_on_demand() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster)
+        consumer = Consumer("t", bootstrap_servers=cluster.address, auto_offset_reset="earliest")
+        await consumer.start()
+        found: list[RecordColumns] = []
+        async with asyncio.timeout(20):
+            async for columns in consumer.batches():
+                found.append(columns)
+                if sum(map(len, found)) == 50:
+                    asyncio.get_running_loop().create_task(consumer.stop())
+        assert [value for each in found for value in each.values] == [record.value for record in RECORDS]
+        assert [offset for each in found for offset in each.offsets] == list(range(50))
+        assert [key for each in found for key in each.keys] == [record.key for record in RECORDS]
+        assert [time for each in found for time in each.timestamps_ms] == [each.timestamp_ms for each in RECORDS]
+        assert [headers for each in found for headers in each.headers] == [record.headers for record in RECORDS]
+        assert [value for each in found for value in each.values] == [record.value for record in RECORDS]
+        table = found[0].to_arrow(["offset", "value"])
+        assert table["value"].to_pylist() == found[0].values
+    with pytest.raises(ClientStopped):
+        async for _ in Consumer("t").batches():
+            pass
+
+
+async def test_a_seek_into_a_batch_begins_with_its_offset() -> None:
+    async with FakeCluster({"t": 1}) as cluster, Consumer(bootstrap_servers=cluster.address) as consumer:
+        write(cluster)
+        consumer.assign([T0])
+        consumer.seek(T0, 13)
+        async with asyncio.timeout(20):
+            async for columns in consumer.batches():
+                assert columns.offsets[0] == 13 and len(columns) == len(columns.values)
+                assert columns.to_arrow()["offset"].to_pylist() == columns.offsets
+                break
+
+
+async def test_a_topic_is_a_table_by_offsets_times_and_partitions() -> None:
+    async with FakeCluster({"t": 2}) as cluster:
+        write(cluster, 0)
+        write(cluster, 1)
+        done: list[tuple[int, int]] = []
+        options: dict[str, Any] = {"bootstrap_servers": cluster.address}
+        table = await read_topic("t", progress=lambda so_far, total: done.append((so_far, total)), **options)
+        assert table.num_rows == 100 and done[-1] == (100, 100)
+        assert table["partition"].to_pylist() == [0] * 50 + [1] * 50
+        part = await read_topic("t", start={0: 7, 1: "latest"}, end=20, columns=["offset"], **options)
+        assert part["offset"].to_pylist() == list(range(7, 20))
+        since = datetime.fromtimestamp(1_700_000_000.030, UTC)
+        young = await read_topic("t", start=since, partitions=[1], columns=["offset"], **options)
+        assert young["offset"].to_pylist() == list(range(30, 50))
+        for wrong in ({"start": {0: 1}}, {"start": "soon"}, {"format": "csv"}):
+            with pytest.raises(InvalidOption):
+                await read_topic("t", **options | wrong)
+
+
+@pytest.mark.parametrize("format", ["arrow", "pandas", "polars"])
+async def test_our_brokers_topic_comes_in_every_format(broker: Broker, format: str) -> None:
+    if format != "arrow":
+        pytest.importorskip(format, reason=f"pip install {format}")
+    async with Producer(broker.address) as producer:
+        for number in range(5):
+            await producer.send_and_wait("t", b"%d" % number)
+    table = await read_topic("t", bootstrap_servers=broker.address, format=format)
+    assert len(table) == 5
+    assert (
+        [bytes(value) for value in table["value"].to_pylist()] == [b"0", b"1", b"2", b"3", b"4"]
+        if (format == "arrow")
+        else list(table["value"]) == [b"0", b"1", b"2", b"3", b"4"]
+    )
