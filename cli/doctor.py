@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ _COLUMNS = ("check", "result", "finding", "remedy")
 # An address that answers at all does so at once.
 _ANSWER_WITHIN_S = 3.0
 _ADVERTISED = "advertised address"
+_RESULT_WIDTH = 7
 
 
 @click.command(short_help="Look for what is wrong, and say what to do.")
@@ -56,11 +58,24 @@ def command(
     for path in config.data_dirs if config is not None else ():
         found += check_data_dir(path)
     found += _check_broker(bootstrap_server)
+    _show(found, as_json)
+    if any(each.result == PROBLEM for each in found):
+        raise click.exceptions.Exit(1)
+
+
+def _show(found: list[Diagnosis], as_json: bool) -> None:
+    """Print the diagnoses: on a terminal as sentences, because a table would cut a remedy."""
+    if sys.stdout.isatty() and not as_json:
+        for each in found:
+            colour = {WARNING: "yellow", PROBLEM: "red"}.get(each.result)
+            click.echo(f"{click.style(each.result.ljust(_RESULT_WIDTH), fg=colour)} ", nl=False)
+            click.echo(f"{each.check}: {each.finding}")
+            if each.remedy:
+                click.echo(f"{' ' * _RESULT_WIDTH} -> {each.remedy}")
+        return
     with Rows(_COLUMNS, as_json) as rows:
         for each in found:
             rows.add({name: getattr(each, name) for name in _COLUMNS})
-    if any(each.result == PROBLEM for each in found):
-        raise click.exceptions.Exit(1)
 
 
 def _check_broker(bootstrap_server: str) -> Iterator[Diagnosis]:

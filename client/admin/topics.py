@@ -41,7 +41,7 @@ async def create(cluster: Cluster, topics: Iterable[NewTopic], validate_only: bo
     async def attempt() -> None:
         response = await cluster.request_controller(request, CreateTopicsResponse)
         for topic in response.topics:
-            if topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            if ErrorCode.of(topic.error_code) is ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
             raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was not created")
 
@@ -109,7 +109,7 @@ async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validat
         response = await cluster.request_controller(request, CreatePartitionsResponse)
         for topic in response.results:
             _check_exists(topic.name, topic.error_code)
-            if topic.error_code == ErrorCode.INVALID_PARTITIONS and topic.error_message:
+            if ErrorCode.of(topic.error_code) is ErrorCode.INVALID_PARTITIONS and topic.error_message:
                 raise KafkaError(ErrorCode.INVALID_PARTITIONS, topic.error_message)  # it says all
             raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was given no partitions")
 

@@ -71,7 +71,7 @@ async def _describe_one(cluster: Cluster, transactional_id: str) -> TransactionD
         node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
         response = await cluster.request(node_id, request, transactions.DescribeTransactionsResponse)
         (state,) = response.transaction_states
-        if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        if ErrorCode.of(state.error_code) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise KafkaError(ErrorCode.of(state.error_code), f"transactional id {transactional_id!r} does not exist")
         raise_error(state.error_code, None, f"transactional id {transactional_id!r} cannot be described")
         return _description(state)

@@ -61,6 +61,14 @@ def test_a_terminal_gets_a_table_with_titles(address: str, terminals: list[Any])
     )
 
 
+def test_the_doctor_cuts_no_remedy(address: str, terminals: list[Any], tmp_path: Path) -> None:
+    status, text = rest_of(spawn(terminals, address, "doctor", "--set", "num.partition=1", cwd=str(tmp_path)))
+    assert status == 0
+    assert "warning config: config num.partition: unknown (did you mean num.partitions?)" in text
+    assert "        -> remove it, or correct its name\n" in text
+    assert "ok      advertised address: clients are told" in text
+
+
 def test_a_question_is_asked_and_no_deletes_nothing(address: str, terminals: list[Any]) -> None:
     child = spawn(terminals, address, "topics", "delete", "flights")
     child.expect_exact("Delete topic flights and all its records? [y/N]: ")
