@@ -41,6 +41,8 @@ from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .purgatory import Purgatory
 from .replication.coordinator_moves import CoordinatorMoves
+from .replication.remote_markers import RemoteMarkers
+from .replication.remote_verification import RemoteVerification
 from .replication.replicas import Replicas
 from .services import Services
 from .threads import DiskThreads, in_thread
@@ -236,12 +238,16 @@ class Broker:
             topics.requires_fsync,
         )
         background = BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads)
+        verification = Verification(config, transactions, offsets_log)
         replicas = None
         if isinstance(topics, ClusterTopics):
             leads = CoordinatorMoves(groups, transactions)
             replicas = Replicas(config, topics, flusher, background, clock, timers, self._threads, leads)
             markers.is_loading = lambda index: index in groups.shards.loading
-            markers.write_remotely = replicas.remote_markers.write
+            remote_markers = RemoteMarkers(config, replicas.view)
+            remote_verification = RemoteVerification(config, replicas.view, transactions)
+            markers.write_remotely, verification.ask_remotely = remote_markers.write, remote_verification.ask
+            replicas.at_stop += [remote_markers.close, remote_verification.close]
         return Services(
             config=config,
             clock=clock,
@@ -257,7 +263,7 @@ class Broker:
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             groups=groups,
             transactions=transactions,
-            verification=Verification(config, transactions, offsets_log),
+            verification=verification,
             markers=markers,
             features=Features(metadata, transactions.set_version),
             reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),

@@ -26,6 +26,8 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.primitives import uuid_to_text
+from ...protocol.records.batch import BatchHeader
+from ..coordination.transactions.verification import RemoteCoordinator
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.partition import Appended, Partition, VerifyTransaction
@@ -107,7 +109,7 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             return result
         try:
             appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
-        except LargeBatch:
+        except (LargeBatch, RemoteCoordinator):
             work.large.append((partition, result, bytearray(records)))
             return result
         _acknowledge(work, partition, result, appended)
@@ -117,16 +119,32 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
 
 
 async def _append_large(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
-    """Prepare large batches in threads, one after the other, and append them."""
-    version = work.context.api_version
+    """Prepare large batches in threads, one after the other, and append them.
+
+    Those that wait for a coordinator on another broker take the same way.
+    """
+    version, services = work.context.api_version, work.services
     for partition, result, records in work.large:
         try:
-            prepared = await work.services.conversions.run(partial(partition.prepare, memoryview(records), version))
-            _acknowledge(work, partition, result, partition.append_prepared(prepared, version, work.verify))
+            view = memoryview(records)
+            append = partial(partition.append, view, version)
+            if partition.needs_preparation(version):
+                prepared = await services.conversions.run(partial(partition.prepare, view, version))
+                append = partial(partition.append_prepared, prepared, version)
+            try:
+                appended = append(work.verify)
+            except RemoteCoordinator as remote:
+                may_write = partial(append, _is_verified)
+                appended = await services.verification.verify_remotely(remote, partition, version, may_write)
+            _acknowledge(work, partition, result, appended)
         except KafkaError as error:
             _reject(work, partition.topic, result, error)
     done = _respond(work, response)
     return await done if isinstance(done, asyncio.Future) else done
+
+
+def _is_verified(partition: Partition, header: BatchHeader) -> None:
+    """Accept a batch that the coordinator on another broker has just verified."""
 
 
 def _acknowledge(work: _Round, partition: Partition, result: PartitionProduceResponse, appended: Appended) -> None:

@@ -10,6 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ..topics.partition import Partition
+from ..topics.topic_names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from ..network.request import RequestContext
@@ -20,5 +22,21 @@ def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     """Let the group coordinator answer, once the group's partition is part of the transaction."""
-    verify = services.verification.of_offsets(request, context.api_version)
-    return services.groups.commit_in_transaction(context, request, verify)
+    verification, version = services.verification, context.api_version
+    if services.replicas is not None:
+        index = services.groups.shards.partition_of(request.group_id)
+        topic = services.topics.get(OFFSETS_TOPIC)
+        partition = topic.partition(index) if topic is not None else None
+        is_here = partition is not None and partition.not_leading is None
+        if partition is not None and is_here and verification.is_offset_commit_remote(request, index, version):
+            return asyncio.ensure_future(_commit_later(services, context, request, partition))
+    return services.groups.commit_in_transaction(context, request, verification.of_offsets(request, version))
+
+
+async def _commit_later(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, partition: Partition
+) -> TxnOffsetCommitResponse:
+    """Commit with the word of a transaction coordinator on another broker."""
+    error = await services.verification.ask_for_offsets(request, partition, context.api_version)
+    response = services.groups.commit_in_transaction(context, request, lambda _: error)
+    return await response if isinstance(response, asyncio.Future) else response

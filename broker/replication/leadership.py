@@ -135,16 +135,16 @@ class Leadership:
         return self._ask(tuple(each for each in self.isr if each not in lagging)) if lagging else None
 
     def confirmed(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """Take over an ISR that the controller has written. False for one that is older than what is known."""
-        if partition_epoch < self.partition_epoch:
+        """Take over an ISR that the controller has written. False for one that is no news.
+
+        The answer to an earlier change may come twice: it says nothing of the one that is under way now.
+        """
+        if partition_epoch <= self.partition_epoch:
             return False
-        if partition_epoch > self.partition_epoch or self.pending is not None:
-            if partition_epoch > self.partition_epoch:
-                # No change that was asked for with an older epoch is accepted any more.
-                self._doubt = None
-            self.isr, self.partition_epoch, self.pending = isr, partition_epoch, None
-            self._note_alone()
-            self._advance()
+        # No change that was asked for with an older epoch is accepted any more.
+        self.isr, self.partition_epoch, self.pending, self._doubt = isr, partition_epoch, None, None
+        self._note_alone()
+        self._advance()
         return True
 
     def repeated(self, change: IsrChange) -> None:

@@ -11,7 +11,7 @@ from ...protocol.messages.write_txn_markers import (
 )
 from ..configs.broker_config import BrokerConfig
 from ..coordination.transactions.markers import TransactionEnd
-from .peer import Peer
+from .peers import Peers
 from .view import ClusterView
 
 VERSION = 2
@@ -23,17 +23,15 @@ class RemoteMarkers:
     """Has the leaders of partitions write markers."""
 
     def __init__(self, config: BrokerConfig, view: ClusterView) -> None:
-        self._config = config
         self._view = view
-        # By the address of the leader. Bounded by the brokers of the cluster: one that moves leaves a closed one.
-        self._peers: dict[tuple[str, int], Peer] = {}
+        self._peers = Peers(config, view, "markers")
 
     async def write(self, topic: str, index: int, end: TransactionEnd) -> None:
         """Return when the marker is in the ISR. Raises KafkaError, LEADER_NOT_AVAILABLE where there is no leader."""
         leader = self._view.leader(topic, index)
         if leader is None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index} has no leader")
-        peer = self._peer(leader.address(self._config.endpoints[0].name))
+        peer = self._peers.to(leader)
         marker = WritableTxnMarker(
             end.producer_id,
             end.producer_epoch,
@@ -47,17 +45,6 @@ class RemoteMarkers:
         if code:
             raise KafkaError(code, f"the leader of {topic}-{index} does not write the marker: {code.name}")
 
-    def _peer(self, address: tuple[str, int]) -> Peer:
-        peer = self._peers.get(address)
-        if peer is None:
-            live = {each.address(self._config.endpoints[0].name) for each in self._view.brokers.values()}
-            for gone in self._peers.keys() - live:
-                self._peers.pop(gone).close()
-            peer = self._peers[address] = Peer(*address, f"broker-{self._config.node_id}-markers")
-        return peer
-
     def close(self) -> None:
         """Close the connections; waiting markers fail."""
-        for peer in self._peers.values():
-            peer.close()
-        self._peers.clear()
+        self._peers.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -35,7 +36,6 @@ from ..topics.topic import Topic
 from .alter_partition import IsrChanges
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
-from .remote_markers import RemoteMarkers
 from .replica import Replica
 from .role import Role
 from .view import ClusterView
@@ -102,7 +102,8 @@ class Replicas:
             config, lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed)
         )
         self._has_roles = False
-        self.remote_markers = RemoteMarkers(config, self.view)
+        # Closed at the stop, together with the rest of what speaks to other brokers.
+        self.at_stop: list[Callable[[], None]] = []
 
     # -- Start and stop --------------------------------------------------------------------------------
 
@@ -116,7 +117,8 @@ class Replicas:
         for timer in (self._timer, self._mark_timer):
             if timer is not None:
                 timer.cancel()
-        self.remote_markers.close()
+        for close in self.at_stop:
+            close()
         await self._isr_changes.close()
         await self._fetchers.close()
         await asyncio.gather(*self._saving, return_exceptions=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchRequest, PartitionData
+from ...protocol.primitives import ZERO_UUID
 from ..clock import Clock
 
 # KIP-227's number: a session that was used more recently is not evicted.
@@ -30,6 +31,11 @@ _MAX_EPOCH = 2**31 - 1
 # (topic name, topic id, partition). The name is "" for an id that no topic has, the id is zero where the client uses
 # names.
 Key = tuple[str, bytes, int]
+
+
+def place_of(topic: str, topic_id: bytes, partition: int) -> Key:
+    """Return the key of a partition: its id alone where the client uses ids, whatever name the topic has here."""
+    return "" if topic_id != ZERO_UUID else topic, topic_id, partition
 
 
 @dataclass(slots=True)
@@ -49,7 +55,7 @@ class FetchedPartition:
     @property
     def key(self) -> Key:
         """What identifies the partition in its session."""
-        return self.topic, self.topic_id, self.partition
+        return place_of(self.topic, self.topic_id, self.partition)
 
     def note(self, data: PartitionData) -> bool:
         """Remember what the response says; return whether any of it is new to the client."""
@@ -87,13 +93,16 @@ class FetchSession:
             kept.max_bytes = each.max_bytes
             kept.current_leader_epoch = each.current_leader_epoch
             kept.last_fetched_epoch = each.last_fetched_epoch
+            # A topic that was unknown when the client asked first has a name by now.
+            kept.topic = each.topic or kept.topic
         for key in forgotten:
-            self.partitions.pop(key, None)
+            self.partitions.pop(place_of(*key), None)
 
     def move_to_end(self, key: Key) -> None:
         """Serve the other partitions first next time, because this one got data: none may starve."""
-        if key in self.partitions:
-            self.partitions.move_to_end(key)
+        place = place_of(*key)
+        if place in self.partitions:
+            self.partitions.move_to_end(place)
 
     def advance(self) -> None:
         """Expect the next epoch in the next request."""

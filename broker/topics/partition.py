@@ -139,6 +139,8 @@ class Partition:
         self.failure = failure
         # In a cluster, while this broker leads the partition; None: a leader that is alone, or no leader.
         self.replication: Replication | None = None
+        # The producers whose next batch another broker is asked about. A marker meanwhile takes the entry away.
+        self.verifying: dict[int, object] = {}
         # Rises whenever this broker ceases to lead. Epochs of one reign follow each other without another leader.
         self.reign = 0
         # Why clients may not write, nor read what only a leader knows; None: this broker leads the partition.
@@ -400,6 +402,7 @@ class Partition:
         Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
         self.check_leading()
+        self.verifying.pop(producer_id, None)
         self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
         now_ms = self._clock.now_ms()
         records = bytearray(

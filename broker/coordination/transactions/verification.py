@@ -5,18 +5,23 @@ to the open transaction. Clients of transaction version 2 (Produce 12, TxnOffset
 batch. Later batches need no verification. Errors are translated to those that the client's version knows, as in Kafka.
 
 `transaction.partition.verification.enable=false` turns this off for older clients.
+
+Where another broker of the cluster coordinates the transaction, it is asked over the wire. A marker that arrives before
+its answer may have ended the transaction: then it is asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.records.batch import BatchHeader
 from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
+from ..interfaces import TopicPartition
 from .coordinator import TransactionCoordinator
 
 # From this Produce version on, clients know TRANSACTION_ABORTABLE.
@@ -43,6 +48,22 @@ class OffsetsLog(Protocol):
     def has_open_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool: ...
 
 
+# Asks the coordinator on another broker: (transactional id, producer id, producer epoch, partition, implicit).
+AskRemotely = Callable[[str, int, int, TopicPartition, bool], Awaitable[ErrorCode]]
+Result = TypeVar("Result")
+# A marker for each answer would be a coordinator that ends transactions without a pause.
+_ATTEMPTS = 5
+
+
+class RemoteCoordinator(KafkaError):
+    """A batch needs the word of a coordinator on another broker."""
+
+    def __init__(self, transactional_id: str, header: BatchHeader) -> None:
+        super().__init__(ErrorCode.NOT_COORDINATOR, f"another broker coordinates {transactional_id}")
+        self.transactional_id = transactional_id
+        self.header = header
+
+
 class Verification:
     """Asks the transaction coordinator, on behalf of Produce and TxnOffsetCommit."""
 
@@ -52,6 +73,13 @@ class Verification:
         self._config = config
         self._transactions = transactions
         self._offsets_log = offsets_log
+        # None: a broker that is alone.
+        self.ask_remotely: AskRemotely | None = None
+
+    def _is_remote(self, transactional_id: str) -> bool:
+        return self.ask_remotely is not None and (
+            self._transactions.shards.check(transactional_id) is ErrorCode.NOT_COORDINATOR
+        )
 
     def of_batches(self, transactional_id: str, version: int) -> VerifyTransaction:
         """Return the verification that a Produce request of this version makes in each partition."""
@@ -59,6 +87,8 @@ class Verification:
         def verify(partition: Partition, header: BatchHeader) -> None:
             if version < FIRST_IMPLICIT and not self._config.transaction_partition_verification_enable:
                 return
+            if self._is_remote(transactional_id):
+                raise RemoteCoordinator(transactional_id, header)
             error = self._transactions.verify(
                 transactional_id,
                 header.producer_id,
@@ -72,6 +102,55 @@ class Verification:
                 raise KafkaError(produce_error(error, version), why)
 
         return verify
+
+    async def verify_remotely(
+        self, remote: RemoteCoordinator, partition: Partition, version: int, append: Callable[[], Result]
+    ) -> Result:
+        """Ask the coordinator of a batch, and `append` it where it may be. Raises KafkaError."""
+        header = remote.header
+        who = remote.transactional_id, header.producer_id, header.producer_epoch
+        asked = partial(self._ask, *who, partition, version >= FIRST_IMPLICIT)
+        for _ in range(_ATTEMPTS):
+            error, is_current = await asked()
+            if error is not ErrorCode.NONE:
+                why = f"{remote.transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
+                raise KafkaError(produce_error(error, version), why)
+            if is_current:
+                return append()
+        why = f"the transactions of {remote.transactional_id} end too often to begin to write"
+        raise KafkaError(produce_error(ErrorCode.CONCURRENT_TRANSACTIONS, version), why)
+
+    async def _ask(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: Partition, implicit: bool
+    ) -> tuple[ErrorCode, bool]:
+        """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
+        assert self.ask_remotely is not None
+        token = partition.verifying[producer_id] = object()
+        place = partition.topic, partition.index
+        try:
+            error = await self.ask_remotely(transactional_id, producer_id, producer_epoch, place, implicit)
+            return error, partition.verifying.get(producer_id) is token
+        finally:
+            if partition.verifying.get(producer_id) is token:
+                del partition.verifying[producer_id]
+
+    def is_offset_commit_remote(self, request: TxnOffsetCommitRequest, index: int, version: int) -> bool:
+        """Return whether another broker must be asked before a TxnOffsetCommit writes to its group's partition."""
+        if version < _FIRST_IMPLICIT_OFFSETS and not self._config.transaction_partition_verification_enable:
+            return False
+        producer = request.producer_id, request.producer_epoch
+        return self._is_remote(request.transactional_id) and not self._offsets_log.has_open_transaction(
+            index, *producer
+        )
+
+    async def ask_for_offsets(self, request: TxnOffsetCommitRequest, partition: Partition, version: int) -> ErrorCode:
+        """Return the remote coordinator's error for a TxnOffsetCommit. The commit follows in the same turn."""
+        who = request.transactional_id, request.producer_id, request.producer_epoch
+        for _ in range(_ATTEMPTS):
+            error, is_current = await self._ask(*who, partition, version >= _FIRST_IMPLICIT_OFFSETS)
+            if error is not ErrorCode.NONE or is_current:
+                return _offset_commit_error(error, version)
+        return ErrorCode.CONCURRENT_TRANSACTIONS
 
     def of_offsets(self, request: TxnOffsetCommitRequest, version: int) -> Callable[[int], ErrorCode]:
         """Return the verification that a TxnOffsetCommit makes in its group's partition of `__consumer_offsets`."""

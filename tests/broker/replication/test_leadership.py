@@ -90,6 +90,18 @@ def test_an_older_answer_changes_nothing() -> None:
     assert leader.isr == (1, 2, 3)
 
 
+def test_an_answer_that_comes_again_leaves_the_next_change_under_way() -> None:
+    leader = leadership(isr=(1, 2))
+    leader.fetched(2, 10, 1)
+    leader.confirmed((1, 2), 21)
+    change = leader.fetched(3, 10, 1)
+    leader.confirmed((1, 2), 21)
+    assert leader.pending == change
+    leader.appended(12)
+    leader.fetched(2, 12, 2)
+    assert leader.high_watermark == 10
+
+
 def test_a_rejected_change_no_longer_counts() -> None:
     leader = leadership(isr=(1, 2))
     leader.fetched(2, 10, 1)

@@ -96,6 +96,16 @@ def test_a_session_that_forgets_all_its_partitions_is_over(sessions: FetchSessio
     assert len(sessions) == 0
 
 
+def test_a_topic_that_was_unknown_at_first_is_forgotten_by_its_id(sessions: FetchSessions) -> None:
+    session = ask(sessions, 0, 0, wanted(0, topic=""))
+    assert session is not None
+    # By now the broker knows the topic's name.
+    ask(sessions, session.id, 1, wanted(1), [("t", ID, 0)])
+    assert [each.partition for each in session.partitions.values()] == [1]
+    ask(sessions, session.id, 2, wanted(1, offset=5))
+    assert [(each.topic, each.fetch_offset) for each in session.partitions.values()] == [("t", 5)]
+
+
 def test_a_slot_in_use_is_not_given_away(sessions: FetchSessions, clock: FakeClock) -> None:
     first, second = new(sessions, 0), new(sessions, 1)
     clock.advance(MIN_EVICTION_MS - 1)

@@ -1,0 +1,34 @@
+"""Connections to the brokers of the cluster, one for each broker, for one purpose."""
+
+from __future__ import annotations
+
+from ..configs.broker_config import BrokerConfig
+from .peer import Peer
+from .view import BrokerView, ClusterView
+
+
+class Peers:
+    """The peers by address. Bounded by the live brokers: what is gone is closed when another one comes."""
+
+    def __init__(self, config: BrokerConfig, view: ClusterView, purpose: str) -> None:
+        self._view = view
+        self._listener = config.endpoints[0].name
+        self._client_id = f"broker-{config.node_id}-{purpose}"
+        self._peers: dict[tuple[str, int], Peer] = {}
+
+    def to(self, broker: BrokerView) -> Peer:
+        """Return the connection to a broker."""
+        address = broker.address(self._listener)
+        peer = self._peers.get(address)
+        if peer is None:
+            live = {each.address(self._listener) for each in self._view.brokers.values()}
+            for gone in self._peers.keys() - live:
+                self._peers.pop(gone).close()
+            peer = self._peers[address] = Peer(*address, self._client_id)
+        return peer
+
+    def close(self) -> None:
+        """Close all of them; requests that wait fail."""
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()

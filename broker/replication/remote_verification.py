@@ -1,0 +1,59 @@
+"""Transaction verification where another broker coordinates the transaction: AddPartitionsToTxn to it (KIP-890)."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ..configs.broker_config import BrokerConfig
+from ..coordination.transactions.coordinator import TransactionCoordinator
+from ..topics.topic_names import TRANSACTIONS_TOPIC
+from .peer import PeerLost
+from .peers import Peers
+from .view import ClusterView
+
+# The first that may say TRANSACTION_ABORTABLE.
+VERSION = 5
+# A producer's request waits for it.
+TIMEOUT_S = 10.0
+
+
+class RemoteVerification:
+    """Asks the coordinator of a transactional id whether a partition belongs to its open transaction."""
+
+    def __init__(self, config: BrokerConfig, view: ClusterView, transactions: TransactionCoordinator) -> None:
+        self._view = view
+        self._transactions = transactions
+        self._peers = Peers(config, view, "verification")
+
+    async def ask(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, place: tuple[str, int], implicit: bool
+    ) -> ErrorCode:
+        """Return the coordinator's error. `implicit` adds the partition; COORDINATOR_NOT_AVAILABLE if it is gone."""
+        partition = self._transactions.shards.partition_of(transactional_id)
+        coordinator = self._view.leader(TRANSACTIONS_TOPIC, partition)
+        if coordinator is None:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        topic, index = place
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id, producer_id, producer_epoch, not implicit, [AddPartitionsToTxnTopic(topic, [index])]
+        )
+        request = AddPartitionsToTxnRequest(transactions=[transaction])
+        try:
+            response = await self._peers.to(coordinator).request(
+                request, VERSION, AddPartitionsToTxnResponse, TIMEOUT_S
+            )
+        except PeerLost:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if response.error_code:
+            return ErrorCode.of(response.error_code)
+        result = response.results_by_transaction[0].topic_results[0].results_by_partition[0]
+        return ErrorCode.of(result.partition_error_code)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._peers.close()
