@@ -2,6 +2,7 @@
 
     spark.read.format("odradek").option("kafka.bootstrap.servers", "...").option("subscribe", "flights").load()
     spark.readStream.format("odradek")...
+    frame.write.format("odradek").option("topic", "delays").mode("append").save()
 
 Driver: `schema`, `partitions` and the offsets of a stream. Executors: `read`, where numba and pyarrow are imported.
 A batch read resolves its offsets once and keeps them with the DataFrame: reading it again gives the same rows, a new
@@ -15,9 +16,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -32,6 +44,8 @@ from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
 from .progress import commit_start
+from .sink import SinkColumns, columns_of_rows, reject_mode, write_rows
+from .sink_options import SinkOptions, parse_sink_options
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
@@ -77,6 +91,23 @@ class OdradekSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of one stream. Raises OptionError, SchemaError."""
         return StreamReader(_parse(self.options, streaming=True), columns_of(schema))
+
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of one batch. Raises OptionError, SchemaError."""
+        return BatchWriter(*_sink(self.options, schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return the writer of one stream. Raises OptionError, SchemaError."""
+        return StreamWriter(*_sink(self.options, schema, overwrite=overwrite))
+
+
+def _sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> tuple[SinkOptions, SinkColumns]:
+    reject_mode(overwrite)
+    options = parse_sink_options(given)
+    for each in options.warnings:
+        log.warning("%s", each)
+    return options, columns_of_rows(schema, options)
 
 
 def _parse(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -165,6 +196,57 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(wanted, self._options, self._columns)
 
 
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver: how many rows it has written."""
+
+    rows: int
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """The writer of one batch, at least once."""
+
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
+        """Send the rows of a task. Raises KafkaError."""
+        return Written(write_rows(iterator, self._columns, self._options))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Log the number of rows. They are in the log since their tasks ended."""
+        log.info("%d rows written", _count(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say what stays: nothing takes records out of a topic again."""
+        log.error("the write failed; %d rows of the tasks that ended are in the topic", _count(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The writer of a stream, at least once: a batch that is played again is written again."""
+
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
+        """Send the rows of a task. Raises KafkaError."""
+        return Written(write_rows(iterator, self._columns, self._options))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Log the number of rows."""
+        log.info("batch %d: %d rows written", batchId, _count(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Say what stays."""
+        log.error("batch %d failed; %d rows of it are in the topic, and come again", batchId, _count(messages))
+
+
+def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
+    return sum(each.rows for each in messages if isinstance(each, Written))
+
+
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
     """Fetch and decode ranges, one after the other. Raises DataLoss, KafkaError, DecodeError."""
     for each in wanted:
@@ -196,8 +278,9 @@ def _limited(batches: Iterator[ArrowBatch], most: int | None) -> Iterator[ArrowB
     if most is None:
         yield from batches
         return
+    left = most
     for batch in batches:
-        yield batch.slice(0, most)
-        most -= batch.num_rows
-        if most <= 0:
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
             return

@@ -392,3 +392,28 @@ def committed(produced: Produced, group: str, topic: str) -> int:
 def test_a_stream_refuses_ending_offsets(stream: Stream) -> None:
     with pytest.raises(StreamingQueryException, match="ending offset not valid in streaming queries"):
         stream.run(endingOffsets="latest")
+
+
+# -- Writes
+
+
+def test_a_frame_is_written_and_read_again(load: Any, spark: SparkSession, produced: Produced) -> None:
+    produced.create("written", 2)
+    writer = load("key binary, value binary").write.format("odradek")
+    writer.option("kafka.bootstrap.servers", produced.address).option("topic", "written").mode("append").save()
+    values = sorted((row["key"] or b"", row["value"] or b"") for row in rows(load(subscribe="written")))
+    assert values == sorted((row["key"] or b"", row["value"] or b"") for row in EVERYTHING)
+    with pytest.raises((AnalysisException, PythonException), match="overwrite is not supported"):
+        frame = spark.createDataFrame([(b"v",)], "value binary").write.format("odradek").option("topic", "written")
+        frame.option("kafka.bootstrap.servers", produced.address).mode("overwrite").save()
+
+
+def test_a_stream_is_written_to_a_topic(stream: Stream, produced: Produced, load: Any) -> None:
+    write(produced, stream.topic, 0, 5)
+    produced.create(f"{stream.topic}-copy")
+    reader = stream.spark.readStream.format("odradek").option("kafka.bootstrap.servers", produced.address)
+    frame = reader.option("subscribe", stream.topic).option("startingOffsets", "earliest").load()
+    writer = frame.select("key", "value").writeStream.format("odradek").option("topic", f"{stream.topic}-copy")
+    writer = writer.option("kafka.bootstrap.servers", produced.address).option("checkpointLocation", str(stream.folder))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert load(subscribe=f"{stream.topic}-copy").count() == 5

@@ -1,0 +1,174 @@
+"""The sink: rows become records of topics, at least once. A task returns when all of its rows are acknowledged.
+
+    value binary or string | key binary or string | topic string | partition int | headers array<struct<key,value>>
+
+The columns are those of Spark's own sink; others are left out. Spark runs a task that failed again, and plays a batch
+that was cut off again, so records may come twice. Within a task nothing is doubled: `acks=all` and idempotence are the
+defaults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..producer.producer import Producer
+from .errors import OptionError, SchemaError
+from .sink_options import SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+# A pyarrow.RecordBatch, which has no types that a checker could read.
+ArrowBatch = Any
+
+# Column -> the types that it may have.
+COLUMNS = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+TIMESTAMP = ("timestamp", "timestamp_ntz")
+
+# One record: topic, value, key, partition, headers, timestamp in milliseconds. None where the row has none.
+Row = tuple[str | None, bytes | None, bytes | None, int | None, Any, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkColumns:
+    """Which of the columns rows have, and which of them hold text."""
+
+    names: frozenset[str]
+    texts: frozenset[str]
+    timestamp: str | None = None
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether rows have a key and a value alone."""
+        return self.names <= {"key", "value"} and self.timestamp is None
+
+
+def columns_of_rows(schema: StructType, options: SinkOptions) -> SinkColumns:
+    """Return the columns to write. Raises SchemaError, OptionError."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if "value" not in types:
+        raise SchemaError("Required attribute 'value' not found.")
+    for name, allowed in COLUMNS.items():
+        if name in types and types[name] not in allowed:
+            raise SchemaError(f"{name} attribute unsupported type {types[name]}: it must be {' or '.join(allowed)}")
+    if options.topic is None and "topic" not in types:
+        why = "Topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
+        raise OptionError("topic", why)
+    time = options.timestamp_column
+    if time is not None and types.get(time) not in TIMESTAMP:
+        raise OptionError("timestampColumn", f"'{time}' is no column of timestamps")
+    used = {name for name in COLUMNS if name in types} - ({"topic"} if options.topic is not None else set())
+    texts = {name for name in ("key", "value") if types.get(name) == "string"}
+    return SinkColumns(frozenset(used), frozenset(texts), time)
+
+
+def write_rows(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
+    """Send all rows and return their number, once all are acknowledged. Raises KafkaError."""
+    return asyncio.run(_write(batches, columns, options))
+
+
+async def _write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
+    count = 0
+    async with Producer(**options.producer) as producer:
+        failures = _Failures()
+        async for batch in _in_thread(batches):
+            count += batch.num_rows
+            if columns.are_plain and options.topic is not None:
+                values, keys = (_bytes(batch, name, columns) for name in ("value", "key"))
+                await producer.send_many(options.topic, zip(keys, values, strict=True))
+            else:
+                await _send_each(producer, _rows(batch, columns, options), failures)
+            failures.check()
+        await producer.flush()
+        failures.check()
+    return count
+
+
+class _Failures:
+    """The first failure of the records that were sent one by one."""
+
+    def __init__(self) -> None:
+        self._first: BaseException | None = None
+
+    def note(self, sent: asyncio.Future[Any]) -> None:
+        error = None if sent.cancelled() else sent.exception()
+        self._first = self._first or error
+
+    def check(self) -> None:
+        if self._first is not None:
+            raise self._first
+
+
+async def _send_each(producer: Producer, rows: Iterator[Row], failures: _Failures) -> None:
+    for topic, value, key, partition, headers, timestamp_ms in rows:
+        if topic is None:
+            why = "null topic present in the data. Use the topic option for setting a topic."
+            raise OptionError("topic", why)
+        sent = await producer.send(
+            topic, value, key=key, partition=partition, headers=headers or (), timestamp_ms=timestamp_ms
+        )
+        sent.add_done_callback(failures.note)
+
+
+async def _in_thread(batches: Iterator[ArrowBatch]) -> AsyncIterator[ArrowBatch]:
+    """Yield batches that Spark hands over, while the producer goes on."""
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        yield batch
+
+
+# -- Rows
+
+
+def _rows(batch: ArrowBatch, columns: SinkColumns, options: SinkOptions) -> Iterator[Row]:
+    count = batch.num_rows
+    topics: Sequence[Any] = [options.topic] * count if options.topic is not None else _list(batch, "topic", columns)
+    headers = [_headers(each) for each in _list(batch, "headers", columns)]
+    return zip(
+        topics,
+        _bytes(batch, "value", columns),
+        _bytes(batch, "key", columns),
+        _list(batch, "partition", columns),
+        headers,
+        _timestamps(batch, columns),
+        strict=True,
+    )
+
+
+def _list(batch: ArrowBatch, name: str, columns: SinkColumns) -> list[Any]:
+    return batch.column(name).to_pylist() if name in columns.names else [None] * batch.num_rows
+
+
+def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns) -> list[bytes | None]:
+    found = _list(batch, name, columns)
+    if name not in columns.texts:
+        return found
+    return [None if each is None else each.encode() for each in found]
+
+
+def _headers(row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    return None if row is None else [(each["key"], each["value"]) for each in row]
+
+
+def _timestamps(batch: ArrowBatch, columns: SinkColumns) -> list[int | None]:
+    if columns.timestamp is None:
+        return [None] * batch.num_rows
+    pyarrow: Any = import_module("pyarrow")
+    moments = batch.column(columns.timestamp).cast(pyarrow.timestamp("ms"), safe=False)
+    return moments.cast(pyarrow.int64()).to_pylist()
+
+
+def reject_mode(overwrite: bool) -> None:
+    """Raise OptionError for a mode that is not append."""
+    if overwrite:
+        raise OptionError("mode", "overwrite is not supported: records are appended to topics; use mode('append')")
+

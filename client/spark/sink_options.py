@@ -1,0 +1,116 @@
+"""The options of the sink: the topic, and the settings of Kafka's producer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from .errors import OptionError
+from .kafka_settings import DAY_MS, INT32_MAX, KAFKA_SETTINGS, KAFKA_TEXTS, NO_EFFECT, REJECTED, Setting
+from .kafka_settings import reason_for_no_effect as reason_of_reader
+
+# Kafka's names of the producer's settings that are numbers; our producer has them in snake case.
+NUMBERS = {
+    "linger.ms": Setting(5, 0, DAY_MS),
+    "batch.size": Setting(131_072, 1, INT32_MAX),
+    "buffer.memory": Setting(33_554_432, 1, INT32_MAX),
+    "delivery.timeout.ms": Setting(120_000, 1, DAY_MS),
+    "max.block.ms": Setting(60_000, 1, DAY_MS),
+    "max.in.flight.requests.per.connection": Setting(5, 1, 1000),
+    "max.request.size": Setting(1_048_576, 1, INT32_MAX),
+    "request.timeout.ms": Setting(30_000, 1, DAY_MS),
+    "retry.backoff.ms": Setting(100, 0, DAY_MS),
+    "retry.backoff.max.ms": Setting(1_000, 0, DAY_MS),
+    "metadata.max.age.ms": Setting(300_000, 1, DAY_MS),
+}
+TEXTS = ("bootstrap.servers", "client.id", "acks", "compression.type", "enable.idempotence", "security.protocol")
+OPTIONS = ("topic", "timestampColumn", "includeHeaders", "strictOptions", "checkpointLocation")
+# Settings that would change what the sink promises.
+_REFUSED = {"transactional.id": "is not supported: the sink writes without transactions"}
+_READS = "it is a setting of consumers"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """All options of a write."""
+
+    # It takes precedence over the column `topic`. None: the column decides.
+    topic: str | None
+    # A column that holds the timestamps of records, which the JVM sink cannot set. None: the time of sending.
+    timestamp_column: str | None
+    # The keyword arguments of the producer.
+    producer: Mapping[str, Any]
+    # What the user should know, a sentence each.
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+
+def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Return the options, checked, from their texts by name. Raises OptionError, which names the option."""
+    texts = {name.lower(): text for name, text in given.items()}
+    warnings = _check_names(texts)
+    topic = texts.get("topic")
+    if topic == "":
+        raise OptionError("topic", "is empty")
+    return SinkOptions(topic, texts.get("timestampcolumn"), _producer(texts), tuple(warnings))
+
+
+def _check_names(texts: Mapping[str, str]) -> list[str]:
+    known = {each.lower(): each for each in (*OPTIONS, *(f"kafka.{name}" for name in (*NUMBERS, *TEXTS)))}
+    strict = texts.get("strictoptions", "false").strip().lower() == "true"
+    warnings: list[str] = []
+    for name in texts:
+        setting = name.removeprefix("kafka.") if name.startswith("kafka.") else ""
+        rejected = {**REJECTED, **_REFUSED}.get(setting)
+        if rejected is not None:
+            raise OptionError(name, rejected)
+        if name == "path":
+            raise OptionError("path", "save() takes no path: name the topic with the option 'topic'")
+        if name in known:
+            continue
+        reason = reason_of_reader(setting) if setting else None
+        if reason is not None or setting in (*KAFKA_SETTINGS, *KAFKA_TEXTS, *NO_EFFECT):
+            warnings.append(f"option '{name}' has no effect: {reason or _READS}")
+            continue
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean '{known[close[0]]}'?" if close else "docs/spark.md lists what is known"
+        if strict:
+            raise OptionError(name, f"is not an option of this sink; {hint}")
+        warnings.append(f"option '{name}' is unknown and has no effect; {hint}")
+    return warnings
+
+
+def _producer(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of the producer."""
+    servers = texts.get("kafka.bootstrap.servers")
+    if servers is None:
+        raise OptionError("kafka.bootstrap.servers", "must be given: HOST:PORT[,HOST:PORT...]")
+    protocol = texts.get("kafka.security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise OptionError("kafka.security.protocol", f"{protocol} is not supported yet, only PLAINTEXT is")
+    arguments: dict[str, Any] = {
+        "bootstrap_servers": servers,
+        "client_id": texts.get("kafka.client.id", "odradek-spark"),
+        "compression_type": texts.get("kafka.compression.type", "none"),
+    }
+    if "kafka.acks" in texts:
+        text = texts["kafka.acks"].strip()
+        arguments["acks"] = text if text == "all" else _number("kafka.acks", text, Setting(-1, -1, 1))
+    if "kafka.enable.idempotence" in texts:
+        arguments["enable_idempotence"] = texts["kafka.enable.idempotence"].strip().lower() == "true"
+    for name, setting in NUMBERS.items():
+        text = texts.get(f"kafka.{name}")
+        if text is not None:
+            arguments[name.replace(".", "_")] = _number(f"kafka.{name}", text, setting)
+    return arguments
+
+
+def _number(name: str, text: str, setting: Setting) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = setting.minimum - 1
+    if not setting.minimum <= number <= setting.maximum:
+        raise OptionError(name, f"'{text}' is not a whole number from {setting.minimum} to {setting.maximum}")
+    return number

@@ -1,0 +1,154 @@
+"""Rows that become records: which columns there may be, what each option means, and what reaches the topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
+pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
+
+import pyarrow as pa
+from odradek.client.spark.errors import OptionError, SchemaError
+from odradek.client.spark.sink import columns_of_rows, write_rows
+from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
+from odradek.protocol.records.batch import decode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+BASE = {"kafka.bootstrap.servers": "h:1"}
+TYPES = {
+    "binary": BinaryType(),
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "timestamp": TimestampType(),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+}
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def parse(**texts: str) -> SinkOptions:
+    return parse_sink_options(BASE | {name.replace("__", "."): text for name, text in texts.items()})
+
+
+def schema(text: str) -> StructType:
+    """The schema of `name type, name type`; Spark's own parser needs a session."""
+    return StructType([StructField(name, TYPES[kind]) for name, kind in (each.split() for each in text.split(", "))])
+
+
+@pytest.mark.parametrize(
+    ("ddl", "texts", "said"),
+    [
+        ("key binary", {"topic": "t"}, "Required attribute 'value' not found."),
+        ("value int", {"topic": "t"}, "value attribute unsupported type int"),
+        ("value binary, key bigint", {"topic": "t"}, "key attribute unsupported type bigint"),
+        ("value binary, partition string", {"topic": "t"}, "partition attribute unsupported type string"),
+        ("value binary", {}, "Topic option required when no 'topic' attribute is present"),
+        ("value binary, at int", {"topic": "t", "timestampColumn": "at"}, "'at' is no column of timestamps"),
+    ],
+)
+def test_columns_that_cannot_be_written_are_rejected(ddl: str, texts: dict[str, str], said: str) -> None:
+    with pytest.raises((OptionError, SchemaError), match=said):
+        columns_of_rows(schema(ddl), parse(**texts))
+
+
+def test_options_of_the_producer_are_taken_by_kafkas_names() -> None:
+    options = parse(topic="t", kafka__linger__ms="7", kafka__acks="1", kafka__enable__idempotence="false")
+    assert options.producer["linger_ms"] == 7
+    assert options.producer["acks"] == 1
+    assert options.producer["enable_idempotence"] is False
+    assert options.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("kafka.key.serializer", "keys are bytes"),
+        ("kafka.transactional.id", "without transactions"),
+        ("path", "save() takes no path"),
+        ("kafka.linger.ms", "'x' is not a whole number"),
+    ],
+)
+def test_options_that_would_mean_something_else_are_rejected(name: str, said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_sink_options(BASE | {name: "x"})
+    assert said in str(caught.value)
+
+
+def test_options_without_effect_are_warned_of() -> None:
+    options = parse(kafka__fetch__min__bytes="1", topik="t")
+    assert [each.partition(" has no effect")[0] for each in options.warnings] == [
+        "option 'kafka.fetch.min.bytes'",
+        "option 'topik' is unknown and",
+    ]
+    with pytest.raises(OptionError, match="did you mean 'topic'"):
+        parse(topik="t", strictOptions="true")
+
+
+def records_of(fake: FakeCluster, topic: str, partition: int) -> list[Record]:
+    return [record for batch in fake.log(topic, partition).batches for record in decode_batch(batch, 0)]
+
+
+async def written(fake: FakeCluster, table: Any, ddl: str, **texts: str) -> int:
+    options = parse_sink_options({"kafka.bootstrap.servers": fake.address} | texts)
+    columns = columns_of_rows(schema(ddl), options)
+    batches: Iterator[Any] = iter(table.to_batches(max_chunksize=2))
+    return await asyncio.to_thread(write_rows, batches, columns, options)
+
+
+async def test_keys_and_values_of_every_row_reach_the_topic_in_order() -> None:
+    async with FakeCluster({"t": 1}) as fake:
+        table = pa.table({"value": ["a", None, "c"], "key": pa.array([b"k", b"l", None], pa.binary())})
+        assert await written(fake, table, "value string, key binary", topic="t") == 3
+        found = records_of(fake, "t", 0)
+    assert [(record.key, record.value) for record in found] == [(b"k", b"a"), (b"l", None), (None, b"c")]
+
+
+async def test_columns_say_topic_partition_headers_and_time() -> None:
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    table = pa.table(
+        {
+            "value": pa.array([b"1", b"2"], pa.binary()),
+            "topic": ["t", "u"],
+            "partition": pa.array([1, None], pa.int32()),
+            "headers": pa.array([[{"key": "h", "value": b"x"}], None], HEADERS),
+            "at": pa.array([moment, moment], pa.timestamp("us", "UTC")),
+            "more": [1, 2],
+        }
+    )
+    ddl = "value binary, topic string, partition int, headers headers, at timestamp, more int"
+    async with FakeCluster({"t": 2, "u": 1}) as fake:
+        assert await written(fake, table, ddl, timestampColumn="at") == 2
+        (first,), (second,) = records_of(fake, "t", 1), records_of(fake, "u", 0)
+    at_ms = round(moment.timestamp() * 1000)
+    assert (first.value, first.headers, first.timestamp_ms) == (b"1", (("h", b"x"),), at_ms)
+    assert (second.value, second.headers, second.timestamp_ms) == (b"2", (), at_ms)
+
+
+async def test_the_topic_option_is_stronger_than_the_column() -> None:
+    async with FakeCluster({"t": 1, "u": 1}) as fake:
+        table = pa.table({"value": ["a"], "topic": ["u"]})
+        await written(fake, table, "value string, topic string", topic="t")
+        assert (len(records_of(fake, "t", 0)), len(records_of(fake, "u", 0))) == (1, 0)
+
+
+async def test_a_row_without_a_topic_fails_the_task() -> None:
+    async with FakeCluster({"t": 1}) as fake:
+        table = pa.table({"value": ["a"], "topic": pa.array([None], pa.string())})
+        with pytest.raises(OptionError, match="null topic present in the data"):
+            await written(fake, table, "value string, topic string")
