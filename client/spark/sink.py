@@ -171,4 +171,3 @@ def reject_mode(overwrite: bool) -> None:
     """Raise OptionError for a mode that is not append."""
     if overwrite:
         raise OptionError("mode", "overwrite is not supported: records are appended to topics; use mode('append')")
-

@@ -92,7 +92,6 @@ class OdradekSource(DataSource):
         """Return the reader of one stream. Raises OptionError, SchemaError."""
         return StreamReader(_parse(self.options, streaming=True), columns_of(schema))
 
-
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, SchemaError."""
         return BatchWriter(*_sink(self.options, schema, overwrite=overwrite))
