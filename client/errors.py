@@ -7,6 +7,8 @@ that `except KafkaError as error: if error.retriable` handles both.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from ..protocol.errors import ErrorCode, KafkaError
 from .record import ConsumerRecord, TopicPartition
 
@@ -18,6 +20,8 @@ __all__ = [
     "ConcurrentPoll",
     "ConnectionLost",
     "CorruptRecords",
+    "DeliveryFailed",
+    "DeliveryStopped",
     "DeliveryTimedOut",
     "ErrorCode",
     "GroupRequired",
@@ -37,6 +41,7 @@ __all__ = [
     "ProducerUnusable",
     "RecordTooLarge",
     "RequestTimedOut",
+    "SerializationFailed",
     "TopicRecreated",
     "TransactionAborted",
     "TransactionFailed",
@@ -80,8 +85,29 @@ class RequestTimedOut(KafkaError):
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
-class DeliveryTimedOut(RequestTimedOut):
+class Outcome(Enum):
+    """What is known of a record whose delivery failed."""
+
+    NOT_WRITTEN = "not written"
+    # A request got no response, or one that does not say: the record may be in the log.
+    UNKNOWN = "written or not, nobody knows"
+    # It is in the leader's log, but not in those of as many replicas as acks="all" needs.
+    WRITTEN = "written by the leader alone"
+
+
+class DeliveryFailed(KafkaError):
+    """A record was not delivered, for the reason of `code`. `outcome` says whether it is in the log all the same."""
+
+    def __init__(self, code: ErrorCode, message: str, outcome: Outcome = Outcome.NOT_WRITTEN) -> None:
+        KafkaError.__init__(self, code, message)  # some subclasses have another parent beside this one
+        self.outcome = outcome
+
+
+class DeliveryTimedOut(DeliveryFailed, RequestTimedOut):
     """A record could not be delivered within `delivery_timeout_ms`."""
+
+    def __init__(self, message: str, outcome: Outcome = Outcome.NOT_WRITTEN) -> None:
+        DeliveryFailed.__init__(self, ErrorCode.REQUEST_TIMED_OUT, message, outcome)
 
 
 class BufferFull(RequestTimedOut):
@@ -119,14 +145,21 @@ class RecordTooLarge(KafkaError):
         super().__init__(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
-class OutcomeUnknown(KafkaError):
+class OutcomeUnknown(DeliveryFailed):
     """The records may or may not be in the log, because an earlier batch of the partition got no response in time.
 
     They are not sent again: that could write them twice.
     """
 
+    def __init__(self, message: str, outcome: Outcome = Outcome.UNKNOWN) -> None:
+        super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message, outcome)
+
+
+class SerializationFailed(KafkaError):
+    """The serializer raised an exception, which is the cause of this one, or returned something else than bytes."""
+
     def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+        super().__init__(ErrorCode.INVALID_RECORD, message)
 
 
 class InvalidTransactionState(KafkaError):
@@ -147,11 +180,11 @@ class TransactionFailed(KafkaError):
         return False
 
 
-class TransactionAborted(KafkaError):
+class TransactionAborted(DeliveryFailed):
     """The record was not sent, or not acknowledged, before its transaction was aborted. No committed reader sees it."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.TRANSACTION_ABORTABLE, message)
+    def __init__(self, message: str, outcome: Outcome = Outcome.NOT_WRITTEN) -> None:
+        super().__init__(ErrorCode.TRANSACTION_ABORTABLE, message, outcome)
 
 
 class ProducerUnusable(KafkaError):
@@ -181,6 +214,13 @@ class ClientStopped(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class DeliveryStopped(DeliveryFailed, ClientStopped):
+    """The producer was stopped before the record was acknowledged."""
+
+    def __init__(self, message: str, outcome: Outcome = Outcome.NOT_WRITTEN) -> None:
+        DeliveryFailed.__init__(self, ErrorCode.INVALID_REQUEST, message, outcome)
 
 
 class CorruptRecords(KafkaError):
@@ -304,6 +344,16 @@ class ListenerFailed(KafkaError):
     @property
     def retriable(self) -> bool:
         return False
+
+
+def delivery_error(error: KafkaError, outcome: Outcome) -> DeliveryFailed:
+    """Return the error of records that fail with `error`: with its code and message, and with their own outcome."""
+    for kind in (DeliveryTimedOut, OutcomeUnknown, TransactionAborted, DeliveryStopped):
+        if isinstance(error, kind):
+            return kind(error.message, outcome)
+    failure = DeliveryFailed(error.code, error.message, outcome)
+    failure.__cause__ = error
+    return failure
 
 
 def raise_error(code: int, message: str | None, what: str) -> None:

@@ -25,13 +25,18 @@ from collections.abc import Callable
 from ...protocol.records.batch import encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
-from ..errors import BufferFull, DeliveryTimedOut, KafkaError, OutcomeUnknown
+from ..errors import BufferFull, DeliveryTimedOut, KafkaError, Outcome, OutcomeUnknown
 from ..record import TopicPartition
 from .batch import DeliveryCallback, ProducerBatch
 from .partition_queue import PartitionQueue
 from .splitting import split
 
 _LAST_SEQUENCE = 0x7FFFFFFF
+_FATES = {
+    Outcome.NOT_WRITTEN: "they were not written",
+    Outcome.UNKNOWN: "nobody knows whether they were written",
+    Outcome.WRITTEN: "the leader has written them, but too few replicas have them",
+}
 
 
 class RecordAccumulator:
@@ -230,6 +235,14 @@ class RecordAccumulator:
             self.on_failure(batch, error)
         batch.fail(error)
 
+    def fail_all(self, error: KafkaError) -> None:
+        """Fail every batch. Nothing will be known any more of those in flight."""
+        for queue in list(self.queues.values()):
+            for batch in queue.in_flight:
+                batch.maybe_written = True
+            for batch in queue.batches():
+                self._fail_one(queue, batch, error)
+
     def fail_unsent(self, error: KafkaError) -> None:
         """Fail every batch that is not in flight."""
         for queue in list(self._unsent.values()):
@@ -248,7 +261,7 @@ class RecordAccumulator:
 
     def timeout_error(self, batch: ProducerBatch) -> DeliveryTimedOut:
         """Return the error of an expired batch, which says whether its records may be written."""
-        fate = "nobody knows whether they were written" if batch.maybe_written else "they were not written"
+        fate = _FATES[batch.outcome]
         records = batch.count or len(batch.records)
         return DeliveryTimedOut(
             f"{records} records for {batch.partition.topic}-{batch.partition.partition} were not acknowledged within "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from ...protocol.records.record import Record
-from ..errors import KafkaError
+from ..errors import DeliveryFailed, KafkaError, Outcome, delivery_error
 from ..record import TopicPartition
 
 
@@ -26,7 +26,7 @@ class DeliveryCallback(Protocol):
     def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
         """Records first..end-1 are acknowledged (`batch.base_offset` is -1 if the broker gave no offset)."""
 
-    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
         """Records first..end-1 have failed for good."""
 
 
@@ -41,6 +41,7 @@ class ProducerBatch:
         "count",
         "created_ms",
         "encoded",
+        "is_appended",
         "log_append_time_ms",
         "maybe_written",
         "number",
@@ -78,8 +79,17 @@ class ProducerBatch:
         self.attempts = 0
         # An attempt ended without a definite response: the broker may have the records.
         self.maybe_written = False
+        # An attempt ended with the batch in the leader's log, but not in those of enough replicas.
+        self.is_appended = False
         self.base_offset = -1
         self.log_append_time_ms = -1
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is known of its records while they are not acknowledged."""
+        if self.is_appended:
+            return Outcome.WRITTEN
+        return Outcome.UNKNOWN if self.maybe_written else Outcome.NOT_WRITTEN
 
     @property
     def may_split(self) -> bool:
@@ -98,8 +108,9 @@ class ProducerBatch:
 
     def fail(self, error: KafkaError) -> None:
         """The batch has failed for good: notify its callbacks."""
+        failure = delivery_error(error, self.outcome)
         for callback, first, end in self._runs():
-            callback.failed(self, first, end, error)
+            callback.failed(self, first, end, failure)
         self._finish()
 
     def _runs(self) -> Iterator[tuple[DeliveryCallback, int, int]]:

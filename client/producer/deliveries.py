@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import NamedTuple
 
-from ..errors import KafkaError
+from ..errors import DeliveryFailed, Outcome
 from ..record import RecordMetadata, TopicPartition
 from .batch import ProducerBatch
 
@@ -27,7 +28,7 @@ class Delivery:
         time_ms = self.timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
         self.future.set_result(RecordMetadata(batch.partition.topic, batch.partition.partition, offset, time_ms))
 
-    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
         """Set the error."""
         if not self.future.done():
             self.future.set_exception(error)
@@ -50,11 +51,11 @@ class BulkDelivery:
 
     def __init__(self, done: asyncio.Future[BulkMetadata]) -> None:
         self.done = done
-        self.error: KafkaError | None = None
+        self.error: DeliveryFailed | None = None
         # Invariant: delivered + failed <= sent; equal when no record is pending.
         self.sent = 0
         self._delivered = 0
-        self._failed = 0
+        self._failed: Counter[Outcome] = Counter()
         self._closed = False
         self._offsets: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -69,9 +70,9 @@ class BulkDelivery:
             self._offsets[batch.partition] = (lowest if known[0] < 0 else min(known[0], lowest), max(known[1], highest))
         self._finish()
 
-    def failed(self, batch: ProducerBatch, first: int, end: int, error: KafkaError) -> None:
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
         """Count the records and keep the first error."""
-        self._failed += end - first
+        self._failed[error.outcome] += end - first
         self.error = self.error or error
         self._finish()
 
@@ -81,10 +82,12 @@ class BulkDelivery:
         self._finish()
 
     def _finish(self) -> None:
-        if not self._closed or self._delivered + self._failed < self.sent or self.done.done():
+        failed = self._failed.total()
+        if not self._closed or self._delivered + failed < self.sent or self.done.done():
             return
         if self.error is None:
             self.done.set_result(BulkMetadata(self._delivered, self._offsets))
         else:
-            self.error.add_note(f"{self._failed} of {self.sent} records were not delivered")
+            outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in self._failed.items())
+            self.error.add_note(f"{failed} of {self.sent} records were not delivered: {outcomes}")
             self.done.set_exception(self.error)

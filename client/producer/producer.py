@@ -27,6 +27,7 @@ from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import (
     BufferFull,
     ClientStopped,
+    DeliveryStopped,
     ErrorCode,
     InvalidTransactionState,
     KafkaError,
@@ -175,7 +176,7 @@ class Producer:
             transactions, self._transactions = self._transactions, None
             if transactions is not None:
                 transactions.close()
-            self._fail_pending(ClientStopped("the producer was stopped before the broker acknowledged this record"))
+            self._accumulator.fail_all(DeliveryStopped("the producer was stopped before the broker acknowledged this record"))
 
     async def _finish(self) -> None:
         """End an open transaction, or send what is queued."""
@@ -200,11 +201,7 @@ class Producer:
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's sender broke: {error!r}")
             failure.__cause__ = error
             self._sender_error = failure
-            self._fail_pending(failure)
-
-    def _fail_pending(self, error: KafkaError) -> None:
-        for batch in self._accumulator.pending():
-            self._accumulator.fail(batch, error)
+            self._accumulator.fail_all(failure)
 
     def _running(self) -> Cluster:
         if self._sender_error is not None:

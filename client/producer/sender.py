@@ -308,6 +308,8 @@ class Sender:
         now_ms = self._clock()
         if error.code in _UNCERTAIN or isinstance(error, ConnectionLost):
             batch.maybe_written = True
+        if error.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            batch.is_appended = True
         if error.code in _STALE_METADATA:
             self._cluster.refresh_leader(batch.partition)
         if accumulator.is_expired(batch, now_ms):

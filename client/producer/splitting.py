@@ -37,7 +37,7 @@ def split(
         second.base_sequence = (batch.base_sequence + middle) & _LAST_SEQUENCE
     for half, its_records in ((first, records[:middle]), (second, records[middle:])):
         half.attempts, half.producer, half.count = batch.attempts, batch.producer, len(its_records)
-        half.maybe_written = batch.maybe_written
+        half.maybe_written, half.is_appended = batch.maybe_written, batch.is_appended
         half.encoded = encode_batch(
             its_records,
             compression=compression,

@@ -210,7 +210,7 @@ async def test_send_many_tells_how_many_were_not_delivered() -> None:
         cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
         with pytest.raises(KafkaError, match="INVALID_RECORD") as caught:
             await producer.send_many("t", ((None, b"%d" % n) for n in range(5)))
-        assert caught.value.__notes__ == ["1 of 5 records were not delivered"]
+        assert caught.value.__notes__ == ["1 of 5 records were not delivered: 1 not written"]
 
 
 async def test_what_is_not_acknowledged_in_time_fails_and_says_so() -> None:
