@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .metrics import Metric, PrometheusBridge
     from .producer import Producer
     from .producer.deliveries import BulkMetadata
+    from .producer.listeners import BatchDescription, ProducerInterceptor, ProducerListener, ProducerRecord
     from .record import (
         EARLIEST,
         LATEST,
@@ -42,6 +43,7 @@ __all__ = [
     "LATEST",
     "Admin",
     "Assignor",
+    "BatchDescription",
     "BulkMetadata",
     "ConfigChange",
     "ConfigResource",
@@ -59,6 +61,9 @@ __all__ = [
     "OffsetAndTimestamp",
     "OffsetStore",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerListener",
+    "ProducerRecord",
     "PrometheusBridge",
     "RangeAssignor",
     "RecordColumns",
@@ -93,8 +98,12 @@ _HOMES = {
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
     "OffsetStore": "consumer.offset_store",
-    "Producer": "producer",
     "PrometheusBridge": "metrics",
+    "BatchDescription": "producer.listeners",
+    "Producer": "producer",
+    "ProducerInterceptor": "producer.listeners",
+    "ProducerListener": "producer.listeners",
+    "ProducerRecord": "producer.listeners",
     "RangeAssignor": "assignors",
     "RecordColumns": "consumer.record_columns",
     "RecordMetadata": "record",

@@ -68,7 +68,7 @@ class RecordAccumulator:
         # Called when memory becomes free.
         self.on_release: Callable[[], None] | None = None
         # Called with each batch that fails, before its callbacks.
-        self.on_failure: Callable[[ProducerBatch, KafkaError], None] | None = None
+        self.on_failure: list[Callable[[ProducerBatch, KafkaError], None]] = []
         # Queues that have a batch not in flight, in the order in which they take turns.
         self._unsent: dict[TopicPartition, PartitionQueue] = {}
 
@@ -231,8 +231,8 @@ class RecordAccumulator:
             queue.producer_id_lost = True
             queue.outcome_unknown = queue.outcome_unknown or batch.maybe_written
         self._release(batch)
-        if self.on_failure is not None:
-            self.on_failure(batch, error)
+        for tell in self.on_failure:
+            tell(batch, error)
         batch.fail(error)
 
     def fail_all(self, error: KafkaError) -> None:

@@ -15,23 +15,20 @@ same. `buffer_memory` bounds the memory for records that wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, Generic
 
 from ...protocol.records.batch import encode_value_batch
-from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, size_upper_bound
-from ...protocol.records.values import MAX_VALUES
+from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record
 from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import (
-    BufferFull,
     ClientStopped,
     DeliveryStopped,
     ErrorCode,
     InvalidTransactionState,
     KafkaError,
-    RecordTooLarge,
     UnknownTopic,
 )
 from ..metadata import TopicInfo
@@ -41,24 +38,44 @@ from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, Reco
 from .accumulator import RecordAccumulator
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
+from .listeners import (
+    InterceptedDelivery,
+    Interceptors,
+    Listeners,
+    ProducerInterceptor,
+    ProducerListener,
+    ProducerRecord,
+)
 from .options import ProducerOptions
 from .partition_queue import PartitionQueue
 from .partitioner import Partitioner
-from .record_checks import checked_batch, checked_bytes, checked_headers, checked_partition, checked_timestamp
+from .partitioners import DEFAULT, OwnPartitioner, choice_for
+from .preparation import Preparation, Prepared, too_large
+from .record_checks import checked_batch, checked_bytes, checked_partition, checked_timestamp
+from .room import Room, value_batches
 from .sender import Sender, SenderOptions
+from .serializers import Serializer, serializer
 from .transactions.transactions import Transactions, TransactionScope
 
 # send_many yields to the event loop after so many records: some 5 ms of work.
 _RECORDS_PER_TURN = 1024
 
-# What a short value without a key has around it.
-_SHORT_OVERHEAD_BYTES = 8
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-KeyValue = tuple[bytes | None, bytes | None]
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Writes records to topics. Use `async with`, or `start()` and `stop()`.
+
+    Keys and values are bytes, or what the serializers take; `Producer[str, dict[str, int]]` tells a type checker.
 
     One default differs from Java's: `batch_size` is 128 KiB, not 16, because a batch costs Python more than it costs
     Java. Raises InvalidOption for an invalid option.
@@ -85,6 +102,11 @@ class Producer:
         metadata_max_age_ms: float = 300_000,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        partitioner: str | OwnPartitioner = DEFAULT,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        listeners: Sequence[ProducerListener] = (),
     ) -> None:
         self._options = ProducerOptions(
             acks=acks,
@@ -111,10 +133,23 @@ class Producer:
             default_api_timeout_ms=max_block_ms,
         )
         self._accumulator = _accumulator(self._options)
-        # Set when the accumulator has room again.
-        self._room = asyncio.Event()
-        self._accumulator.on_release = self._room.set
+        self._room = Room(self._accumulator, max_block_ms, self._make_room)
         self._partitioner = Partitioner(batch_size)
+        self._interceptors = Interceptors(interceptors)
+        self._listeners = Listeners(listeners)
+        if self._listeners:
+            self._accumulator.on_failure.append(self._listeners.failed)
+        self._preparation = Preparation(
+            self._interceptors,
+            serializer(key_serializer, "key"),
+            serializer(value_serializer, "value"),
+            choice_for(partitioner, self._partitioner),
+            max_request_size,
+        )
+        # Whether `send_many` need not look at anything but bytes.
+        preparation = self._preparation
+        serializes = preparation.serialize_key is not None or preparation.serialize_value is not None
+        self._is_plain = not (serializes or self._interceptors or self._listeners) and partitioner == DEFAULT
         # Both exist from start() to stop().
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
@@ -139,7 +174,7 @@ class Producer:
             options.max_in_flight_requests_per_connection,
             options.request_timeout_ms,
         )
-        self._sender = Sender(cluster, self._accumulator, sender_options, monotonic_ms)
+        self._sender = Sender(cluster, self._accumulator, sender_options, monotonic_ms, self._listeners)
         cluster.spawn(self._sender.run(), "sender").add_done_callback(self._sender_ended)
         if options.transactional_id is not None:
             try:
@@ -153,7 +188,7 @@ class Producer:
         self._transactions = sender.transactions = Transactions(
             cluster, transactional_id, options.transaction_timeout_ms, options.max_block_ms, sender.flush, sender.wake
         )
-        self._accumulator.on_failure = self._transactions.batch_failed
+        self._accumulator.on_failure.append(self._transactions.batch_failed)
         await self._transactions.initialize()
 
     async def stop(self, timeout_ms: float | None = None) -> None:
@@ -176,7 +211,8 @@ class Producer:
             transactions, self._transactions = self._transactions, None
             if transactions is not None:
                 transactions.close()
-            self._accumulator.fail_all(DeliveryStopped("the producer was stopped before the broker acknowledged this record"))
+            text = "the producer was stopped before the broker acknowledged this record"
+            self._accumulator.fail_all(DeliveryStopped(text))
 
     async def _finish(self) -> None:
         """End an open transaction, or send what is queued."""
@@ -186,7 +222,7 @@ class Producer:
         elif self._sender is not None:
             await self._sender.flush()
 
-    async def __aenter__(self) -> Producer:
+    async def __aenter__(self) -> Producer[K, V]:
         await self.start()
         return self
 
@@ -210,13 +246,19 @@ class Producer:
             raise ClientStopped("the producer is not running: use `async with Producer(...)`, or await start() first")
         return self._cluster
 
+    def _make_room(self) -> None:
+        """Have the sender send without lingering. Raises ClientStopped."""
+        self._running()
+        assert self._sender is not None
+        self._sender.wake()
+
     # -- Send one record
 
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: HeadersLike = (),
@@ -226,19 +268,23 @@ class Producer:
         Waits for the topic's metadata and for room in the buffer (`max_block_ms`). Raises UnknownTopic, RecordTooLarge,
         BufferFull; the future raises later errors.
         """
-        if self._topic_info(topic) is None:
-            await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
-        while True:
-            try:
-                return self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
-            except BufferFull:
-                await self._wait_for_room(size_upper_bound(key, value, checked_headers(headers)))
+        self._running()
+        prepared = self._prepare(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        try:
+            if self._topic_info(prepared.topic) is None:
+                await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
+            while not self._accumulator.has_room(prepared.size_bytes):
+                await self._room.wait(prepared.size_bytes)
+            return self._queue_one(prepared)
+        except KafkaError as error:
+            self._interceptors.on_acknowledgement(None, error)
+            raise
 
     async def send_and_wait(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: HeadersLike = (),
@@ -249,8 +295,8 @@ class Producer:
     def send_nowait(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: HeadersLike = (),
@@ -260,29 +306,44 @@ class Producer:
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
         self._running()
-        self._check_open()
-        info = self._topic_info(topic)
-        if info is None:
-            raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
-        key, value, headers = checked_bytes(key, "key"), checked_bytes(value, "value"), checked_headers(headers)
-        size = size_upper_bound(key, value, headers)
-        if size > self._options.max_request_size:
-            self._raise_too_large(size)
-        now_ms = monotonic_ms()
-        time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        number = self._partition(info, key, size) if partition is None else checked_partition(info, partition)
-        delivery = Delivery(asyncio.get_running_loop().create_future(), time_ms)
-        queue = self._accumulator.queue(TopicPartition(topic, number))
-        self._append(queue, Record(-1, time_ms, key, value, headers), size, delivery, now_ms)
+        prepared = self._prepare(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        try:
+            return self._queue_one(prepared)
+        except KafkaError as error:
+            self._interceptors.on_acknowledgement(None, error)
+            raise
+
+    def _prepare(self, given: ProducerRecord) -> Prepared:
+        if not self._interceptors:
+            return self._preparation.prepare(given)
+        given = self._interceptors.on_send(given)
+        try:
+            return self._preparation.prepare(given)
+        except KafkaError as error:
+            self._interceptors.on_acknowledgement(None, error)
+            raise
+
+    def _queue_one(self, prepared: Prepared) -> asyncio.Future[RecordMetadata]:
+        delivery = Delivery(asyncio.get_running_loop().create_future(), prepared.record.timestamp_ms)
+        self._queue_prepared(prepared, delivery)
         if self._transactions is not None:
             # The commit fails if the record does, so nobody need wait for the record as well.
             delivery.future.add_done_callback(_retrieve)
         return delivery.future
 
-    def _partition(self, info: TopicInfo, key: bytes | None, size: int) -> int:
-        if key is None:
-            return self._partitioner.keyless(info, size)
-        return self._partitioner.by_key(key, len(info.partitions))
+    def _queue_prepared(self, prepared: Prepared, callback: DeliveryCallback) -> None:
+        """Put a record into the buffer. Raises BufferFull, UnknownTopic."""
+        self._check_open()
+        topic, record = prepared.topic, prepared.record
+        info = self._topic_info(topic)
+        if info is None:
+            raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
+        queue = self._accumulator.queue(TopicPartition(topic, self._preparation.partition(prepared, info)))
+        if self._interceptors:
+            callback = InterceptedDelivery(self._interceptors, callback, record.timestamp_ms)
+        self._append(queue, record, prepared.size_bytes, callback, monotonic_ms())
+        if self._listeners:
+            self._listeners.enqueued(queue.partition, record.key, record.value)
 
     def _append(
         self, queue: PartitionQueue, record: Record, size: int, callback: DeliveryCallback, now_ms: float
@@ -293,7 +354,9 @@ class Producer:
 
     # -- Send many records
 
-    async def send_many(self, topic: str, records: Iterable[KeyValue], *, partition: int | None = None) -> BulkMetadata:
+    async def send_many(
+        self, topic: str, records: Iterable[tuple[K | None, V | None]], *, partition: int | None = None
+    ) -> BulkMetadata:
         """Write many (key, value) pairs and wait until all are acknowledged, without a future or task per record.
 
         At most `buffer_memory` bytes of them wait at a time, so `records` may be a generator over more than fits into
@@ -302,16 +365,36 @@ class Producer:
         """
         bulk = BulkDelivery(asyncio.get_running_loop().create_future())
         try:
-            await self._append_many(bulk, topic, records, partition)
+            if self._is_plain:
+                await self._append_many(bulk, topic, records, partition)
+            else:
+                await self._prepare_many(bulk, topic, records, partition)
         finally:
             bulk.close()
         return await bulk.done
+
+    async def _prepare_many(
+        self, bulk: BulkDelivery, topic: str, records: Iterable[tuple[Any, Any]], partition: int | None
+    ) -> None:
+        for number, (key, value) in enumerate(records, 1):
+            prepared = self._prepare(ProducerRecord(topic, value, key, partition))
+            if not self._accumulator.has_room(prepared.size_bytes) or not number % _RECORDS_PER_TURN:
+                await self._room.end_turn(prepared.size_bytes)
+                if bulk.error is not None:
+                    return
+            await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
+            bulk.sent += 1
+            try:
+                self._queue_prepared(prepared, bulk)
+            except BaseException:
+                bulk.sent -= 1
+                raise
 
     async def _append_many(
         self,
         bulk: BulkDelivery,
         topic: str,
-        records: Iterable[tuple[bytes | None, bytes | None]],
+        records: Iterable[tuple[Any, Any]],
         partition: int | None,
     ) -> None:
         info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
@@ -327,9 +410,9 @@ class Producer:
                 value = checked_bytes(value, "value")
             size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
             if size > limit:
-                self._raise_too_large(size)
+                raise too_large(size, limit)
             if accumulator.used_bytes + size > accumulator.buffer_memory or not number % _RECORDS_PER_TURN:
-                await self._end_turn(size)
+                await self._room.end_turn(size)
                 if bulk.error is not None:
                     return
                 self._check_open()
@@ -346,12 +429,6 @@ class Producer:
             bulk.sent += 1
             self._append(queues[target], Record(-1, time_ms, key, value), size, bulk, now_ms)
 
-    async def _end_turn(self, size: int) -> None:
-        """Yield to the event loop, then wait until a record of this size has room."""
-        await asyncio.sleep(0)
-        if not self._accumulator.has_room(size):
-            await self._wait_for_room(size)
-
     def _queues(self, info: TopicInfo) -> list[PartitionQueue]:
         return [self._accumulator.queue(TopicPartition(info.name, number)) for number in range(len(info.partitions))]
 
@@ -367,10 +444,10 @@ class Producer:
         bulk = BulkDelivery(asyncio.get_running_loop().create_future())
         time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         try:
-            for part in _value_batches(values, self._options.batch_size):
+            for part in value_batches(values, self._options.batch_size):
                 bulk.sent += len(part)
                 batch = encode_value_batch(part, time_ms, self._accumulator.compression)
-                target = self._partitioner.keyless(info, len(batch)) if number is None else number
+                target = self._preparation.choose(info, None, None, len(batch)) if number is None else number
                 await self._append_batch(TopicPartition(topic, target), batch, len(part), bulk, splittable=True)
                 if bulk.error is not None:
                     break
@@ -397,8 +474,8 @@ class Producer:
         self, partition: TopicPartition, batch: bytes, count: int, callback: DeliveryCallback, *, splittable: bool
     ) -> None:
         if len(batch) > self._options.max_request_size:
-            self._raise_too_large(len(batch))
-        await self._end_turn(len(batch))
+            raise too_large(len(batch), self._options.max_request_size)
+        await self._room.end_turn(len(batch))
         self._running()
         self._check_open()
         queue = self._accumulator.queue(partition)
@@ -464,33 +541,6 @@ class Producer:
         if self._transactions is not None:
             self._transactions.check_open()
 
-    # -- Room in the buffer
-
-    async def _wait_for_room(self, size: int) -> None:
-        """Wait until a record of this size has room. Raises BufferFull after `max_block_ms`."""
-        if size > self._accumulator.buffer_memory:
-            raise BufferFull(
-                f"a record of {size} bytes is larger than buffer_memory ({self._accumulator.buffer_memory})"
-            )
-        assert self._sender is not None
-        self._sender.wake()
-        max_block_ms = self._options.max_block_ms
-        try:
-            async with asyncio.timeout(max_block_ms / 1000):
-                while not self._accumulator.has_room(size):
-                    self._running()
-                    self._room.clear()
-                    await self._room.wait()
-        except TimeoutError:
-            raise BufferFull(
-                f"no room for a record within max_block_ms ({max_block_ms:g}): the brokers are slower than you"
-            ) from None
-
-    def _raise_too_large(self, size: int) -> NoReturn:
-        raise RecordTooLarge(
-            f"a record of up to {size} bytes is larger than max_request_size ({self._options.max_request_size})"
-        )
-
     # -- Flush and metadata
 
     async def flush(self) -> None:
@@ -531,15 +581,3 @@ def _accumulator(options: ProducerOptions) -> RecordAccumulator:
         idempotent=options.enable_idempotence,
         transactional=options.transactional_id is not None,
     )
-
-
-def _value_batches(values: Sequence[bytes], batch_size: int) -> Iterator[Sequence[bytes]]:
-    """Cut values into parts that make a batch of about `batch_size` bytes, or of one larger value."""
-    index, count = 0, 1024
-    while index < len(values):
-        part = values[index : index + count]
-        while (size := sum(map(len, part)) + len(part) * _SHORT_OVERHEAD_BYTES) > batch_size and len(part) > 1:
-            part = part[: max(1, min(len(part) * batch_size // size, len(part) - 1))]
-        yield part
-        index += len(part)
-        count = min(max(1, len(part) * batch_size // size), MAX_VALUES)

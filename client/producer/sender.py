@@ -31,6 +31,7 @@ from ..network.cluster import Cluster
 from ..network.connection import Connection
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
+from .listeners import Listeners
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
 from .transactions.machine import IMPLICIT
@@ -81,13 +82,19 @@ class Sender:
     """Moves batches from an accumulator to a cluster. Run `run()` as a task; `wake()` it when batches may be due."""
 
     def __init__(
-        self, cluster: Cluster, accumulator: RecordAccumulator, options: SenderOptions, clock: Callable[[], float]
+        self,
+        cluster: Cluster,
+        accumulator: RecordAccumulator,
+        options: SenderOptions,
+        clock: Callable[[], float],
+        listeners: Listeners,
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
         # Monotonic, in milliseconds.
         self._clock = clock
+        self._listeners = listeners
         self._wake = asyncio.Event()
         # Set for a transactional producer, before `run`.
         self.transactions: Transactions | None = None
@@ -184,6 +191,9 @@ class Sender:
             self._request_done(node_id)
             self._fail_request(batches, error)
         else:
+            if self._listeners:
+                for batch in batches:
+                    self._listeners.sent(batch, node_id)
             self._cluster.spawn(self._complete(node_id, batches, connection, response), "produce")
         return True
 
@@ -272,7 +282,7 @@ class Sender:
             self._request_done(node_id)
         for batch in batches:
             if results is None:
-                self._accumulator.acknowledge(batch, -1, -1)
+                self._acknowledge(batch, -1, -1)
             else:
                 self._complete_batch(batch, results.get(batch.partition))
 
@@ -281,9 +291,14 @@ class Sender:
             self._fail_attempt(batch, BadResponse(f"Produce was answered without {batch.partition}"))
         elif result.error_code in _IN_THE_LOG:
             offset = -1 if result.error_code else result.base_offset
-            self._accumulator.acknowledge(batch, offset, result.log_append_time_ms)
+            self._acknowledge(batch, offset, result.log_append_time_ms)
         else:
             self._fail_attempt(batch, _error(batch, result))
+
+    def _acknowledge(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        if self._listeners:
+            self._listeners.acknowledged(batch, base_offset)
+        self._accumulator.acknowledge(batch, base_offset, log_append_time_ms)
 
     def _results(self, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
         names = self._cluster.view.topic_names

@@ -1,0 +1,160 @@
+"""What users can hook into a producer: listeners to the stages of its pipeline, and interceptors of its records.
+
+    send --> interceptors --> enqueued --> batched --> sent --> acknowledged or failed
+                                                        ^  |
+                                                        +--+ again after a retriable error
+
+They run in the event loop and must return at once. An exception in one of them is logged, and the record goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import DeliveryFailed, KafkaError, delivery_error
+from ..record import HeadersLike, RecordMetadata, TopicPartition
+from .batch import DeliveryCallback, ProducerBatch
+
+_log = logging.getLogger(__name__)
+
+
+class BatchDescription(NamedTuple):
+    """A batch on its way: its partition, its records, its encoded size, and how often it was sent."""
+
+    partition: TopicPartition
+    records: int
+    size_bytes: int
+    attempts: int
+
+
+class ProducerListener:
+    """Is told of each stage. Override the stages that you want."""
+
+    def enqueued(self, partition: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+        """A record was put into the buffer, in the open batch of its partition (not with `send_values`)."""
+
+    def batched(self, batch: BatchDescription) -> None:
+        """A batch is complete and encoded."""
+
+    def sent(self, batch: BatchDescription, node_id: int) -> None:
+        """A batch was sent to a broker, for the first time or again."""
+
+    def acknowledged(self, batch: BatchDescription, base_offset: int) -> None:
+        """A batch is in the log; -1 if the broker gave no offset."""
+
+    def failed(self, batch: BatchDescription, error: DeliveryFailed) -> None:
+        """A batch has failed for good."""
+
+
+class ProducerRecord(NamedTuple):
+    """A record as it was given to `send`, before it is serialized."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: HeadersLike = ()
+
+
+class ProducerInterceptor:
+    """Sees each record before it is serialized, and its outcome. Override what you want (KIP-42)."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record to send in the place of this one."""
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        """A record was acknowledged (metadata) or has failed (error)."""
+
+
+def _call(hook: Callable[..., Any], *arguments: object) -> Any:
+    """Return the result of a user's hook, None if it raised."""
+    try:
+        return hook(*arguments)
+    except Exception:  # noqa: BLE001 - it is the user's code, and the record must go on
+        _log.exception("%s of a producer raised; the record goes on", getattr(hook, "__qualname__", hook))
+        return None
+
+
+class Listeners:
+    """The listeners of one producer."""
+
+    def __init__(self, listeners: Sequence[ProducerListener]) -> None:
+        self._listeners = tuple(listeners)
+
+    def __bool__(self) -> bool:
+        return bool(self._listeners)
+
+    def enqueued(self, partition: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+        for each in self._listeners:
+            _call(each.enqueued, partition, key, value)
+
+    def sent(self, batch: ProducerBatch, node_id: int) -> None:
+        for each in self._listeners:
+            described = describe(batch)
+            if batch.attempts == 1:
+                _call(each.batched, described)
+            _call(each.sent, described, node_id)
+
+    def acknowledged(self, batch: ProducerBatch, base_offset: int) -> None:
+        for each in self._listeners:
+            _call(each.acknowledged, describe(batch), base_offset)
+
+    def failed(self, batch: ProducerBatch, error: KafkaError) -> None:
+        for each in self._listeners:
+            _call(each.failed, describe(batch), delivery_error(error, batch.outcome))
+
+
+class Interceptors:
+    """The interceptors of one producer, in their order."""
+
+    def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
+        self._interceptors = tuple(interceptors)
+
+    def __bool__(self) -> bool:
+        return bool(self._interceptors)
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record after all interceptors; one that raises is passed over."""
+        for each in self._interceptors:
+            record = _call(each.on_send, record) or record
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        """Tell all interceptors of one record's outcome."""
+        for each in self._interceptors:
+            _call(each.on_acknowledgement, metadata, error)
+
+
+class InterceptedDelivery:
+    """Tells interceptors of each record's outcome, then the callback itself. A `DeliveryCallback`."""
+
+    __slots__ = ("_callback", "_interceptors", "_timestamp_ms")
+
+    def __init__(self, interceptors: Interceptors, callback: DeliveryCallback, timestamp_ms: int) -> None:
+        self._interceptors = interceptors
+        self._callback = callback
+        self._timestamp_ms = timestamp_ms
+
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
+        """Tell of the place of each record."""
+        time_ms = self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+        for number in range(first, end):
+            offset = batch.base_offset + number if batch.base_offset >= 0 else -1
+            self._interceptors.on_acknowledgement(RecordMetadata(*batch.partition, offset, time_ms), None)
+        self._callback.delivered(batch, first, end)
+
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
+        """Tell of the error of each record."""
+        for _ in range(first, end):
+            self._interceptors.on_acknowledgement(None, error)
+        self._callback.failed(batch, first, end, error)
+
+
+def describe(batch: ProducerBatch) -> BatchDescription:
+    """Return what listeners see of a batch."""
+    size_bytes = batch.size_bytes if batch.encoded is None else len(batch.encoded)
+    return BatchDescription(batch.partition, batch.count or len(batch.records), size_bytes, batch.attempts)

@@ -1,0 +1,59 @@
+"""The way of a record from the user's call to the buffer: interceptors, serializers, checks, and its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...protocol.records.record import Record, size_upper_bound
+from ..clock import wall_clock_ms
+from ..errors import RecordTooLarge
+from ..metadata import TopicInfo
+from .listeners import Interceptors, ProducerRecord
+from .partitioners import Choice
+from .record_checks import checked_bytes, checked_headers, checked_partition, checked_timestamp
+
+
+class Prepared(NamedTuple):
+    """A record that is ready for the buffer. `partition` is what the user named, `key` the key before it was bytes."""
+
+    topic: str
+    partition: int | None
+    key: Any
+    record: Record
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a producer does to each record. None as a serializer takes bytes alone."""
+
+    interceptors: Interceptors
+    serialize_key: Callable[[Any], bytes | None] | None
+    serialize_value: Callable[[Any], bytes | None] | None
+    choose: Choice
+    max_request_size: int
+
+    def prepare(self, given: ProducerRecord) -> Prepared:
+        """Return a record with its bytes. Raises SerializationFailed, RecordTooLarge, TypeError, KafkaError."""
+        topic, value, key, partition, timestamp_ms, given_headers = given
+        raw_key = self.serialize_key(key) if self.serialize_key is not None else checked_bytes(key, "key")
+        raw_value = self.serialize_value(value) if self.serialize_value is not None else checked_bytes(value, "value")
+        headers = checked_headers(given_headers) if given_headers else ()
+        size = size_upper_bound(raw_key, raw_value, headers)
+        if size > self.max_request_size:
+            raise too_large(size, self.max_request_size)
+        time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        return Prepared(topic, partition, key, Record(-1, time_ms, raw_key, raw_value, headers), size)
+
+    def partition(self, prepared: Prepared, topic: TopicInfo) -> int:
+        """Return the partition of a record. Raises UnknownTopic if the topic has no such partition."""
+        if prepared.partition is not None:
+            return checked_partition(topic, prepared.partition)
+        return self.choose(topic, prepared.key, prepared.record.key, prepared.size_bytes)
+
+
+def too_large(size_bytes: int, max_request_size: int) -> RecordTooLarge:
+    """Return the error of a record that no request can hold."""
+    return RecordTooLarge(f"a record of up to {size_bytes} bytes is larger than max_request_size ({max_request_size})")
