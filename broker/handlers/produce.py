@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ _log = logging.getLogger(__name__)
 class _Round:
     """One request while its batches are appended."""
 
-    __slots__ = ("context", "errors", "large", "replicating", "request", "services", "unflushed", "verify")
+    __slots__ = ("context", "errors", "large", "replicating", "request", "services", "unflushed", "unverified", "verify")
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self.services = services
@@ -68,6 +69,8 @@ class _Round:
             self.verify = services.verification.of_batches(request.transactional_id, context.api_version)
         # Batches that a thread prepares before they are appended: (partition, its result, a copy of its records).
         self.large: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
+        # Batches that need the word of a transaction coordinator on another broker, in the same form.
+        self.unverified: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
         # Partitions whose append is acknowledged after an fsync, with their results.
         self.unflushed: list[tuple[Partition, PartitionProduceResponse]] = []
         # Partitions in a cluster whose followers must have the append: its reign, its end, and its result.
@@ -88,7 +91,7 @@ def handle(
             response.responses.append(TopicProduceResponse(data.name, data.topic_id, results))
     if len(response.responses) > 1:
         response.responses = _merge_topics(response.responses)
-    if work.large:
+    if work.large or work.unverified:
         return asyncio.ensure_future(_append_large(work, response))
     return _respond(work, response)
 
@@ -109,7 +112,10 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             return result
         try:
             appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
-        except (LargeBatch, RemoteCoordinator):
+        except RemoteCoordinator:
+            work.unverified.append((partition, result, bytearray(records)))
+            return result
+        except LargeBatch:
             work.large.append((partition, result, bytearray(records)))
             return result
         _acknowledge(work, partition, result, appended)
@@ -121,26 +127,35 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
 async def _append_large(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
     """Prepare large batches in threads, one after the other, and append them.
 
-    Those that wait for a coordinator on another broker take the same way.
+    Those that need the word of a coordinator on another broker are appended here, too.
     """
-    version, services = work.context.api_version, work.services
+    version, conversions = work.context.api_version, work.services.conversions
     for partition, result, records in work.large:
         try:
-            view = memoryview(records)
-            append = partial(partition.append, view, version)
-            if partition.needs_preparation(version):
-                prepared = await services.conversions.run(partial(partition.prepare, view, version))
-                append = partial(partition.append_prepared, prepared, version)
-            try:
-                appended = append(work.verify)
-            except RemoteCoordinator as remote:
-                may_write = partial(append, _is_verified)
-                appended = await services.verification.verify_remotely(remote, partition, version, may_write)
-            _acknowledge(work, partition, result, appended)
+            prepared = await conversions.run(partial(partition.prepare, memoryview(records), version))
+            append = partial(partition.append_prepared, prepared, version)
+            _acknowledge(work, partition, result, await _append_verified(work, partition, append))
+        except KafkaError as error:
+            _reject(work, partition.topic, result, error)
+    for partition, result, records in work.unverified:
+        try:
+            append = partial(partition.append, memoryview(records), version)
+            _acknowledge(work, partition, result, await _append_verified(work, partition, append))
         except KafkaError as error:
             _reject(work, partition.topic, result, error)
     done = _respond(work, response)
     return await done if isinstance(done, asyncio.Future) else done
+
+
+async def _append_verified(
+    work: _Round, partition: Partition, append: Callable[[VerifyTransaction | None], Appended]
+) -> Appended:
+    """Append a batch, with the word of its transaction's coordinator. Raises KafkaError."""
+    try:
+        return append(work.verify)
+    except RemoteCoordinator as remote:
+        may_write, version = partial(append, _is_verified), work.context.api_version
+        return await work.services.verification.verify_remotely(remote, partition, version, may_write)
 
 
 def _is_verified(partition: Partition, header: BatchHeader) -> None:
