@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import Disk
@@ -57,6 +58,9 @@ from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition import Partition
 from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
+
+if TYPE_CHECKING:
+    from .cluster.member import Member
 
 # How long the broker waits for clients to read their last responses when it stops.
 STOP_DEADLINE_S = 3.0
@@ -179,34 +183,69 @@ class Broker:
         """Start, as the module describes. StartError says in one line what prevents it; nothing is left open then."""
         if self._running is not None:
             raise StartError("this broker is running already")
-        log_dirs = LogDirs.open(self.config, self._disk)
+        member = await self._join()
         try:
-            services = self._load(log_dirs)
+            services = self._open(member)
         except BaseException:
             self.timers.close()
             self._threads.close()
-            log_dirs.close()
+            if member is not None:
+                await member.stop()
             raise
         read_piece = ColdReads(services.threads, services.topics).read
         acceptor = Acceptor(self.config, Dispatcher(services, self.watchdog), read_piece, self.clock, self.timers)
         self._running = _Running(services, acceptor)
         try:
             await acceptor.start()
+            if member is not None:
+                await self._register(member, services)
         except BaseException:
             await self.stop()
             raise
 
-    def _load(self, log_dirs: LogDirs) -> Services:
+    async def _join(self) -> Member | None:
+        """Join the cluster of zookeeper.connect, which may give this broker its number; None: it is alone."""
+        if self.config.zookeeper_connect is None:
+            return None
+        try:
+            from .cluster.member import Member
+        except ModuleNotFoundError as error:
+            if error.name != "kazoo":
+                raise
+            raise StartError("zookeeper.connect needs a client of ZooKeeper: pip install odradek[cluster]") from error
+        member = await Member.join(self.config, self.clock, self._disk)
+        number = member.broker_id
+        self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())
+        return member
+
+    async def _register(self, member: Member, services: Services) -> None:
+        from .cluster.member import BrokerParts
+
+        topics, replicas = services.topics, services.replicas
+        assert isinstance(topics, ClusterTopics) and replicas is not None
+        await member.register(
+            BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration), self.addresses
+        )
+
+    def _open(self, member: Member | None) -> Services:
+        log_dirs = LogDirs.open(self.config, self._disk, member.cluster_id if member is not None else "")
+        try:
+            return self._load(log_dirs, member)
+        except BaseException:
+            log_dirs.close()
+            raise
+
+    def _load(self, log_dirs: LogDirs, member: Member | None) -> Services:
         """Read what the data directories hold, and start everything but the network. StartError if that fails."""
         try:
             metadata = _open_metadata(self.config, log_dirs, self._disk)
             restore(self.config, metadata)
             restore_compaction(metadata)
             purgatory, flusher = Purgatory(self.timers), Flusher(self.timers, self._threads)
-            kind = ClusterTopics if self._clustered else Topics
+            kind = ClusterTopics if self._clustered or member is not None else Topics
             topics = kind(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
             leftovers = topics.open_all()
-            services = self._services(log_dirs, metadata, topics, purgatory, flusher)
+            services = self._services(log_dirs, metadata, topics, purgatory, flusher, member)
             self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {log_dirs.metadata.path} cannot be used: {error}") from error
@@ -214,7 +253,13 @@ class Broker:
         return services
 
     def _services(
-        self, log_dirs: LogDirs, metadata: Metadata, topics: Topics, purgatory: Purgatory, flusher: Flusher
+        self,
+        log_dirs: LogDirs,
+        metadata: Metadata,
+        topics: Topics,
+        purgatory: Purgatory,
+        flusher: Flusher,
+        member: Member | None,
     ) -> Services:
         config, clock, timers = self.config, self.clock, self.timers
         internal_topics = InternalTopics(config, topics)
@@ -233,7 +278,7 @@ class Broker:
             clock,
             topics,
             groups.shards.partition_of,
-            metadata.new_producer_id,
+            metadata.new_producer_id if member is None else member.producer_ids.new_id,
             markers.write,
             topics.requires_fsync,
         )
@@ -269,6 +314,7 @@ class Broker:
             reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),
             background=background,
             replicas=replicas,
+            cluster=member,
         )
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
@@ -303,6 +349,8 @@ class Broker:
     async def _stop(self, running: _Running) -> None:
         services = running.services
         try:
+            if services.cluster is not None:
+                await services.cluster.leave()
             await self._stop_serving(services, running.acceptor)
             await _close_data(services)
         finally:
@@ -323,6 +371,8 @@ class Broker:
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
+        if services.cluster is not None:
+            await services.cluster.stop()
         self.timers.close()
 
 

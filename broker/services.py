@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..storage.files import Disk
 from .background.tasks import BackgroundTasks
@@ -25,6 +26,10 @@ from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
 from .topics.topic import Topic
 from .topics.topics import Topics
+
+if TYPE_CHECKING:
+    # A broker that is alone imports nothing that knows ZooKeeper.
+    from .cluster.member import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Services:
     background: BackgroundTasks
     # None: a broker that is alone.
     replicas: Replicas | None = None
+    # None: a broker that is alone, or whose controller a test plays.
+    cluster: Member | None = None
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""

@@ -124,13 +124,15 @@ class MetaProperties:
     cluster_id: str
     node_id: int
     directory_id: str
+    # Whether ZooKeeper holds the cluster together (version 0, with a broker.id), or the broker is alone (version 1).
+    is_clustered: bool = False
 
 
 def write_meta_properties(directory: Path, meta: MetaProperties, disk: Disk = DISK) -> None:
     lines = [
-        "version=1",
+        f"version={0 if meta.is_clustered else 1}",
         f"cluster.id={meta.cluster_id}",
-        f"node.id={meta.node_id}",
+        f"{'broker' if meta.is_clustered else 'node'}.id={meta.node_id}",
         f"directory.id={meta.directory_id}",
     ]
     disk.write_atomically(directory / META_PROPERTIES, "".join(f"{line}\n" for line in lines).encode())
@@ -149,12 +151,15 @@ def read_meta_properties(directory: Path, disk: Disk = DISK) -> MetaProperties |
         if not equals:
             raise DamagedFile(path, number, f"{line!r} is not name=value")
         values[name.strip()] = value.strip()
-    if values.get("version") != "1":
-        raise DamagedFile(path, 1, f"version {values.get('version')}, not 1")
-    for name in ("cluster.id", "node.id"):
+    if values.get("version") not in ("0", "1"):
+        raise DamagedFile(path, 1, f"version {values.get('version')}, not 0 or 1")
+    is_clustered = values["version"] == "0"
+    number = "broker.id" if is_clustered else "node.id"
+    for name in ("cluster.id", number):
         if name not in values:
             raise DamagedFile(path, 1, f"{name} is missing")
-    return MetaProperties(values["cluster.id"], parse_int(path, 1, values["node.id"]), values.get("directory.id", ""))
+    node_id = parse_int(path, 1, values[number])
+    return MetaProperties(values["cluster.id"], node_id, values.get("directory.id", ""), is_clustered)
 
 
 def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:

@@ -35,6 +35,8 @@ class Create:
     path: str
     data: bytes = b""
     ephemeral: bool = False
+    # ZooKeeper appends the next number to the path. A write whose answer was lost may be done twice.
+    is_sequential: bool = False
 
 
 @dataclass(frozen=True, slots=True)

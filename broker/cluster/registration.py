@@ -16,9 +16,6 @@ from .znodes import (
     encode_registration,
 )
 
-# Ids below it are for those who choose their own: reserved.broker.max.id.
-RESERVED_MAX_ID = 1000
-
 
 class Registered(NamedTuple):
     """The broker is registered. Its epoch numbers this registration over the whole ensemble."""
@@ -42,14 +39,14 @@ def join_cluster(own_id: str) -> Steps[str]:
     return decode_cluster_id(None if found is None else found.data)
 
 
-def take_broker_id() -> Steps[int]:
-    """Return an id that no broker was ever given: the first is 1001."""
+def take_broker_id(reserved_max_id: int) -> Steps[int]:
+    """Return an id that no broker was ever given. The first is the one above reserved.broker.max.id."""
     while True:
         found = yield from read(BROKER_SEQUENCE)
         version = 0 if found is None else found.version
         failure = yield from write(Put(BROKER_SEQUENCE, b"", version))
         if failure is None:
-            return RESERVED_MAX_ID + version + 1
+            return reserved_max_id + version + 1
 
 
 def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]:

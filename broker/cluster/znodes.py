@@ -266,6 +266,11 @@ def decode_state(place: TopicPartition, data: bytes | None, version: int) -> Lea
     return LeaderAndIsr(leader, leader_epoch, isr, controller_epoch, version)
 
 
+def encode_feature() -> bytes:
+    """Return the content of `/feature`: no feature is finalized."""
+    return _encode({"features": {}, "version": 2, "status": 1})
+
+
 def encode_controller(broker_id: int, now_ms: int) -> bytes:
     """Return the content of `/controller`."""
     return _encode({"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1})

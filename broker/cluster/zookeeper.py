@@ -197,7 +197,8 @@ class ZooKeeper:
             transaction.check(CONTROLLER_EPOCH, fence)
         for change in group:
             if isinstance(change, Create):
-                transaction.create(change.path, change.data, ephemeral=change.ephemeral)
+                sequence = change.is_sequential
+                transaction.create(change.path, change.data, ephemeral=change.ephemeral, sequence=sequence)
             elif isinstance(change, Put):
                 transaction.set_data(change.path, change.data, change.version)
             else:

@@ -1,9 +1,9 @@
 """BrokerConfig: every config of a broker, checked, under Kafka's names.
 
 `BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
-The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in three tables: `server_table`,
-`log_table` and `coordinator_table`. Types, ranges and defaults are those of Kafka 4.3.1; a test compares them and
-lists the few that differ, with the reason.
+The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in four tables: `server_table`,
+`log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults are those of Kafka 4.3.1, or of 3.9.1
+for what ZooKeeper needs; a test compares them and lists the few that differ, with the reason.
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a
 server.properties file written for Kafka should start Odradek. A name that Odradek does not need (a quorum's, a thread
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .cluster_table import ClusterTable
 from .coordinator_table import CoordinatorTable
 from .definition import ConfigDef, ConfigError, Value, definitions_of
 from .dynamic_configs import DynamicConfigs
@@ -29,11 +30,12 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ServerTable),
     **definitions_of(LogTable),
     **definitions_of(CoordinatorTable),
+    **definitions_of(ClusterTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(ServerTable, LogTable, CoordinatorTable):
+class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
     # The names that were given as texts; DescribeConfigs tells them from defaults.
@@ -69,6 +71,12 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable):
             elif said := warning(name, text):
                 warnings.append(said)
         return cls(**values, given=frozenset(texts.keys() & BROKER_CONFIGS.keys())), warnings
+
+    @property
+    def has_generated_id(self) -> bool:
+        """Whether no number was chosen for the broker, and the cluster gives it one."""
+        is_unset = self.broker_id == -1 and self.node_id == BROKER_CONFIGS["node.id"].default
+        return self.zookeeper_connect is not None and is_unset and "node.id" not in self.given
 
     @property
     def data_dirs(self) -> tuple[Path, ...]:
@@ -113,13 +121,25 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable):
         return self.dynamic.replaced.get(name, getattr(self, BROKER_CONFIGS[name].attribute))
 
     def _unite_ids(self) -> None:
-        """Give node.id and broker.id the same value: they are one number under two names, as in Kafka."""
+        """Give node.id and broker.id the same value: they are one number under two names, as in Kafka.
+
+        Both stay unset where a cluster gives the broker its number.
+        """
+        if self.has_generated_id:
+            return
+        self._check_reserved_id()
         if self.broker_id == -1:
             object.__setattr__(self, "broker_id", self.node_id)
         elif self.node_id == BROKER_CONFIGS["node.id"].default and "node.id" not in self.given:
             object.__setattr__(self, "node_id", self.broker_id)
         elif self.node_id != self.broker_id:
             raise ConfigError("broker.id", self.broker_id, f"must equal node.id, {self.node_id}, where both are set")
+
+    def _check_reserved_id(self) -> None:
+        number, most = max(self.broker_id, self.node_id), self.reserved_broker_max_id
+        is_chosen = bool(self.given & {"broker.id", "node.id"})
+        if self.zookeeper_connect is not None and self.broker_id_generation_enable and is_chosen and number > most:
+            raise ConfigError("broker.id", number, f"must be at most reserved.broker.max.id, {most}")
 
 
 def _dynamic_row(name: str, text: str) -> ConfigDef:

@@ -42,7 +42,7 @@ class ConfigType(IntEnum):
 
 
 BOOLEAN, STRING, INT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
-DOUBLE, LIST = ConfigType.DOUBLE, ConfigType.LIST
+DOUBLE, LIST, SHORT = ConfigType.DOUBLE, ConfigType.LIST, ConfigType.SHORT
 
 _PYTHON_TYPES: dict[ConfigType, type | tuple[type, ...]] = {
     ConfigType.BOOLEAN: bool,

@@ -11,7 +11,8 @@ from .definition import ConfigError
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]*)):(?P<port>\d{1,5})"
 )
-_ANY_HOST = ("", "0.0.0.0", "::")
+# Hosts that mean every interface.
+ANY_HOST = ("", "0.0.0.0", "::")
 
 
 class Endpoint(NamedTuple):
@@ -74,7 +75,7 @@ def check_advertised(advertised: Iterable[Endpoint], listeners: tuple[str, ...])
     for endpoint in advertised:
         if endpoint.name not in names:
             reason = f"{endpoint.name} is not one of the listeners {', '.join(sorted(names))}"
-        elif endpoint.host in _ANY_HOST or endpoint.port == 0:
+        elif endpoint.host in ANY_HOST or endpoint.port == 0:
             reason = "must have a host and a port that clients can connect to"
         else:
             continue

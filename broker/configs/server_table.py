@@ -42,8 +42,8 @@ class ServerTable:
     # -- Topics
     num_partitions: int = define(INT, 1, low=1,
         doc="Partitions of a new topic, if its creator names no number.")
-    default_replication_factor: int = define(INT, 1, low=1, high=1,
-        doc="Replicas of a new topic, if its creator names no number. One broker holds one replica.")
+    default_replication_factor: int = define(INT, 1, low=1,
+        doc="Replicas of a new topic in a cluster, if its creator names no number. A broker that is alone holds one.")
     auto_create_topics_enable: bool = define(BOOLEAN, True,
         doc="Create a missing topic when a client asks for its metadata and allows that.")
     delete_topic_enable: bool = define(BOOLEAN, True,

@@ -35,6 +35,8 @@ class TopicConfig:
     max_message_bytes: int
     # The number of replicas caps it: an append waits for the one that there is.
     min_insync_replicas: int
+    # The controller alone reads it, from ZooKeeper.
+    unclean_leader_election_enable: bool
     flush_messages: int
     flush_ms: int
     message_timestamp_type: str

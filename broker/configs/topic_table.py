@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from .definition import BOOLEAN, INT, LIST, LONG, ConfigDef
 
 _NO_COPIES = "one broker holds the one replica: nothing is copied"
-_NO_ELECTION = "one broker holds the one replica: there is nothing to elect"
 _NO_REMOTE = "there is no remote storage"
 _GROWING = "segment files grow as they are written"
 
@@ -35,9 +34,6 @@ _ROWS = (
         doc="Remote segments are deleted when remote storage is switched off."),
     ConfigDef("remote.storage.enable", BOOLEAN, False, unsupported=_NO_REMOTE,
         doc="Older segments are stored remotely."),
-    ConfigDef("unclean.leader.election.enable", BOOLEAN, False, unsupported=_NO_ELECTION,
-        broker_synonyms=("unclean.leader.election.enable",),
-        doc="A replica that lags may become leader."),
 )
 # fmt: on
 

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from .definition import ConfigError, suggestion
 
-# Prefixes of the configs of what a broker that is one process does not have: a quorum, ZooKeeper, replicas, thread
-# pools. Ignoring them loses nothing, so a file made for Kafka may keep them.
+# Prefixes of the configs of what Odradek does not have: a quorum, thread pools. Ignoring them loses nothing, so a file
+# made for Kafka may keep them.
 _NOT_NEEDED = (
     "background.threads",
     "broker.heartbeat.",
     "broker.session.",
-    "controlled.shutdown.",
     "controller.",
     "early.start.listeners",
     "initial.broker.registration.",
     "inter.broker.",
-    "leader.",
-    "auto.leader.",
+    "leader.replication.",
     "metadata.log.",
     "num.io.threads",
     "num.recovery.threads.",
@@ -28,17 +26,17 @@ _NOT_NEEDED = (
     "replica.",
     "replication.",
     "unclean.leader.",
-    "zookeeper.",
+    "zookeeper.max.in.flight.requests",
+    "zookeeper.metadata.migration.enable",
 )
-# How many copies of the broker's own topics there are, and how many must have a record. There is one of each, so that
-# 1 is what holds. Kafka's own server.properties sets all of them to 1.
+# What would have to keep others out of ZooKeeper.
+_ZOOKEEPER_SECURITY = ("zookeeper.clientCnxnSocket", "zookeeper.set.acl", "zookeeper.ssl.")
+# How many copies of the topics of share groups there are, and how many must have a record. Kafka's own
+# server.properties sets all of them to 1.
 _COPIES = frozenset(
     {
-        "offsets.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.replication.factor",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.replication.factor",
     }
 )
 
@@ -175,6 +173,8 @@ def warning(name: str, text: str) -> str | None:
     """
     if name == "authorizer.class.name" and text.strip():
         raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
+    if name.startswith(_ZOOKEEPER_SECURITY) and text.strip().lower() not in ("", "false"):
+        raise ConfigError(name, text, "ZooKeeper is reached without TLS and without access control lists")
     if name in _COPIES:
         return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
     if name.startswith(_NOT_NEEDED):

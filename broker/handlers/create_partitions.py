@@ -18,6 +18,7 @@ from ...protocol.messages.create_partitions import (
 )
 from ..network.request import RequestContext
 from ..topics.topic import Topic
+from ..topics.topic_names import check_partition_count
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -41,22 +42,34 @@ async def _grow_all(services: Services, request: CreatePartitionsRequest) -> Cre
         try:
             if times[requested.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            await _grow(services, requested, request.validate_only)
+            await _grow(services, requested, request)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message or error.code.text
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-async def _grow(services: Services, requested: CreatePartitionsTopic, validate_only: bool) -> None:
+async def _grow(services: Services, requested: CreatePartitionsTopic, request: CreatePartitionsRequest) -> None:
     topic = services.topics.get(requested.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{requested.name}' does not exist.")
     if topic.is_internal:
         why = f"{topic.name} is the broker's own topic: what it holds is found by its number of partitions"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if services.cluster is not None:
+        chosen = requested.assignments
+        services.cluster.admin.check_controller()
+        check_partition_count(requested.count)
+        await services.cluster.admin.add_partitions(
+            topic.name,
+            requested.count,
+            None if chosen is None else [tuple(each.broker_ids) for each in chosen],
+            request.timeout_ms,
+            validate_only=request.validate_only,
+        )
+        return
     services.topics.check_growth(topic, requested.count)
     _check_assignments(services, topic, requested)
-    if not validate_only:
+    if not request.validate_only:
         await services.topics.begin_growth(topic, requested.count).wait()
 
 

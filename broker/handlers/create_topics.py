@@ -23,6 +23,7 @@ from ..network.request import RequestContext
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
+    from ..cluster.member import Member
     from ..services import Services
 
 _DEFAULT = -1
@@ -49,7 +50,7 @@ async def _create_all(services: Services, request: CreateTopicsRequest) -> Creat
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if too_many:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
-            results[topic.name] = await _create(services, topic, request.validate_only)
+            results[topic.name] = await _create(services, topic, request)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
         await asyncio.sleep(0)
@@ -68,8 +69,10 @@ def _too_many(services: Services, request: CreateTopicsRequest) -> str:
     return f"{wanted} partitions are asked for in one request: at most {MAX_PARTITIONS_PER_TOPIC} may be."
 
 
-async def _create(services: Services, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+async def _create(services: Services, topic: CreatableTopic, request: CreateTopicsRequest) -> CreatableTopicResult:
     """Check and create a topic. Kafka's order of checks: the name, the configs, the numbers, the brokers."""
+    if services.cluster is not None:
+        return await _create_in_cluster(services, services.cluster, topic, request)
     services.topics.check_free(topic.name)
     if topic.name in INTERNAL_TOPICS:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
@@ -78,13 +81,52 @@ async def _create(services: Services, topic: CreatableTopic, validate_only: bool
     services.topics.check_config(configs)
     partitions = _partitions(services, topic)
     services.topics.check_new(topic.name, partitions)
-    result = CreatableTopicResult(topic.name, error_message=None, num_partitions=partitions, replication_factor=1)
+    result = _result(services, topic.name, partitions, 1, configs)
+    if not request.validate_only:
+        result.topic_id = (await services.topics.begin(topic.name, partitions, configs).wait()).id
+    return result
+
+
+def _result(
+    services: Services, name: str, partitions: int, factor: int, configs: dict[str, str]
+) -> CreatableTopicResult:
+    result = CreatableTopicResult(name, error_message=None, num_partitions=partitions, replication_factor=factor)
     result.configs = [
         CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
         for entry in describe_topic(services.config, configs)
     ]
-    if not validate_only:
-        result.topic_id = (await services.topics.begin(topic.name, partitions, configs).wait()).id
+    return result
+
+
+async def _create_in_cluster(
+    services: Services, member: Member, topic: CreatableTopic, request: CreateTopicsRequest
+) -> CreatableTopicResult:
+    """Have the controller create a topic. Brokers create internal topics in this way, too."""
+    member.admin.check_controller()
+    services.topics.check_free(topic.name)
+    configs = _configs(topic)
+    if topic.name in INTERNAL_TOPICS:
+        configs["cleanup.policy"] = "compact"
+    services.topics.check_config(configs)
+    if topic.assignments:
+        _check_no_numbers(topic)
+    else:
+        _check_numbers(topic)
+    config = services.config
+    partitions = config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
+    factor = config.default_replication_factor if topic.replication_factor == _DEFAULT else topic.replication_factor
+    placement: dict[int, tuple[int, ...]] | None = None
+    if topic.assignments:
+        placement = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+        if len(placement) < len(topic.assignments):
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
+        partitions = len(placement)
+    services.topics.check_new(topic.name, partitions)
+    created = await member.admin.create_topic(
+        topic.name, partitions, factor, configs, placement, request.timeout_ms, validate_only=request.validate_only
+    )
+    result = _result(services, topic.name, created.partitions, created.factor, configs)
+    result.topic_id = created.topic_id
     return result
 
 
@@ -95,22 +137,30 @@ def _partitions(services: Services, topic: CreatableTopic) -> int:
     """
     if topic.assignments:
         return _assigned_partitions(services, topic)
-    if topic.replication_factor < 1 and topic.replication_factor != _DEFAULT:
-        why = f"Replication factor must be larger than 0, or -1 for the default, not {topic.replication_factor}."
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    if topic.num_partitions < 1 and topic.num_partitions != _DEFAULT:
-        why = f"Number of partitions must be larger than 0, or -1 for the default, not {topic.num_partitions}."
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+    _check_numbers(topic)
     if topic.replication_factor > 1:
         why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
     return services.config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
 
 
-def _assigned_partitions(services: Services, topic: CreatableTopic) -> int:
+def _check_numbers(topic: CreatableTopic) -> None:
+    if topic.replication_factor < 1 and topic.replication_factor != _DEFAULT:
+        why = f"Replication factor must be larger than 0, or -1 for the default, not {topic.replication_factor}."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    if topic.num_partitions < 1 and topic.num_partitions != _DEFAULT:
+        why = f"Number of partitions must be larger than 0, or -1 for the default, not {topic.num_partitions}."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+
+
+def _check_no_numbers(topic: CreatableTopic) -> None:
     if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         why = "With a replica assignment, partitions and replication factor must both be -1."
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+
+
+def _assigned_partitions(services: Services, topic: CreatableTopic) -> int:
+    _check_no_numbers(topic)
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     indexes = sorted(each.partition_index for each in topic.assignments)
     wrong = next((index for at, index in enumerate(indexes) if index != at), None)

@@ -5,7 +5,9 @@ Clients no longer see a deleted topic; its files are removed later. Internal top
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -20,29 +22,61 @@ from ..network.request import RequestContext
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:
+    from ..cluster.member import Member
     from ..services import Services
 
 
-def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def handle(
+    services: Services, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse | asyncio.Future[DeleteTopicsResponse]:
     """Return one result for each topic. An error of one topic does not affect the others.
 
     All are looked up before the first is deleted: a topic that is named twice, perhaps by name and by id, stays.
     """
     requested = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    resolved = _resolve(services, requested)
+    if services.cluster is not None:
+        return asyncio.ensure_future(_delete_in_cluster(services.cluster, resolved, request.timeout_ms))
+    results = [_delete(services, each) if isinstance(each, Topic) else each for each in resolved]
+    return DeleteTopicsResponse(responses=results)
+
+
+def _resolve(services: Services, requested: Sequence[DeleteTopicState]) -> list[Topic | DeletableTopicResult]:
+    """Return the topics to delete, and in the place of each other one its error."""
     times = Counter((each.name, each.topic_id) for each in requested)
     found = {named: _find(services, *named) for named in times}
     topics: Counter[Topic] = Counter()
     for named, topic in found.items():
         if isinstance(topic, Topic):
             topics[topic] += times[named]
-    results: list[DeletableTopicResult] = []
+    resolved: list[Topic | DeletableTopicResult] = []
     for named, topic in found.items():
         if isinstance(topic, KafkaError):
-            results.append(_error(*named, _twice() if times[named] > 1 else topic))
+            resolved.append(_error(*named, _twice() if times[named] > 1 else topic))
         elif topics[topic] == 1:
-            results.append(_delete(services, topic))
+            resolved.append(topic)
         elif topics.pop(topic, 0):  # one result covers all of its names
-            results.append(_error(topic.name, topic.id, _twice()))
+            resolved.append(_error(topic.name, topic.id, _twice()))
+    return resolved
+
+
+async def _delete_in_cluster(
+    member: Member, resolved: list[Topic | DeletableTopicResult], timeout_ms: int
+) -> DeleteTopicsResponse:
+    """Have the controller delete the topics."""
+    results: list[DeletableTopicResult] = []
+    for each in resolved:
+        if isinstance(each, DeletableTopicResult):
+            results.append(each)
+            continue
+        try:
+            member.admin.check_controller()
+            _check_not_internal(each)
+            await member.admin.delete_topic(each.name, timeout_ms)
+        except KafkaError as error:
+            results.append(_error(each.name, each.id, error))
+        else:
+            results.append(DeletableTopicResult(each.name, each.id))
     return DeleteTopicsResponse(responses=results)
 
 
@@ -60,13 +94,17 @@ def _find(services: Services, name: str | None, topic_id: bytes) -> Topic | Kafk
 
 def _delete(services: Services, topic: Topic) -> DeletableTopicResult:
     try:
-        if topic.is_internal:
-            why = f"{topic.name} is the broker's own topic: what groups and transactions stand on is not deleted"
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        _check_not_internal(topic)
         services.delete_topic(topic)
     except KafkaError as error:
         return _error(topic.name, topic.id, error)
     return DeletableTopicResult(topic.name, topic.id)
+
+
+def _check_not_internal(topic: Topic) -> None:
+    if topic.is_internal:
+        why = f"{topic.name} is the broker's own topic: what groups and transactions stand on is not deleted"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
 
 
 def _twice() -> KafkaError:

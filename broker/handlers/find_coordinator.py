@@ -42,6 +42,10 @@ async def _create_topic(
     services: Services, context: RequestContext, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     try:
+        if services.cluster is not None:
+            # The client asks again, and finds the topic then.
+            services.cluster.auto_creation.begin(topic)
+            return _respond(services, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await services.internal_topics.create_in_turns(topic)
     except KafkaError as error:
         _log.error("%s cannot be made: %s", topic, error)

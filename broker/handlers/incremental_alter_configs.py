@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -12,19 +13,40 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..configs.alteration import Change, Operation, alter, alter_each
+from ..configs.alteration import Change, Operation, Resource, alter, alter_each
 from ..network.request import RequestContext
 from ..topics.config_resources import resource_of
+from .cluster_configs import alter_in_cluster
 
 if TYPE_CHECKING:
+    from ..cluster.member import Member
     from ..services import Services
 
 
 def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
+) -> IncrementalAlterConfigsResponse | asyncio.Future[IncrementalAlterConfigsResponse]:
     """Make all changes of a resource or none. A resource that a request names twice is rejected."""
-    results = alter_each(request.resources, lambda asked: _alter(services, asked, request.validate_only))
+    if services.cluster is not None:
+        return asyncio.ensure_future(_alter_in_cluster(services, services.cluster, request))
+
+    def alter_one(asked: AlterConfigsResource) -> None:
+        resource = resource_of(services.topics, services.reconfiguration, asked.resource_type, asked.resource_name)
+        _alter(resource, asked, request.validate_only)
+
+    return _respond(alter_each(request.resources, alter_one))
+
+
+async def _alter_in_cluster(
+    services: Services, member: Member, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    def alter_one(resource: Resource, asked: AlterConfigsResource) -> None:
+        _alter(resource, asked, request.validate_only)
+
+    return _respond(await alter_in_cluster(services, member, request.resources, alter_one))
+
+
+def _respond(results: list[tuple[AlterConfigsResource, int, str | None]]) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(code, why, asked.resource_type, asked.resource_name)
@@ -33,8 +55,7 @@ def handle(
     )
 
 
-def _alter(services: Services, asked: AlterConfigsResource, validate_only: bool) -> None:
-    resource = resource_of(services.topics, services.reconfiguration, asked.resource_type, asked.resource_name)
+def _alter(resource: Resource, asked: AlterConfigsResource, validate_only: bool) -> None:
     alter(resource, map(_change, asked.configs), validate_only)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -21,8 +21,16 @@ def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
     """Return a new producer id at epoch 0, or let the coordinator answer."""
+    if services.cluster is not None and not services.cluster.producer_ids.can_give:
+        code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
     if request.transactional_id is not None:
         return services.transactions.initialize(context, request)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return InitProducerIdResponse(error_code=int(ErrorCode.INVALID_REQUEST), producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=services.metadata.new_producer_id(), producer_epoch=0)
+    member = services.cluster
+    try:
+        producer_id = services.metadata.new_producer_id() if member is None else member.producer_ids.new_id()
+    except KafkaError as error:
+        return InitProducerIdResponse(error_code=int(error.code), producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -9,7 +9,7 @@ In a cluster brokers, topics and leaders are what the controller has told this b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import (
@@ -24,7 +24,7 @@ from ...protocol.primitives import ZERO_UUID
 from ..coordination.large_response import VALUES_PER_TURN, LargeResponse, fill
 from ..network.request import RequestContext
 from ..topics.topic import Topic
-from ..topics.topic_names import INTERNAL_TOPICS
+from ..topics.topic_names import INTERNAL_TOPICS, check_name
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -159,15 +159,26 @@ def _result(
 
 
 def _create(services: Services, name: str, create: bool) -> Topic:
+    if services.replicas is not None:
+        return _ask_for(services, name, create)
     coming = services.topics.coming(name)
     if coming is not None:
         return coming.finish()
     services.topics.check_new(name, 1)
-    if not create or services.replicas is not None:
+    if not create:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
     return services.topics.create(name, services.config.num_partitions, {})
+
+
+def _ask_for(services: Services, name: str, create: bool) -> NoReturn:
+    """Have the controller create a topic; the client asks again until it is there."""
+    check_name(name)
+    if not create or services.cluster is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    services.cluster.auto_creation.begin(name)
+    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _describe(services: Services, topic: Topic, wants_operations: bool) -> MetadataResponseTopic:

@@ -43,12 +43,16 @@ class DataDir:
         self._disk = disk
 
     @classmethod
-    def open(cls, path: Path, node_id: int, disk: Disk = DISK, cluster_id: str = "") -> DataDir:
+    def open(
+        cls, path: Path, node_id: int, disk: Disk = DISK, cluster_id: str = "", *, is_clustered: bool = False
+    ) -> DataDir:
         """Make the directory if it is missing, lock it, and remove the clean-stop marker.
 
         The directory must belong to `cluster_id`; a new one gets it. With "" any cluster is right, and a new directory
-        gets a new id. Raises DirectoryFailed where the disk is to blame, otherwise StartError; the directory of another
-        cluster or program is left unchanged.
+        gets a new id. `is_clustered`: the broker joins a cluster, with its topics if it was alone before.
+
+        Raises DirectoryFailed where the disk is to blame, otherwise StartError; the directory of another cluster or
+        program is left unchanged.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -60,7 +64,7 @@ class DataDir:
         except (OSError, StorageError) as error:
             raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
-            meta = _meta(path, node_id, cluster_id, disk)
+            meta = _meta(path, node_id, cluster_id, disk, is_clustered=is_clustered)
             clean = checkpoints.take_clean_shutdown(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
@@ -72,7 +76,7 @@ class DataDir:
 
     def take_new_id(self) -> None:
         """Give the directory an id of its own: its meta.properties was copied, or has none."""
-        self.meta.directory_id = _new_id_text()
+        self.meta.directory_id = new_id_text()
         checkpoints.write_meta_properties(self.path, self.meta, self._disk)
 
     def mark_clean(self) -> None:
@@ -93,10 +97,10 @@ def _refuse_strangers(path: Path) -> None:
         raise StartError(f"data directory {path} is not empty and not a broker's ({shown}): choose another --data-dir")
 
 
-def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk) -> MetaProperties:
+def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk, *, is_clustered: bool) -> MetaProperties:
     meta = checkpoints.read_meta_properties(path, disk)
     if meta is None:
-        meta = MetaProperties(cluster_id or _new_id_text(), node_id, _new_id_text())
+        meta = MetaProperties(cluster_id or new_id_text(), node_id, new_id_text(), is_clustered)
         checkpoints.write_meta_properties(path, meta, disk)
     if cluster_id and meta.cluster_id != cluster_id:
         raise StartError(f"data directory {path} belongs to cluster {meta.cluster_id}, the others to {cluster_id}")
@@ -104,10 +108,16 @@ def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk) -> MetaProperti
         raise StartError(
             f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
         )
+    if meta.is_clustered and not is_clustered:
+        # Alone it would lead every partition that it holds, and the cluster would know nothing of what it writes.
+        raise StartError(f"data directory {path} belongs to a broker of a cluster: set zookeeper.connect")
+    if is_clustered and not meta.is_clustered:
+        meta.is_clustered = True
+        checkpoints.write_meta_properties(path, meta, disk)
     return meta
 
 
-def _new_id_text() -> str:
+def new_id_text() -> str:
     """Return a random UUID as Kafka writes ids: 22 letters of base64 that do not begin with '-'."""
     while True:
         text = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")

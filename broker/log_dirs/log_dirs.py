@@ -96,15 +96,18 @@ class LogDirs:
         self._unsynced: set[LogDir] = set()
 
     @classmethod
-    def open(cls, config: BrokerConfig, disk: Disk = DISK) -> LogDirs:
+    def open(cls, config: BrokerConfig, disk: Disk = DISK, cluster_id: str = "") -> LogDirs:
         """Open and lock all of them; a directory that cannot be used is offline.
 
+        New ones get `cluster_id`, or a new id where that is "".
         Raises StartError where that is the one with the metadata, or one belongs to another cluster or program.
         """
         check_whose(config.data_dir, config.data_dirs, disk)
         opened: dict[Path, DataDir] = {}
         try:
-            metadata = opened[config.data_dir.absolute()] = DataDir.open(config.data_dir, config.node_id, disk)
+            clustered = config.zookeeper_connect is not None
+            metadata = DataDir.open(config.data_dir, config.node_id, disk, cluster_id, is_clustered=clustered)
+            opened[config.data_dir.absolute()] = metadata
             dirs = [_open(path, config.node_id, metadata, opened, disk) for path in config.data_dirs]
         except BaseException:
             for each in opened.values():
@@ -173,7 +176,8 @@ class LogDirs:
         for each in new:
             try:
                 meta = self.metadata.meta
-                each.data = DataDir.open(each.path, meta.node_id, self._disk, meta.cluster_id)
+                clustered = meta.is_clustered
+                each.data = DataDir.open(each.path, meta.node_id, self._disk, meta.cluster_id, is_clustered=clustered)
             except DirectoryFailed as error:
                 _log.error("%s; its partitions are offline", error)
                 each.failure = str(error)
@@ -316,7 +320,8 @@ def _open(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDi
 
 
 def _open_known(path: Path, node_id: int, metadata: DataDir, opened: dict[Path, DataDir], disk: Disk) -> DataDir:
-    data = DataDir.open(path, node_id, disk, metadata.meta.cluster_id)
+    meta = metadata.meta
+    data = DataDir.open(path, node_id, disk, meta.cluster_id, is_clustered=meta.is_clustered)
     ids = {each.meta.directory_id for each in opened.values()}
     data.is_replacement = not data.meta.directory_id or data.meta.directory_id in ids
     return data

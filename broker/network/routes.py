@@ -189,11 +189,17 @@ ROUTES = (
     Route(ApiKey.LIST_TRANSACTIONS, lambda services: services.transactions.list),
 )
 
-# What brokers of a cluster ask of each other. A broker that is alone does not serve it.
+# What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
     Route(ApiKey.LEADER_AND_ISR, max_values=MAX_VALUES),
     Route(ApiKey.STOP_REPLICA, max_values=MAX_VALUES),
     Route(ApiKey.UPDATE_METADATA, max_values=MAX_VALUES),
+    Route(ApiKey.CONTROLLED_SHUTDOWN),
+    Route(ApiKey.ALTER_PARTITION, max_values=MAX_VALUES),
+    # What clients ask of a cluster's controller alone.
+    Route(ApiKey.ELECT_LEADERS, max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, max_values=_MANY),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, max_values=_MANY),
 )
 
 

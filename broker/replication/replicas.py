@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -19,9 +19,14 @@ from ...protocol.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
 )
 from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
-from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ...protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
 from ...storage import checkpoints
 from ...storage.errors import StorageError
 from ..background.tasks import BackgroundTasks
@@ -83,6 +88,8 @@ class Replicas:
         self.controller_epoch = -1
         # Set once a full LeaderAndIsr and an UpdateMetadata of a controller were carried out.
         self.is_ready = asyncio.Event()
+        # Returns the configs of topics that this broker learns of; a topic without an entry has none.
+        self.configs_of: Callable[[Iterable[str]], Awaitable[dict[str, dict[str, str]]]] = _no_configs
         self._config = config
         self._topics = topics
         self._background = background
@@ -145,9 +152,24 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return LeaderAndIsrResponse(int(code))
-            return await self._change_roles(request)
+            try:
+                configs = await self._new_configs(request.topic_states)
+            except KafkaError as error:
+                return LeaderAndIsrResponse(int(error.code))
+            return await self._change_roles(request, configs)
 
-    async def _change_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    async def _new_configs(
+        self, topics: Iterable[LeaderAndIsrTopicState | UpdateMetadataTopicState]
+    ) -> dict[str, dict[str, str]]:
+        """Return the configs of those topics that this broker does not know yet."""
+        known = {each.topic_name: self._topics.get(each.topic_name) for each in topics}
+        ids = {each.topic_name: each.topic_id for each in topics}
+        new = [name for name, topic in known.items() if topic is None or topic.id != ids[name]]
+        return await self.configs_of(new) if new else {}
+
+    async def _change_roles(
+        self, request: LeaderAndIsrRequest, configs: dict[str, dict[str, str]]
+    ) -> LeaderAndIsrResponse:
         live = {each.broker_id: (each.host_name, each.port) for each in request.live_leaders}
         response = LeaderAndIsrResponse()
         hosted: list[tuple[Topic, LeaderAndIsrPartitionState, LeaderAndIsrPartitionError]] = []
@@ -161,7 +183,7 @@ class Replicas:
                 count += 1
                 if count % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
-                topic = self._host(states.topic_name, states.topic_id, state, error)
+                topic = self._host(states, state, error, configs.get(states.topic_name, {}))
                 if topic is not None:
                     hosted.append((topic, state, error))
         if request.type == FULL:
@@ -177,17 +199,21 @@ class Replicas:
         return response
 
     def _host(
-        self, name: str, topic_id: bytes, state: LeaderAndIsrPartitionState, error: LeaderAndIsrPartitionError
+        self,
+        states: LeaderAndIsrTopicState,
+        state: LeaderAndIsrPartitionState,
+        error: LeaderAndIsrPartitionError,
+        configs: dict[str, str],
     ) -> Topic | None:
         """Return the topic, with a log for the partition; None where the role cannot be assumed."""
-        index = state.partition_index
+        name, topic_id, index = states.topic_name, states.topic_id, state.partition_index
         current = self._replicas.get((name, index))
         try:
             if self._config.node_id not in state.replicas:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "this broker is not among the replicas")
             if current is not None and current.topic_id == topic_id and state.leader_epoch < current.role.leader_epoch:
                 raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, "the partition has a newer leader epoch")
-            topic = self._topics.know(name, topic_id, index + 1)
+            topic = self._topics.know(name, topic_id, index + 1, configs)
             self._topics.host(topic, index).check_online()
         except KafkaError as failure:
             _log.warning("%s-%d: no role was assumed: %s", name, index, failure.message)
@@ -319,11 +345,15 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return UpdateMetadataResponse(int(code))
+            try:
+                configs = await self._new_configs(request.topic_states)
+            except KafkaError as error:
+                return UpdateMetadataResponse(int(error.code))
             self.view.update(request)
             for number, states in enumerate(request.topic_states):
                 if number % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
-                self._know(states.topic_name)
+                self._know(states.topic_name, configs.get(states.topic_name, {}))
                 for state in states.partition_states:
                     replica = self._replicas.get((states.topic_name, state.partition_index))
                     if replica is not None and replica.is_leader and state.leader == self._config.node_id:
@@ -333,12 +363,12 @@ class Replicas:
             self._note_ready()
             return UpdateMetadataResponse()
 
-    def _know(self, name: str) -> None:
+    def _know(self, name: str, configs: dict[str, str]) -> None:
         """Let clients find a topic of the view here, or find it gone."""
         seen = self.view.topics.get(name)
         try:
             if seen is not None:
-                self._topics.know(name, seen.id, max(seen.partitions, default=-1) + 1)
+                self._topics.know(name, seen.id, max(seen.partitions, default=-1) + 1, configs)
             elif (topic := self._topics.get(name)) is not None and not topic.record.held:
                 self._topics.forget(topic)
         except KafkaError as error:
@@ -410,6 +440,10 @@ class Replicas:
                 _log.error("high watermarks could not be written: %s", result.message)
             elif isinstance(result, BaseException):
                 raise result
+
+
+async def _no_configs(_: Iterable[str]) -> dict[str, dict[str, str]]:
+    return {}
 
 
 def _write(path: Path, marks: dict[tuple[str, int], int]) -> None:

@@ -6,6 +6,7 @@ broker that it asks.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from ...protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
@@ -57,6 +58,11 @@ class ClusterView:
         self.controller_id = NO_LEADER
         self.brokers: dict[int, BrokerView] = {}
         self.topics: dict[str, TopicView] = {}
+        self._next_update = asyncio.Event()
+
+    async def updated(self) -> None:
+        """Wait for the next update."""
+        await self._next_update.wait()
 
     def update(self, request: UpdateMetadataRequest) -> None:
         """Take over a request of the present controller: all live brokers, and the partitions that it names."""
@@ -80,6 +86,8 @@ class ClusterView:
                 )
             if not known.partitions:
                 del self.topics[topic.topic_name]
+        self._next_update.set()
+        self._next_update = asyncio.Event()
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
         """Return the state of a partition, None if there is none of that name."""

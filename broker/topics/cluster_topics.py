@@ -16,6 +16,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...storage import checkpoints
 from ...storage.errors import StorageError
 from ...storage.log import Log
+from ..configs.topic_config import TopicConfig
 from .creation import Creation
 from .metadata_journal import TopicRecord
 from .offline_partition import OfflinePartition
@@ -52,8 +53,8 @@ class ClusterTopics(Topics):
 
     # -- What the controller says ----------------------------------------------------------------------
 
-    def know(self, name: str, topic_id: bytes, partitions: int) -> Topic:
-        """Return the topic, known from now on with at least so many partitions.
+    def know(self, name: str, topic_id: bytes, partitions: int, configs: dict[str, str] | None = None) -> Topic:
+        """Return the topic, known from now on with at least so many partitions. A new one gets `configs`.
 
         Raises INCONSISTENT_TOPIC_ID where this broker holds partitions of another topic of that name.
         """
@@ -65,8 +66,8 @@ class ClusterTopics(Topics):
             self.forget(topic)
             topic = None
         if topic is None:
-            record = TopicRecord(name, topic_id, 0, {}, frozenset())
-            topic = self._register(Topic(record, self.check_config({}), []))
+            record = TopicRecord(name, topic_id, 0, configs or {}, frozenset())
+            topic = self._register(Topic(record, self._usable_config(record), []))
         if topic.record.hosted is None:
             # A single broker's topic, of a directory that joins a cluster: all of it is here.
             self._set_record(topic, replace(topic.record, hosted=frozenset(range(topic.record.partitions))))
@@ -75,6 +76,23 @@ class ClusterTopics(Topics):
             topic.partitions += [self._factory.remote(topic.record, index) for index in range(have, partitions)]
             self._set_record(topic, replace(topic.record, partitions=partitions))
         return topic
+
+    def _usable_config(self, record: TopicRecord) -> TopicConfig:
+        """Return the configs of a topic; the broker's own where those of the topic cannot be used here."""
+        try:
+            return self.check_config(record.configs)
+        except KafkaError as error:
+            _log.error("topic %s has the configs of this broker: %s", record.name, error.message)
+            record.configs = {}
+            return self.check_config({})
+
+    def alter(self, topic: Topic, configs: dict[str, str]) -> None:
+        """Replace the configs that a topic sets, from the next append on. Raises INVALID_CONFIG."""
+        config = self.check_config(configs)
+        self._set_record(topic, replace(topic.record, configs=configs))
+        self.commit()
+        self._reconfigure(topic, config)
+        _log.info("configs of topic %s were changed", topic.name)
 
     def host(self, topic: Topic, index: int) -> Partition:
         """Return a partition of a known topic; make its log if there is none. Raises StorageError."""

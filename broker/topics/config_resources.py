@@ -126,6 +126,29 @@ class BrokerResource:
         self._reconfiguration.alter(self._name, configs, validate_only)
 
 
+class CheckedResource:
+    """A resource whose changes are checked and kept in `wanted`, for someone else to make them."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.invalid = resource.invalid
+        self.wanted: dict[str, str] | None = None
+        self._resource = resource
+
+    def overrides(self) -> Mapping[str, str]:
+        return self._resource.overrides()
+
+    def row(self, name: str) -> ConfigDef:
+        return self._resource.row(name)
+
+    def value(self, row: ConfigDef) -> Value:
+        return self._resource.value(row)
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        self._resource.alter(configs, True)
+        if not validate_only:
+            self.wanted = configs
+
+
 class EmptyResource:
     """A resource that a request may name and that has no configs here."""
 

@@ -122,6 +122,11 @@ class Metadata:
         """Replace the levels of features."""
         self._commit({"type": "features", "epoch": self.features_epoch + 1, "levels": levels})
 
+    @property
+    def producer_id_limit(self) -> int:
+        """The first producer id that this data directory has given to nobody for certain."""
+        return self._producer_id_limit
+
     def new_producer_id(self) -> int:
         """Return an id that this data directory has never given out, restarts and crashes included."""
         if self._next_producer_id >= self._producer_id_limit:

@@ -146,7 +146,8 @@ class FakeZookeeper:
 
     def _apply(self, session: int, change: Change) -> None:
         if isinstance(change, Create):
-            self._insert(change.path, change.data, session if change.ephemeral else 0)
+            number = f"{self.zxid:010d}" if change.is_sequential else ""
+            self._insert(change.path + number, change.data, session if change.ephemeral else 0)
         elif isinstance(change, Put):
             node = self.nodes[change.path]
             node.data, node.version = change.data, node.version + 1

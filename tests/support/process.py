@@ -87,6 +87,11 @@ class BrokerProcess:
         finally:
             lines.rest()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and nobody has stopped or killed it."""
+        return self._process is not None
+
     def close(self) -> None:
         """Stop the broker if it still runs. For fixtures."""
         if self._process is not None:

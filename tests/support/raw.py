@@ -76,10 +76,10 @@ class Raw:
 
     # What tests do all the time.
 
-    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
+    async def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> Any:
         """Create a topic and return its result. Configs have Kafka's names with `_` for `.`."""
         pairs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
-        request = CreateTopicsRequest(topics=[CreatableTopic(name, partitions, 1, configs=pairs)])
+        request = CreateTopicsRequest(topics=[CreatableTopic(name, partitions, replicas, configs=pairs)])
         return (await self.ask(ApiKey.CREATE_TOPICS, 7, request)).topics[0]
 
     async def delete_topic(self, name: str) -> None:

@@ -43,7 +43,7 @@ class ControllerConfig:
 
     broker_id: int
     socket_timeout_ms: int
-    unclean_elections: bool
+    unclean_elections: Callable[[], bool]
     # leader.imbalance.per.broker.percentage
     imbalance_percent: int
     # None: leaders stay where they are.
@@ -185,7 +185,7 @@ class Controller:
     async def _take_over(self, won: Won) -> None:
         config = self._config
         _log.info("broker %d is the controller of epoch %d", config.broker_id, won.epoch)
-        machine = ControllerMachine(config.broker_id, won.epoch, unclean_elections=config.unclean_elections)
+        machine = ControllerMachine(config.broker_id, won.epoch, config.unclean_elections)
         timeout_s = config.socket_timeout_ms / 1000
         channels = Channels(config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew)
         self._term = _Term(machine, won.fence, channels)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ..operations import Delete, Put, Steps, children, read, read_all, write, write_all
@@ -52,8 +52,8 @@ _log = logging.getLogger(__name__)
 class ControllerMachine:
     """The controller of one epoch."""
 
-    def __init__(self, broker_id: int, epoch: int, *, unclean_elections: bool = False) -> None:
-        """`unclean_elections` is the broker's setting, which a topic may override."""
+    def __init__(self, broker_id: int, epoch: int, unclean_elections: Callable[[], bool] = lambda: False) -> None:
+        """`unclean_elections` returns the broker's setting, which a topic may override."""
         self.cluster = ClusterState(broker_id, epoch)
         self._outbox = Outbox()
         self._unclean = unclean_elections
@@ -140,7 +140,7 @@ class ControllerMachine:
         found: set[str] = set()
         for topic, znode in zip(names, znodes, strict=True):
             configs = decode_config(config_path("topics", topic), znode.data) if znode is not None else {}
-            if configs.get(UNCLEAN, str(self._unclean)).lower() == "true":
+            if configs.get(UNCLEAN, str(self._unclean())).lower() == "true":
                 found.add(topic)
         return found
 
@@ -222,9 +222,11 @@ class ControllerMachine:
         led = [each for each in replicated if self._leader_of(each) == broker]
         yield from self._leadership.elect(led, lambda _: elect_for_shutdown)
         followed = [each for each in replicated if self._leader_of(each) != broker]
-        for place in followed:
-            self._outbox.stop(broker, place, self.cluster.states[place].leader_epoch, delete=False)
         yield from self._leadership.remove_from_isr(broker, followed)
+        # Last, because the other steps would have it follow on: the leader would ask for it to be in sync again.
+        for place in followed:
+            if place in self.cluster.states:
+                self._outbox.stop(broker, place, self.cluster.states[place].leader_epoch, delete=False)
         return [each for each in led if self._leader_of(each) == broker]
 
     def _leader_of(self, place: TopicPartition) -> int:
@@ -366,9 +368,11 @@ class ControllerMachine:
 
     # -- Reassignments
 
-    def reassign(self, wanted: Mapping[TopicPartition, Target]) -> Steps[dict[TopicPartition, KafkaError]]:
+    def reassign(
+        self, wanted: Mapping[TopicPartition, Target], *, may_change_factor: bool = True
+    ) -> Steps[dict[TopicPartition, KafkaError]]:
         """Begin or cancel reassignments. Returns the errors of those that cannot be."""
-        errors = yield from self.reassignment.begin(wanted)
+        errors = yield from self.reassignment.begin(wanted, may_change_factor=may_change_factor)
         yield from self.deletion.resume()
         return errors
 

@@ -62,13 +62,15 @@ class Reassignment:
         yield from self.complete(self.moving)
         yield from self._tidy_znode()
 
-    def begin(self, wanted: Mapping[TopicPartition, Target]) -> Steps[dict[TopicPartition, KafkaError]]:
+    def begin(
+        self, wanted: Mapping[TopicPartition, Target], *, may_change_factor: bool = True
+    ) -> Steps[dict[TopicPartition, KafkaError]]:
         """Begin or cancel reassignments. Returns the errors of those that cannot be."""
         errors: dict[TopicPartition, KafkaError] = {}
         begun: list[TopicPartition] = []
         for place, target in wanted.items():
             try:
-                changed = self._phase_a(place, target)
+                changed = self._phase_a(place, target, may_change_factor=may_change_factor)
             except KafkaError as error:
                 errors[place] = error
                 continue
@@ -78,7 +80,7 @@ class Reassignment:
         yield from self.complete(begun)
         return errors
 
-    def _phase_a(self, place: TopicPartition, target: Target) -> Replicas | None:
+    def _phase_a(self, place: TopicPartition, target: Target, *, may_change_factor: bool) -> Replicas | None:
         """Return the replicas of phase A, None where nothing is to be done. Raises KafkaError."""
         now = self._cluster.replicas.get(place)
         if now is None or place.topic in self._cluster.deletions:
@@ -88,6 +90,9 @@ class Reassignment:
                 raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
             target = now.origin
         self._check(target)
+        if not may_change_factor and len(target) != len(now.origin):
+            why = f"The replication factor is {len(now.origin)}, and the request does not allow to change it."
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
         if target == now.target:
             return None
         origin = now.origin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,17 +14,11 @@ from odradek.broker.cluster.znodes import CONTROLLER, PERSISTENT, Registration
 from odradek.broker.cluster.zookeeper import ControllerMoved, SessionExpired, ZooKeeper
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing
 
 pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing())
 
 BROKER = Registration(1, ("PLAINTEXT://127.0.0.1:9092",), {"PLAINTEXT": "PLAINTEXT"}, "r1", 1000)
-
-
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
-    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as process:
-        yield process
 
 
 class Session:
@@ -107,7 +101,7 @@ async def test_a_broker_id_belongs_to_one_session(ensemble: ZooKeeperProcess) ->
         other = await second.zookeeper.run(register(BROKER, second.zookeeper.session_id))
         assert isinstance(other, Taken) and other.holder.rack == "r1"
         assert await second.zookeeper.run(join_cluster("AAAA")) == await first.zookeeper.run(join_cluster("BBBB"))
-        assert [await each.zookeeper.run(take_broker_id()) for each in (first, second)] == [1001, 1002]
+        assert [await each.zookeeper.run(take_broker_id(1000)) for each in (first, second)] == [1001, 1002]
 
 
 async def test_a_session_that_expires_is_told_and_followed_by_another(ensemble: ZooKeeperProcess) -> None:

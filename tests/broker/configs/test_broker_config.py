@@ -31,12 +31,23 @@ OTHER_DEFAULTS = {
     ("broker", "queued.max.request.bytes"): "half-sent requests of many connections would take all memory",
     ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
 }
+# Configs that Kafka 4 has no more: type and default in Kafka 3.9.1 (kafka.server.KafkaConfig).
+OF_KAFKA_3 = {
+    "zookeeper.connect": ("STRING", None),
+    "zookeeper.session.timeout.ms": ("INT", 18_000),
+    "zookeeper.connection.timeout.ms": ("INT", None),
+    "broker.id.generation.enable": ("BOOLEAN", True),
+    "reserved.broker.max.id": ("INT", 1000),
+    "leader.imbalance.per.broker.percentage": ("INT", 10),
+    "controlled.shutdown.max.retries": ("INT", 3),
+    "controlled.shutdown.retry.backoff.ms": ("LONG", 5000),
+}
 # Configs that Kafka does not have.
 OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
 # Where Odradek's range is not Kafka's, and why. Kafka checks some of these outside its table.
 OTHER_RANGES = {
     ("broker", "broker.id"): "-1 means unset; lower ones mean nothing",
-    ("broker", "default.replication.factor"): "one broker holds one replica",
+    ("broker", "default.replication.factor"): "less than one means nothing",
     ("broker", "queued.max.request.bytes"): "-1 means unset; lower ones mean nothing",
     ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
@@ -71,6 +82,10 @@ ALL = [("broker", each) for each in BROKER_CONFIGS.values()] + [("topic", each) 
 
 @pytest.mark.parametrize(("scope", "setting"), ALL, ids=lambda value: getattr(value, "name", value))
 def test_name_type_default_and_range_are_kafkas(scope: str, setting: ConfigDef) -> None:
+    if setting.name in OF_KAFKA_3:
+        assert setting.name not in kafka_rows(scope)
+        assert (setting.type.name, setting.default) == OF_KAFKA_3[setting.name]
+        return
     if (scope, setting.name) in OWN:
         assert setting.name not in kafka_rows(scope)
         return
@@ -143,7 +158,7 @@ def test_defaults_are_the_documented_ones() -> None:
         ("log.segment.bytes", "", "whole number"),
         ("num.partitions", "0", "at least 1"),
         ("num.partitions", "١", "whole number"),
-        ("default.replication.factor", "3", "from 1 to 1"),
+        ("default.replication.factor", "0", "at least 1"),
         ("auto.create.topics.enable", "yes", "true or false"),
         ("log.message.timestamp.type", "createtime", "one of CreateTime, LogAppendTime"),
         ("log.dirs", "/a,/a", "must name each directory once"),
@@ -228,11 +243,26 @@ def test_kafkas_own_file_gives_no_warning() -> None:
 
 
 def test_a_replication_factor_above_the_number_of_brokers_gives_a_warning() -> None:
-    _, warnings = BrokerConfig.parse({"offsets.topic.replication.factor": "3", "transaction.state.log.min.isr": "2"})
-    assert warnings == [
-        "config offsets.topic.replication.factor: there is one copy of every record, not 3",
-        "config transaction.state.log.min.isr: there is one copy of every record, not 2",
-    ]
+    _, warnings = BrokerConfig.parse({"share.coordinator.state.topic.min.isr": "2"})
+    assert warnings == ["config share.coordinator.state.topic.min.isr: there is one copy of every record, not 2"]
+
+
+def test_what_would_keep_others_out_of_zookeeper_is_an_error() -> None:
+    for name, value in (("zookeeper.ssl.client.enable", "true"), ("zookeeper.set.acl", "true")):
+        with pytest.raises(ConfigError, match="without TLS and without access control lists"):
+            BrokerConfig.parse({name: value})
+    assert BrokerConfig.parse({"zookeeper.set.acl": "false"})[1] == ["config zookeeper.set.acl: unknown"]
+
+
+def test_a_broker_gets_its_number_from_the_cluster_where_none_was_chosen() -> None:
+    joins = {"zookeeper.connect": "127.0.0.1:2181"}
+    assert BrokerConfig.parse(joins)[0].has_generated_id
+    assert not BrokerConfig.parse({})[0].has_generated_id
+    for name, number in (("broker.id", 7), ("node.id", 1)):
+        config, _ = BrokerConfig.parse({**joins, name: str(number)})
+        assert (config.node_id, config.broker_id, config.has_generated_id) == (number, number, False)
+    with pytest.raises(ConfigError, match=r"at most reserved.broker.max.id, 1000"):
+        BrokerConfig.parse({**joins, "broker.id": "1001"})
 
 
 def test_a_combined_kafka_node_loses_its_controller_listener() -> None:

@@ -21,7 +21,26 @@ SHOWS = (coordinator_configs_act, log_configs_act, server_configs_act)
 CLEANER_RULES = "broker/background/test_cleaner.py::test_the_brokers_configs_reach_a_topics_rules"
 REPLICATION = "broker/replication/test_replica_configs.py::"
 REQUESTS = "broker/replication/test_fetch_session.py::"
+MEMBER = "broker/cluster/test_member.py::"
+CHANGES = "broker/cluster/test_changes.py::"
+LEAVING = "broker/cluster/test_leaving.py::"
 ELSEWHERE = {
+    "zookeeper.connect": MEMBER + "test_a_cluster_is_what_zookeeper_holds_and_what_clients_are_told",
+    "zookeeper.session.timeout.ms": MEMBER + "test_an_earlier_run_of_the_same_broker_is_waited_for",
+    "zookeeper.connection.timeout.ms": MEMBER + "test_no_zookeeper_refuses_the_start_within_the_connection_timeout",
+    "broker.id.generation.enable": MEMBER + "test_a_broker_without_a_number_gets_the_next_one_and_keeps_it",
+    "reserved.broker.max.id": MEMBER + "test_a_broker_without_a_number_gets_the_next_one_and_keeps_it",
+    "offsets.topic.replication.factor": CHANGES + "test_a_topic_that_is_needed_is_asked_of_the_controller",
+    "transaction.state.log.replication.factor": CHANGES + "test_a_topic_that_is_needed_is_asked_of_the_controller",
+    "transaction.state.log.min.isr": CHANGES + "test_a_topic_that_is_needed_is_asked_of_the_controller",
+    "controller.socket.timeout.ms": LEAVING + "test_a_controller_that_does_not_answer_is_given_up",
+    "unclean.leader.election.enable": CHANGES + "test_a_replica_that_lags_leads_only_where_that_is_allowed",
+    "auto.leader.rebalance.enable": CHANGES + "test_a_preferred_leader_leads_again_when_asked_or_by_itself",
+    "leader.imbalance.check.interval.seconds": CHANGES + "test_a_preferred_leader_leads_again_when_asked_or_by_itself",
+    "leader.imbalance.per.broker.percentage": CHANGES + "test_a_preferred_leader_leads_again_when_asked_or_by_itself",
+    "controlled.shutdown.enable": MEMBER + "test_leaders_move_away_before_a_broker_stops",
+    "controlled.shutdown.max.retries": LEAVING + "test_it_asks_until_it_leads_nothing_or_often_enough",
+    "controlled.shutdown.retry.backoff.ms": LEAVING + "test_it_waits_for_the_backoff_between_two_requests",
     "num.replica.fetchers": REPLICATION + "test_partitions_are_fetched_over_several_connections",
     "replica.fetch.min.bytes": REQUESTS + "test_a_request_has_the_limits_of_the_configs",
     "replica.fetch.max.bytes": REQUESTS + "test_a_request_has_the_limits_of_the_configs",
@@ -73,9 +92,7 @@ ELSEWHERE = {
     "log.flush.offset.checkpoint.interval.ms": (
         "broker/topics/test_flusher.py::test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_comes"
     ),
-    "default.replication.factor": (
-        "broker/configs/test_broker_config.py::test_the_error_of_a_bad_value_has_name_range_and_value"
-    ),
+    "default.replication.factor": CHANGES + "test_topics_are_created_grown_and_deleted_on_every_broker",
     "auto.create.topics.enable": "broker/handlers/test_topics.py::test_auto_creation_switched_off",
     "delete.topic.enable": "broker/handlers/test_topics.py::test_deletion_can_be_switched_off",
     "socket.receive.buffer.bytes": "broker/test_server.py::test_have_the_socket_buffers_of_the_config",

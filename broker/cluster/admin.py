@@ -1,0 +1,160 @@
+"""What clients may change in a cluster: topics, at the controller, and configs, at any broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..replication.view import ClusterView, PartitionView
+from .config_store import BROKERS, TOPICS, broker_znode, write_config
+from .config_watch import ConfigWatch
+from .controller.controller import Controller
+from .controller.machine import ControllerMachine
+from .controller.topic_changes import CreatedTopic, NewTopic, Placement, add_partitions, create_topic, delete_topic
+from .isr_changes import AlteredState, WantedState, alter_isrs
+from .operations import Steps
+from .znodes import Replicas, TopicPartition
+from .zookeeper import SessionExpired, ZooKeeper
+
+
+class ClusterAdmin:
+    """Carries out changes and waits until this broker's clients see them. Raises KafkaError."""
+
+    def __init__(self, zookeeper: ZooKeeper, controller: Controller, configs: ConfigWatch, view: ClusterView) -> None:
+        self._zookeeper = zookeeper
+        self._controller = controller
+        self._configs = configs
+        self._view = view
+
+    # -- Topics, at the controller
+
+    def check_controller(self) -> None:
+        """Raise NOT_CONTROLLER where another broker is the controller."""
+        if not self._controller.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        factor: int,
+        configs: Mapping[str, str],
+        placement: Placement | None,
+        timeout_ms: int,
+        *,
+        validate_only: bool,
+    ) -> CreatedTopic:
+        """Create a topic; returns when every partition has a leader.
+
+        Without `placement` the replicas are spread over brokers and racks. REQUEST_TIMED_OUT: it is created, and has no
+        leaders yet.
+        """
+        wanted = NewTopic(name, partitions, factor, configs, placement)
+
+        def steps(machine: ControllerMachine) -> Steps[CreatedTopic]:
+            return create_topic(machine, wanted, validate_only=validate_only)
+
+        created = await self._controller.ask(steps)
+        if not validate_only:
+            await self._wait(timeout_ms, lambda: self._is_led(wanted.name, created.partitions))
+        return created
+
+    async def add_partitions(
+        self, topic: str, count: int, chosen: list[tuple[int, ...]] | None, timeout_ms: int, *, validate_only: bool
+    ) -> None:
+        """Give a topic more partitions; returns as `create_topic` does."""
+
+        def steps(machine: ControllerMachine) -> Steps[None]:
+            return add_partitions(machine, topic, count, chosen, validate_only=validate_only)
+
+        await self._controller.ask(steps)
+        if not validate_only:
+            await self._wait(timeout_ms, lambda: self._is_led(topic, count))
+
+    async def delete_topic(self, topic: str, timeout_ms: int) -> None:
+        """Delete a topic; returns when clients do not see it any more. REQUEST_TIMED_OUT: its deletion goes on."""
+        await self._controller.ask(lambda machine: delete_topic(machine, topic))
+        await self._wait(timeout_ms, lambda: topic not in self._view.topics)
+
+    async def _wait_for_leaders(self, places: Iterable[TopicPartition], timeout_ms: int) -> None:
+        """Wait until the partitions have the leaders that this controller has elected, as clients see it."""
+        machine = self._controller.machine
+        states = machine.cluster.states if machine is not None else {}
+        wanted = {each: states[each].leader for each in places if each in states}
+        await self._wait(timeout_ms, lambda: all(self._leader(each) == leader for each, leader in wanted.items()))
+
+    async def elect(
+        self, places: Iterable[tuple[str, int]] | None, *, unclean: bool, timeout_ms: int
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Elect leaders of the partitions, or of all that need it. Returns the error of each, or NONE."""
+
+        def steps(machine: ControllerMachine) -> Steps[dict[TopicPartition, ErrorCode]]:
+            wanted = sorted(machine.cluster.replicas) if places is None else [TopicPartition(*each) for each in places]
+            return machine.elect(wanted, unclean=unclean)
+
+        errors = await self._controller.ask(steps)
+        if places is None:
+            errors = {each: code for each, code in errors.items() if code is not ErrorCode.ELECTION_NOT_NEEDED}
+        await self._wait_for_leaders([each for each, code in errors.items() if code is ErrorCode.NONE], timeout_ms)
+        return errors
+
+    async def alter_isrs(self, broker: int, broker_epoch: int, wanted: Sequence[WantedState]) -> list[AlteredState]:
+        """Write the ISRs that a leader asks for."""
+        return await self._controller.ask(lambda machine: alter_isrs(machine, broker, broker_epoch, wanted))
+
+    async def reassign(
+        self, wanted: Mapping[tuple[str, int], tuple[int, ...] | None], *, may_change_factor: bool
+    ) -> dict[TopicPartition, KafkaError]:
+        """Begin reassignments, or cancel those of None. Returns the errors of those that cannot be."""
+
+        def steps(machine: ControllerMachine) -> Steps[dict[TopicPartition, KafkaError]]:
+            targets = {TopicPartition(*place): target for place, target in wanted.items()}
+            return machine.reassign(targets, may_change_factor=may_change_factor)
+
+        return await self._controller.ask(steps)
+
+    def reassignments(self) -> dict[TopicPartition, Replicas]:
+        """Return the partitions that are moving."""
+        self.check_controller()
+        machine = self._controller.machine
+        replicas = machine.cluster.replicas if machine is not None else {}
+        return {place: each for place, each in sorted(replicas.items()) if each.is_moving}
+
+    def _leader(self, place: TopicPartition) -> int:
+        found: PartitionView | None = self._view.partition(place.topic, place.partition)
+        return -1 if found is None else found.leader
+
+    def _is_led(self, topic: str, partitions: int) -> bool:
+        return all(self._leader(TopicPartition(topic, index)) >= 0 for index in range(partitions))
+
+    async def _wait(self, timeout_ms: int, is_seen: Callable[[], bool]) -> None:
+        try:
+            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
+                while not is_seen():
+                    await self._view.updated()
+        except TimeoutError:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The change was begun, and is not complete yet.") from None
+
+    # -- Configs
+
+    async def refresh_configs(self) -> None:
+        """Learn what other brokers have changed, so that a change builds on it."""
+        await self._run_configs(None)
+
+    async def write_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Give a topic these configs and no others. They are in use here when this returns, elsewhere soon."""
+        await self._run_configs(write_config(TOPICS, topic, configs))
+
+    async def write_broker_configs(self, node: str, configs: Mapping[str, str]) -> None:
+        """Give a broker, or every broker (""), these dynamic configs and no others."""
+        await self._run_configs(write_config(BROKERS, broker_znode(node), configs))
+
+    async def _run_configs(self, steps: Steps[None] | None) -> None:
+        try:
+            if steps is not None:
+                await self._zookeeper.run(steps)
+            await self._configs.read_changes()
+        except SessionExpired:
+            why = "the session with ZooKeeper has expired: try again"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from None

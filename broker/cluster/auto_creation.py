@@ -1,0 +1,87 @@
+"""Topics that are created at first need: the broker that needs one asks the controller for it (CreateTopics).
+
+The client that needs it is told to try again meanwhile, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ..configs.broker_config import BrokerConfig
+from ..replication.peer import PeerLost
+from ..replication.view import ClusterView
+from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .requests_to_controller import ControllerDoor
+
+VERSION = 7
+# Topics that one broker asks for at a time.
+MAX_UNDER_WAY = 100
+
+_log = logging.getLogger(__name__)
+
+
+class AutoCreation:
+    """Asks the controller for topics. End it with `close`."""
+
+    def __init__(self, config: BrokerConfig, view: ClusterView, door: ControllerDoor) -> None:
+        self._config = config
+        self._view = view
+        self._door = door
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+
+    def begin(self, name: str) -> None:
+        """Ask for a topic, unless that is under way.
+
+        Raises INVALID_REPLICATION_FACTOR where too few brokers are alive for its replicas.
+        """
+        if name in self._under_way:
+            return
+        topic = self._topic(name)
+        alive = len(self._view.brokers)
+        if topic.replication_factor > alive:
+            why = f"topic {name} needs {topic.replication_factor} brokers, and {alive} are alive"
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+        if len(self._under_way) >= MAX_UNDER_WAY:
+            return
+        asking = self._under_way[name] = asyncio.ensure_future(self._ask(topic))
+        asking.add_done_callback(lambda _: self._under_way.pop(name, None))
+
+    def close(self) -> None:
+        """Ask no more."""
+        for each in self._under_way.values():
+            each.cancel()
+
+    async def _ask(self, topic: CreatableTopic) -> None:
+        request = CreateTopicsRequest([topic], self._config.controller_socket_timeout_ms)
+        try:
+            response = await self._door.request(request, VERSION, CreateTopicsResponse)
+        except PeerLost as error:
+            _log.warning("topic %s is not created yet: %s", topic.name, error.message)
+            return
+        code = ErrorCode.of(response.topics[0].error_code)
+        if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            _log.warning("topic %s is not created: %s", topic.name, response.topics[0].error_message or code.name)
+
+    def _topic(self, name: str) -> CreatableTopic:
+        config = self._config
+        if name == OFFSETS_TOPIC:
+            numbers = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+            configs = {"segment.bytes": str(config.offsets_topic_segment_bytes)}
+        elif name == TRANSACTIONS_TOPIC:
+            numbers = config.transaction_state_log_num_partitions, config.transaction_state_log_replication_factor
+            configs = {
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            }
+        else:
+            return CreatableTopic(name, config.num_partitions, config.default_replication_factor)
+        configs["cleanup.policy"] = "compact"
+        return CreatableTopic(name, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()])

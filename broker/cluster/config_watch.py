@@ -1,0 +1,82 @@
+"""The configs of topics and brokers as ZooKeeper holds them: read at start, and again when a change is announced."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..configs.definition import ConfigError
+from ..configs.reconfiguration import Reconfiguration
+from ..topics.cluster_topics import ClusterTopics
+from .config_store import BROKERS, TOPICS, broker_znode, node_of, read_changes, read_configs
+from .zookeeper import SessionExpired, ZooKeeper
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigWatch:
+    """Applies the configs of ZooKeeper to this broker and its topics."""
+
+    def __init__(
+        self, zookeeper: ZooKeeper, broker_id: int, topics: ClusterTopics, reconfiguration: Reconfiguration
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._topics = topics
+        self._reconfiguration = reconfiguration
+        # The znodes of the configs that this broker has.
+        self._own = (broker_znode(str(broker_id)), broker_znode(""))
+        # The last notification that was acted on.
+        self._seen = ""
+        self._turn = asyncio.Lock()
+
+    async def read_all(self) -> None:
+        """Apply the configs of this broker and of every topic that it knows, and watch for changes."""
+        async with self._turn:
+            changes = await self._zookeeper.run(read_changes(""))
+            await self._apply_brokers(self._own)
+            await self._apply_topics([each.name for each in self._topics.all()])
+            if changes:
+                self._seen = changes[-1][0]
+
+    async def read_changes(self) -> None:
+        """Act on the notifications since the last call, and watch for the next."""
+        async with self._turn:
+            changes = await self._zookeeper.run(read_changes(self._seen))
+            await self._apply_topics({name for _, entity, name in changes if entity == TOPICS})
+            await self._apply_brokers({name for _, entity, name in changes if entity == BROKERS})
+            if changes:
+                self._seen = changes[-1][0]
+
+    async def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the configs of topics that this broker has just learned of.
+
+        Raises STALE_BROKER_EPOCH where the session has expired: the controller tells of them again in the next one.
+        """
+        try:
+            return await self._zookeeper.run(read_configs(TOPICS, list(names)))
+        except SessionExpired:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "the session with ZooKeeper has expired") from None
+
+    async def _apply_topics(self, names: Iterable[str]) -> None:
+        known = [name for name in names if self._topics.get(name) is not None]
+        for name, configs in (await self.topic_configs(known)).items():
+            topic = self._topics.get(name)
+            if topic is None or topic.record.configs == configs:
+                continue
+            try:
+                self._topics.alter(topic, configs)
+            except KafkaError as error:
+                _log.error("the configs of topic %s stay as they are: %s", name, error.message)
+
+    async def _apply_brokers(self, znodes: Iterable[str]) -> None:
+        wanted = [each for each in znodes if each in self._own]
+        for znode, configs in (await self._zookeeper.run(read_configs(BROKERS, wanted))).items():
+            node = node_of(znode)
+            if self._reconfiguration.overrides(node) == configs:
+                continue
+            try:
+                self._reconfiguration.alter(node, configs)
+            except (KafkaError, ConfigError) as error:
+                _log.error("the dynamic configs of %s stay as they are: %s", znode, error)

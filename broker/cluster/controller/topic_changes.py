@@ -1,0 +1,165 @@
+"""Changes of topics that clients ask the controller for: create, add partitions, delete; as steps.
+
+The znodes are written, and the controller takes the change up in the same event, so that the new partitions have
+leaders when the steps end.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ..operations import Create, Put, Steps, read, write
+from ..znodes import (
+    Assignment,
+    Replicas,
+    TopicPartition,
+    config_path,
+    decode_assignment,
+    delete_topic_path,
+    encode_assignment,
+    encode_config,
+    topic_path,
+)
+from .cluster_state import ClusterState
+from .machine import ControllerMachine
+from .placement import place
+
+# The replicas of each partition, the preferred leader first.
+Placement = dict[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic as a client wants it. `placement` is what the client chose; None: the controller spreads the replicas."""
+
+    name: str
+    partitions: int
+    factor: int
+    configs: Mapping[str, str]
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """The topic that was created. The id is of zeros where the request was checked only."""
+
+    topic_id: bytes
+    partitions: int
+    factor: int
+
+
+def create_topic(machine: ControllerMachine, wanted: NewTopic, *, validate_only: bool) -> Steps[CreatedTopic]:
+    """Create a topic. Raises KafkaError."""
+    cluster = machine.cluster
+    if wanted.name in cluster.topic_ids:
+        why = "is being deleted" if wanted.name in cluster.deletions else "already exists"
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' {why}.")
+    placement = wanted.placement
+    if placement is None:
+        start, shift = secrets.randbelow(1 << 16), secrets.randbelow(1 << 16)
+        placement = place(_racks(cluster), wanted.partitions, wanted.factor, start, shift)
+    _check(placement, first=0)
+    factor = len(placement[0])
+    if validate_only:
+        return CreatedTopic(bytes(16), len(placement), factor)
+    topic_id = _new_topic_id()
+    yield from _write_configs(wanted.name, wanted.configs)
+    assignment = Assignment(topic_id, {index: Replicas(to) for index, to in placement.items()})
+    failure = yield from write(Create(topic_path(wanted.name), encode_assignment(assignment)))
+    if failure is not None:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+    yield from machine.topics_changed()
+    return CreatedTopic(topic_id, len(placement), factor)
+
+
+def add_partitions(
+    machine: ControllerMachine, topic: str, count: int, chosen: list[tuple[int, ...]] | None, *, validate_only: bool
+) -> Steps[None]:
+    """Give a topic partitions up to `count`; `chosen` are the replicas of the new ones. Raises KafkaError."""
+    cluster = machine.cluster
+    places = cluster.partitions_of(topic)
+    if not places or topic in cluster.deletions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
+    if any(cluster.replicas[each].is_moving for each in places):
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"The partitions of '{topic}' are being reassigned.")
+    first = len(places)
+    if count <= first:
+        why = f"The topic {topic} currently has {first} partition(s); {count} would not be an increase."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+    placement = _placement_of_new(cluster, places[0], first, count, chosen)
+    _check(placement, first)
+    if validate_only:
+        return
+    path = topic_path(topic)
+    znode = yield from read(path)
+    if znode is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
+    known = decode_assignment(topic, znode.data)
+    partitions = known.partitions | {index: Replicas(to) for index, to in placement.items()}
+    failure = yield from write(Put(path, encode_assignment(Assignment(known.topic_id, partitions)), znode.version))
+    if failure is not None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The replicas of '{topic}' were changed by hand: try again.")
+    yield from machine.partitions_changed(topic)
+
+
+def delete_topic(machine: ControllerMachine, topic: str) -> Steps[None]:
+    """Ask for the deletion of a topic and begin with it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    if topic not in machine.cluster.topic_ids:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
+    # It may be there already: then the deletion waits for a broker that is away.
+    yield from write(Create(delete_topic_path(topic)))
+    yield from machine.deletion.take_up()
+
+
+def _placement_of_new(
+    cluster: ClusterState, partition_0: TopicPartition, first: int, count: int, chosen: list[tuple[int, ...]] | None
+) -> Placement:
+    replicas = cluster.replicas[partition_0].replicas
+    if chosen is None:
+        brokers = sorted(cluster.live)
+        start = next((at for at, broker in enumerate(brokers) if broker >= replicas[0]), 0)
+        return place(_racks(cluster), count - first, len(replicas), start, start, first)
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if len(chosen) != count - first:
+        why = f"{count - first} new partitions were asked for, and replicas of {len(chosen)} are assigned."
+        raise KafkaError(code, why)
+    unknown = sorted({broker for each in chosen for broker in each} - cluster.live.keys())
+    if unknown:
+        raise KafkaError(code, f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
+    if any(len(each) != len(replicas) for each in chosen):
+        raise KafkaError(code, f"Every partition of this topic has {len(replicas)} replicas.")
+    return dict(enumerate(chosen, first))
+
+
+def _check(placement: Placement, first: int) -> None:
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if sorted(placement) != list(range(first, first + len(placement))):
+        raise KafkaError(code, f"partitions are numbered from {first}, without gaps: not {sorted(placement)}")
+    for index, brokers in placement.items():
+        if not brokers or len(set(brokers)) < len(brokers) or min(brokers) < 0:
+            raise KafkaError(code, f"partition {index} cannot be on {list(brokers)}: they must be different brokers")
+    if len({len(brokers) for brokers in placement.values()}) > 1:
+        raise KafkaError(code, "All partitions must have the same number of replicas.")
+
+
+def _racks(cluster: ClusterState) -> dict[int, str | None]:
+    return {each.broker_id: each.rack for each in cluster.live.values() if each.broker_id not in cluster.shutting_down}
+
+
+def _new_topic_id() -> bytes:
+    """Return a random id that Kafka's tools can name: its text does not begin with '-'."""
+    while True:
+        topic_id = secrets.token_bytes(16)
+        if topic_id[0] >> 2 != 62:
+            return topic_id
+
+
+def _write_configs(topic: str, configs: Mapping[str, str]) -> Steps[None]:
+    """Write the configs of a new topic. Those that an earlier one of its name may have left are replaced."""
+    path, content = config_path("topics", topic), encode_config(dict(configs))
+    failure = yield from write(Create(path, content))
+    if failure is not None and failure.exists:
+        yield from write(Put(path, content))

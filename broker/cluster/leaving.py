@@ -1,0 +1,53 @@
+"""Controlled shutdown: before a broker stops, the controller moves its leaders to other brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from ..configs.broker_config import BrokerConfig
+from ..replication.peer import PeerLost
+from ..replication.replicas import Replicas
+from .requests_to_controller import ControllerDoor
+
+VERSION = 3
+
+_log = logging.getLogger(__name__)
+
+
+class Leaving:
+    """Asks the controller until this broker leads nothing that another could lead, or often enough."""
+
+    def __init__(self, config: BrokerConfig, door: ControllerDoor, replicas: Replicas) -> None:
+        self._config = config
+        self._door = door
+        self._replicas = replicas
+
+    async def run(self) -> None:
+        """Ask, and ask again after controlled.shutdown.retry.backoff.ms."""
+        left = self._config.controlled_shutdown_max_retries
+        while set(self._replicas.view.brokers) - {self._config.node_id}:
+            if await self._ask():
+                return
+            if left <= 0:
+                _log.warning("this broker stops though it still leads partitions")
+                return
+            left -= 1
+            await asyncio.sleep(self._config.controlled_shutdown_retry_backoff_ms / 1000)
+
+    async def _ask(self) -> bool:
+        """Return whether this broker may stop."""
+        request = ControlledShutdownRequest(self._config.node_id, self._replicas.broker_epoch)
+        try:
+            response = await self._door.request(request, VERSION, ControlledShutdownResponse)
+        except PeerLost as error:
+            _log.warning("the controller does not move leaders away: %s", error.message)
+            return False
+        if response.error_code:
+            _log.warning("the controller does not move leaders away: %s", ErrorCode.of(response.error_code).name)
+            return False
+        if response.remaining_partitions:
+            _log.info("this broker still leads %d partitions", len(response.remaining_partitions))
+        return not response.remaining_partitions

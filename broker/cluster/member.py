@@ -1,0 +1,311 @@
+"""A broker as a member of a cluster: it joins, registers, stands for controller, and leaves.
+
+Start: `join` opens the session with ZooKeeper and finds the cluster's id and the broker's number, before the data
+directories are opened. `register` comes when the broker listens: it makes the broker known, stands for controller, and
+returns when the present controller has told the broker everything.
+
+When the session expires, this broker is no controller any more; it registers again as soon as there is a new session.
+Stop: the controller moves leaders away (controlled shutdown), then the session ends, and with it the registration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from ...storage import checkpoints
+from ...storage.checkpoints import MetaProperties
+from ...storage.errors import StorageError
+from ...storage.files import DISK, Disk
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
+from ..configs.endpoint import ANY_HOST
+from ..configs.reconfiguration import Reconfiguration
+from ..log_dirs.data_dir import StartError, new_id_text
+from ..replication.replicas import Replicas
+from ..topics.cluster_topics import ClusterTopics
+from ..topics.metadata_journal import Metadata
+from .admin import ClusterAdmin
+from .adoption import adopt_broker_configs, adopt_topic
+from .auto_creation import AutoCreation
+from .config_watch import ConfigWatch
+from .controller.controller import Controller, ControllerConfig
+from .leaving import Leaving
+from .operations import Create, read, write
+from .producer_ids import ProducerIdBlocks, take_block
+from .registration import Registered, join_cluster, register, take_broker_id
+from .requests_to_controller import ControllerDoor
+from .znodes import CLUSTER_ID, CONFIG_CHANGES, FEATURE, BadZnode, Registration, broker_path, encode_feature
+from .zookeeper import SessionExpired, ZooKeeper
+
+# How long a broker waits for its own earlier run to be declared dead, in session time-outs.
+_PATIENCE_SESSIONS = 2
+# How often a start says that it still waits for the controller.
+_REPORT_S = 30
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerParts:
+    """The parts of a broker that its membership uses."""
+
+    # The broker's own, which dynamic configs change.
+    config: BrokerConfig
+    replicas: Replicas
+    metadata: Metadata
+    topics: ClusterTopics
+    reconfiguration: Reconfiguration
+
+
+class Member:
+    """The membership of one broker. `join`, `register`, and at the end `leave` and `stop`."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        assert config.zookeeper_connect is not None
+        self.broker_id = config.node_id
+        self.cluster_id = ""
+        self._config = config
+        self._clock = clock
+        session_ms = config.zookeeper_session_timeout_ms
+        connection_ms = config.zookeeper_connection_timeout_ms
+        self.zookeeper = ZooKeeper(
+            config.zookeeper_connect,
+            session_ms,
+            session_ms if connection_ms is None else connection_ms,
+            self._note_change,
+            self._note_session,
+        )
+        self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
+        # Complete from `register` on.
+        self.controller: Controller
+        self.admin: ClusterAdmin
+        self.auto_creation: AutoCreation
+        self._door: ControllerDoor
+        self._configs: ConfigWatch
+        self._parts: BrokerParts
+        self._registration: Registration | None = None
+        # Set when the broker's own znode has changed: another run of it has gone.
+        self._own_znode_changed = asyncio.Event()
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._is_leaving = False
+
+    # -- Join
+
+    @classmethod
+    async def join(cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK) -> Member:
+        """Open the session, and find the cluster's id and the broker's number. Raises StartError."""
+        try:
+            meta = checkpoints.read_meta_properties(config.data_dir, disk)
+        except (OSError, StorageError) as error:
+            raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
+        member = cls(config, clock)
+        await member.zookeeper.start()
+        try:
+            await member._find_ids(meta)
+        except BaseException as error:
+            await member.zookeeper.stop()
+            raise _start_error(config, error) from error
+        return member
+
+    async def _find_ids(self, meta: MetaProperties | None) -> None:
+        config, run = self._config, self.zookeeper.run
+        if meta is not None and meta.is_clustered and await run(read(CLUSTER_ID)) is None:
+            why = f"ZooKeeper at {config.zookeeper_connect} holds no cluster, and data directory {config.data_dir}"
+            raise StartError(f"{why} belongs to cluster {meta.cluster_id}: correct zookeeper.connect")
+        self.cluster_id = await run(join_cluster(new_id_text() if meta is None else meta.cluster_id))
+        if meta is not None and meta.cluster_id != self.cluster_id:
+            why = f"data directory {config.data_dir} belongs to cluster {meta.cluster_id}, and ZooKeeper at"
+            raise StartError(
+                f"{why} {config.zookeeper_connect} holds cluster {self.cluster_id}: choose another --data-dir, or "
+                "correct zookeeper.connect"
+            )
+        if not config.has_generated_id:
+            return
+        if meta is not None:
+            self.broker_id = meta.node_id
+        elif config.broker_id_generation_enable:
+            self.broker_id = await run(take_broker_id(config.reserved_broker_max_id))
+        else:
+            raise StartError("broker.id is not set, and broker.id.generation.enable is false: set broker.id")
+
+    # -- Register
+
+    async def register(self, parts: BrokerParts, addresses: list[str]) -> None:
+        """Make the broker known; it listens at `addresses`, HOST:PORT each. Returns when it serves what it leads.
+
+        Raises StartError where another broker has the number.
+        """
+        config = self._config = parts.config
+        registration = _registration(self.broker_id, config, addresses, self._clock.now_ms())
+        self._parts, self._registration = parts, registration
+        self._configs = ConfigWatch(self.zookeeper, self.broker_id, parts.topics, parts.reconfiguration)
+        view = parts.replicas.view
+        self._door = ControllerDoor(self.broker_id, view, config)
+        self.auto_creation = AutoCreation(config, view, self._door)
+        interval_s = config.leader_imbalance_check_interval_seconds
+        self.controller = Controller(
+            ControllerConfig(
+                self.broker_id,
+                config.controller_socket_timeout_ms,
+                lambda: config.unclean_leader_election_enable,
+                config.leader_imbalance_per_broker_percentage,
+                interval_s if config.auto_leader_rebalance_enable else None,
+            ),
+            self.zookeeper,
+            self._clock,
+        )
+        self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
+        parts.replicas.configs_of = self._configs.topic_configs
+        try:
+            await self._adopt()
+            await self._configs.read_all()
+            await self.producer_ids.fetch()
+            await self._take_number(registration)
+        except (SessionExpired, BadZnode) as error:
+            raise _start_error(config, error) from error
+        self.controller.start()
+        await self._wait_until_told()
+
+    async def _adopt(self) -> None:
+        """Bring what the broker had while it was alone into the cluster."""
+        metadata = self._parts.metadata
+        alone = [each for each in metadata.topics.values() if each.hosted is None]
+        run = self.zookeeper.run
+        if alone:
+            for node, configs in metadata.broker_configs.items():
+                await run(adopt_broker_configs(node, configs))
+            await run(take_block(self.broker_id, at_least=metadata.producer_id_limit))
+        for topic in alone:
+            epoch = metadata.leader_epoch
+            if await run(adopt_topic(topic.name, topic.id, topic.partitions, topic.configs, self.broker_id, epoch)):
+                _log.info("topic %s of this data directory is now the cluster's", topic.name)
+
+    async def _take_number(self, registration: Registration) -> None:
+        """Register. An earlier run of this broker is waited for until its session has expired."""
+        run, path = self.zookeeper.run, broker_path(self.broker_id)
+        patience_s = _PATIENCE_SESSIONS * self._config.zookeeper_session_timeout_ms / 1000
+        deadline = asyncio.get_running_loop().time() + patience_s
+        while True:
+            self._own_znode_changed.clear()
+            outcome = await run(register(registration, self.zookeeper.session_id))
+            if isinstance(outcome, Registered):
+                break
+            host, port = outcome.holder.address
+            remaining_s = deadline - asyncio.get_running_loop().time()
+            if outcome.holder.address != registration.address or remaining_s <= 0:
+                why = f"broker.id {self.broker_id} is taken by the broker at {host}:{port}"
+                raise StartError(f"{why}: choose another broker.id, or stop that broker")
+            _log.info("broker %d is still registered by its last run: waiting for that session to end", self.broker_id)
+            if await run(read(path, watch=True)) is None:
+                continue
+            try:
+                await asyncio.wait_for(self._own_znode_changed.wait(), remaining_s)
+            except TimeoutError:
+                continue
+        self._parts.replicas.broker_epoch = outcome.broker_epoch
+        await run(write(Create(FEATURE, encode_feature())))
+        _log.info("broker %d is registered, epoch %d", self.broker_id, outcome.broker_epoch)
+
+    async def _wait_until_told(self) -> None:
+        """Wait until the controller has told this broker of its partitions and of the cluster."""
+        is_ready = self._parts.replicas.is_ready
+        while True:
+            try:
+                await asyncio.wait_for(is_ready.wait(), _REPORT_S)
+            except TimeoutError:
+                _log.warning("broker %d waits for the controller to tell it what it leads", self.broker_id)
+            else:
+                return
+
+    # -- Changes
+
+    def _note_change(self, path: str) -> None:
+        if self._registration is None:
+            return
+        if path == CONFIG_CHANGES:
+            self._spawn(self._configs.read_changes())
+            return
+        if path == broker_path(self.broker_id):
+            self._own_znode_changed.set()
+        self.controller.note_change(path)
+
+    def _note_session(self, is_there: bool) -> None:
+        registration = self._registration
+        if registration is None or self._is_leaving:
+            return
+        if is_there:
+            self.zookeeper.renew()
+            self._spawn(self._return(registration))
+        else:
+            self.controller.resign()
+
+    async def _return(self, registration: Registration) -> None:
+        """Register in a new session, and be a candidate again. Watches of the old session are gone."""
+        await self._take_number(registration)
+        await self._configs.read_all()
+        self.controller.stand()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_report)
+
+    # -- Leave
+
+    async def leave(self) -> None:
+        """Have the controller move this broker's leaders away, as far as controlled.shutdown.* asks for it."""
+        self._is_leaving = True
+        if self._registration is not None and self._config.controlled_shutdown_enable:
+            await Leaving(self._config, self._door, self._parts.replicas).run()
+
+    async def stop(self) -> None:
+        """End the session, and with it the registration. Idempotent."""
+        self._is_leaving = True
+        for task in self._tasks:
+            task.cancel()
+        if self._registration is not None:
+            self.controller.stop()
+            self.auto_creation.close()
+            self._door.close()
+        self.producer_ids.close()
+        await self.zookeeper.stop()
+
+
+def _registration(broker_id: int, config: BrokerConfig, addresses: list[str], now_ms: int) -> Registration:
+    """Return what others are told of this broker. A listener on every interface is told by the machine's name."""
+    endpoints: list[str] = []
+    for listener, address in zip(config.endpoints, addresses, strict=True):
+        told = config.advertised.get(listener.name)
+        if told is not None:
+            address = told.address
+        elif listener.host in ANY_HOST:
+            name = socket.getfqdn()
+            address = f"{name}:{address.rpartition(':')[2]}"
+            _log.info("other brokers and clients are told %s: set advertised.listeners for another name", address)
+        endpoints.append(f"{listener.name}://{address}")
+    protocols = {each.name: "PLAINTEXT" for each in config.endpoints}
+    return Registration(broker_id, tuple(endpoints), protocols, config.broker_rack, now_ms)
+
+
+def _start_error(config: BrokerConfig, error: BaseException) -> BaseException:
+    """Return what a start raises for an error of ZooKeeper."""
+    if isinstance(error, SessionExpired):
+        return StartError(f"the session with ZooKeeper at {config.zookeeper_connect} ended while the broker started")
+    if isinstance(error, BadZnode):
+        return StartError(f"the cluster cannot be joined: {error}")
+    return error
+
+
+def _report(task: asyncio.Future[None]) -> None:
+    if task.cancelled() or (error := task.exception()) is None:
+        return
+    if isinstance(error, SessionExpired):
+        # What follows is done again in the next session.
+        return
+    _log.error("%s", error, exc_info=None if isinstance(error, (StartError, BadZnode)) else error)

@@ -1,0 +1,59 @@
+"""The table of the configs of a cluster: ZooKeeper, the controller, controlled shutdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .definition import BOOLEAN, INT, LONG, SHORT, STRING, define
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterTable:
+    """Configs of a broker as a member of a cluster, one row each. They act where zookeeper.connect is set."""
+
+    # fmt: off
+    # -- Membership
+    zookeeper_connect: str | None = define(STRING, None,
+        doc="HOST:PORT,HOST:PORT/CHROOT of the ZooKeeper of the cluster to join. Unset: the broker is alone.")
+    zookeeper_session_timeout_ms: int = define(INT, 18_000, low=1,
+        doc="A broker that ZooKeeper has not heard of for this long counts as dead.")
+    zookeeper_connection_timeout_ms: int | None = define(INT, None,
+        doc="How long a start waits for ZooKeeper. Unset: zookeeper.session.timeout.ms.")
+    broker_id_generation_enable: bool = define(BOOLEAN, True,
+        doc="In a cluster, a broker without broker.id gets the next free number above reserved.broker.max.id.")
+    reserved_broker_max_id: int = define(INT, 1000, low=0,
+        doc="The highest number that may be chosen as broker.id.")
+
+    # -- Internal topics
+    offsets_topic_replication_factor: int = define(SHORT, 3, low=1,
+        doc="Replicas of __consumer_offsets in a cluster. It is not created while fewer brokers are alive. A broker "
+            "that is alone holds one.")
+    transaction_state_log_replication_factor: int = define(SHORT, 3, low=1,
+        doc="Replicas of __transaction_state in a cluster. It is not created while fewer brokers are alive. A broker "
+            "that is alone holds one.")
+    transaction_state_log_min_isr: int = define(INT, 2, low=1,
+        doc="min.insync.replicas of __transaction_state; at most as many as there are replicas.")
+
+    # -- The controller
+    controller_socket_timeout_ms: int = define(INT, 30_000,
+        doc="A request of the controller to a broker, or of a broker to the controller, that gets no response for "
+            "this long is given up.")
+    unclean_leader_election_enable: bool = define(BOOLEAN, False, topic="unclean.leader.election.enable", dynamic=True,
+        doc="Where all in-sync replicas are dead, a replica that lacks records may lead: acknowledged records are "
+            "lost. A broker that is alone elects nothing.")
+    auto_leader_rebalance_enable: bool = define(BOOLEAN, True,
+        doc="The controller makes preferred replicas leaders again from time to time.")
+    leader_imbalance_check_interval_seconds: int = define(LONG, 300, low=1,
+        doc="How often the controller looks for preferred replicas that do not lead.")
+    leader_imbalance_per_broker_percentage: int = define(INT, 10,
+        doc="The controller moves leaders back to a broker that lacks more than this share of those that it should "
+            "lead.")
+
+    # -- Stop
+    controlled_shutdown_enable: bool = define(BOOLEAN, True,
+        doc="A broker that stops first has the controller move its leaders to other brokers.")
+    controlled_shutdown_max_retries: int = define(INT, 3,
+        doc="How often a broker that stops asks again while it still leads partitions.")
+    controlled_shutdown_retry_backoff_ms: int = define(LONG, 5000,
+        doc="How long a broker that stops waits before it asks again.")
+    # fmt: on

@@ -1,0 +1,220 @@
+"""A broker as a member of a cluster: how it joins, what it writes into ZooKeeper, what refuses it, how it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from odradek.broker import Broker
+from odradek.broker.cluster.operations import Delete, children, read, write
+from odradek.broker.cluster.zookeeper import ZooKeeper
+from odradek.broker.log_dirs.data_dir import StartError
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
+from odradek.tests.support.members import Members, member
+from odradek.tests.support.process import free_port
+from odradek.tests.support.raw import batch_of
+from odradek.tests.support.zookeeper import ZooKeeperProcess
+
+WAIT_S = 30
+
+
+async def content(zookeeper: ZooKeeper, path: str) -> object:
+    """The JSON of a znode."""
+    znode = await zookeeper.run(read(path))
+    assert znode is not None
+    return json.loads(znode.data)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    """Wait until something holds, with a bound that only a hanging test meets."""
+    async with asyncio.timeout(WAIT_S):
+        while not is_true():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_cluster_is_what_zookeeper_holds_and_what_clients_are_told(cluster: Members) -> None:
+    first, second = await cluster.start(1, broker_rack="r1"), await cluster.start(2)
+    zookeeper = member(first).zookeeper
+    host, port = first.address.split(":")
+    registration = await content(zookeeper, "/brokers/ids/1")
+    assert isinstance(registration, dict)
+    assert registration | {"timestamp": ""} == {
+        "features": {},
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        "endpoints": [f"PLAINTEXT://{first.address}"],
+        "rack": "r1",
+        "jmx_port": -1,
+        "port": int(port),
+        "host": host,
+        "version": 5,
+        "timestamp": "",
+    }
+    assert "rack" not in str(await content(zookeeper, "/brokers/ids/2"))
+    assert await content(zookeeper, "/cluster/id") == {"version": "1", "id": first.cluster_id}
+    assert second.cluster_id == first.cluster_id
+    assert await content(zookeeper, "/feature") == {"features": {}, "version": 2, "status": 1}
+    assert await content(zookeeper, "/latest_producer_id_block") == {
+        "version": 1,
+        "broker": 2,
+        "block_start": "1000",
+        "block_end": "1999",
+    }
+    controller = await content(zookeeper, "/controller")
+    assert isinstance(controller, dict) and controller["brokerid"] == 1 and controller["kraftControllerEpoch"] == -1
+    for broker in (first, second):
+        await until(lambda broker=broker: len(broker.services.replicas.view.brokers) == 2)
+        raw = await cluster.raw(broker)
+        answer = await raw.ask(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
+        assert answer.controller_id == 1
+        assert sorted((each.broker_id, each.rack) for each in answer.brokers) == [(1, "r1"), (2, None)]
+
+
+async def test_a_broker_without_a_number_gets_the_next_one_and_keeps_it(cluster: Members) -> None:
+    config = cluster.config("generated")
+    for name, number in (("generated", 1001), ("generated", 1001), ("another", 1002)):
+        async with Broker(replace(config, log_dirs=(str(cluster.folder / name),))) as broker:
+            assert broker.node_id == number
+            text = (cluster.folder / name / "meta.properties").read_text().splitlines()
+            assert {"version=0", f"broker.id={number}", f"cluster.id={broker.cluster_id}"} <= set(text)
+    async with Broker(cluster.config("lower", reserved_broker_max_id=5)) as broker:
+        assert broker.node_id == 8
+    with pytest.raises(StartError, match=r"broker.id is not set, and broker.id.generation.enable is false"):
+        await Broker(cluster.config("none", broker_id_generation_enable=False)).start()
+
+
+async def test_a_taken_number_is_refused_and_its_holder_stays(cluster: Members) -> None:
+    first = await cluster.start(1)
+    before = await content(member(first).zookeeper, "/brokers/ids/1")
+    with pytest.raises(StartError, match=f"broker.id 1 is taken by the broker at {first.address}: choose another"):
+        await Broker(cluster.config("other", broker_id=1)).start()
+    assert await content(member(first).zookeeper, "/brokers/ids/1") == before
+    # Its data directory is free for another try.
+    await cluster.start(2, name="elsewhere")
+
+
+async def test_the_data_directory_of_another_cluster_or_number_is_refused(
+    cluster: Members, ensemble: ZooKeeperProcess
+) -> None:
+    async with Broker(cluster.config("a", broker_id=1)) as broker:
+        mine = broker.cluster_id
+    with pytest.raises(StartError, match=r"belongs to node 1, this broker is node 2"):
+        await Broker(cluster.config("a", broker_id=2)).start()
+    elsewhere = f"{cluster.base.zookeeper_connect}/other"
+    with pytest.raises(StartError, match=rf"holds no cluster, and data directory .* belongs to cluster {mine}"):
+        await Broker(cluster.config("a", broker_id=1, zookeeper_connect=elsewhere)).start()
+    async with Broker(cluster.config("b", broker_id=3, zookeeper_connect=elsewhere)):
+        pass
+    with pytest.raises(StartError, match=rf"belongs to cluster {mine}, and ZooKeeper at .* holds cluster"):
+        await Broker(cluster.config("a", broker_id=1, zookeeper_connect=elsewhere)).start()
+    with pytest.raises(StartError, match=r"belongs to a broker of a cluster: set zookeeper.connect"):
+        await Broker(cluster.config("a", node_id=1, zookeeper_connect=None)).start()
+
+
+async def test_no_zookeeper_refuses_the_start_within_the_connection_timeout(cluster: Members) -> None:
+    config = cluster.config(
+        "a", broker_id=1, zookeeper_connect=f"127.0.0.1:{free_port()}", zookeeper_connection_timeout_ms=300
+    )
+    with pytest.raises(StartError, match=r"no ZooKeeper answers at .* within 0.3 s"):
+        await Broker(config).start()
+
+
+async def test_an_earlier_run_of_the_same_broker_is_waited_for(cluster: Members, ensemble: ZooKeeperProcess) -> None:
+    """A broker that was killed finds its own registration until its session has expired."""
+    port = free_port()
+    listeners = (f"PLAINTEXT://127.0.0.1:{port}",)
+    config = cluster.config("a", broker_id=1, listeners=listeners)
+    async with Broker(config) as broker:
+        registration = (await member(broker).zookeeper.run(read("/brokers/ids/1"))).data  # type: ignore[union-attr]
+    second = await cluster.start(2)
+    client = member(second).zookeeper._client  # pyright: ignore[reportPrivateUsage]
+    await asyncio.to_thread(client.create, "/brokers/ids/1", registration)
+    again = Broker(config)
+    starting = asyncio.ensure_future(again.start())
+    done, _ = await asyncio.wait([starting], timeout=0.3)
+    assert not done
+    await member(second).zookeeper.run(write(Delete("/brokers/ids/1")))
+    await starting
+    await again.stop()
+
+
+async def test_a_broker_whose_session_expires_registers_again_and_may_be_controller_again(
+    cluster: Members, ensemble: ZooKeeperProcess
+) -> None:
+    broker = await cluster.start(1)
+    raw = await cluster.raw(broker)
+    await raw.create_topic("t")
+    replicas = broker.services.replicas
+    assert replicas is not None
+    before, epoch = replicas.broker_epoch, replicas.controller_epoch
+    await asyncio.to_thread(ensemble.end_session, member(broker).zookeeper)
+    await until(lambda: replicas.broker_epoch > before and replicas.controller_epoch == epoch + 1)
+    await until(lambda: broker.topics.get("t").partitions[0].not_leading is None)  # type: ignore[union-attr]
+    answer = await raw.produce("t", batch_of(b"x"))
+    assert answer.error_code == 0
+
+
+async def test_a_new_controller_is_elected_when_its_znode_is_removed(cluster: Members) -> None:
+    first, second = await cluster.start(1), await cluster.start(2)
+    zookeeper = member(first).zookeeper
+    await zookeeper.run(write(Delete("/controller")))
+    await until(lambda: max(each.services.replicas.controller_epoch for each in (first, second)) == 2)
+    await until(lambda: [member(each).controller.is_active for each in (first, second)].count(True) == 1)
+
+
+async def test_leaders_move_away_before_a_broker_stops(cluster: Members) -> None:
+    """With controlled.shutdown.enable=false they move when the broker is gone."""
+    first = await cluster.start(1)
+    second = await cluster.start(2)
+    third = await cluster.start(3, controlled_shutdown_enable=False)
+    raw = await cluster.raw(first)
+    answer = await raw.create_topic("t", 3, 3)
+    assert answer.error_code == 0
+    states = member(first).controller.machine.cluster.states  # type: ignore[union-attr]
+    for broker in (second, third):
+        asked: list[int] = []
+        machine = member(first).controller.machine
+        assert machine is not None
+        shut_down = machine.shut_down
+
+        def noted(number: int, epoch: int, shut_down=shut_down, asked=asked):
+            asked.append(number)
+            return shut_down(number, epoch)
+
+        machine.shut_down = noted  # type: ignore[method-assign]
+        await broker.stop()
+        assert asked == ([2] if broker is second else [])
+        gone = {broker.config.node_id, -1}
+        await until(lambda gone=gone: all(each.leader not in gone for each in states.values()))
+    assert await member(first).zookeeper.run(children("/brokers/ids")) == ["1"]
+
+
+async def test_a_broker_that_was_alone_brings_its_topics_into_the_cluster(cluster: Members) -> None:
+    async with Broker(cluster.config("a", node_id=1, zookeeper_connect=None)) as alone:
+        raw = await cluster.raw(alone)
+        await raw.create_topic("t", 2, retention_ms="123456")
+        assert (await raw.produce("t", batch_of(b"kept"))).base_offset == 0
+        topic_id = alone.topics.get("t").id  # type: ignore[union-attr]
+        identity, producer_id = alone.cluster_id, alone.services.metadata.new_producer_id()
+    broker = await cluster.start(1, name="a")
+    assert broker.cluster_id == identity
+    topic = broker.topics.get("t")
+    assert topic is not None and topic.id == topic_id and topic.config.retention_ms == 123456
+    raw = await cluster.raw(broker)
+    assert (await raw.produce("t", batch_of(b"more"))).base_offset == 1
+    zookeeper = member(broker).zookeeper
+    assert await content(zookeeper, "/config/topics/t") == {"version": 1, "config": {"retention.ms": "123456"}}
+    assert "_id" in str(await content(zookeeper, "/brokers/topics/t"))
+    assert member(broker).producer_ids.new_id() > producer_id
+    await cluster.start(2)
+
+
+async def test_only_the_controller_creates_topics(cluster: Members) -> None:
+    await cluster.start(1)
+    second = await cluster.start(2)
+    raw = await cluster.raw(second)
+    assert (await raw.create_topic("t")).error_code == int(ErrorCode.NOT_CONTROLLER)
