@@ -17,7 +17,8 @@ ADDRESS = "127.0.0.1:9092"
 
 
 async def test_every_block_runs(broker: Broker) -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    # The blocks on consuming have their own test, which sets the default address.
+    text = PAGE.read_text(encoding="utf-8").partition("\n## Consuming\n")[0]
     blocks = list(_BLOCK.finditer(text))
     assert len(blocks) > 5
     names: dict[str, Any] = {"__name__": "client_page"}
