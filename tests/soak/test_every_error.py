@@ -1,0 +1,23 @@
+"""Every error code at every request of a producer; `tests/client/producer/test_every_error.py` has a sample."""
+
+from __future__ import annotations
+
+import pytest
+import uvloop
+from odradek.protocol.apis import ApiKey
+from odradek.tests.client.producer import test_every_error as sample
+
+
+@pytest.mark.parametrize(("key", "version"), sample.TRANSACTIONAL, ids=lambda each: getattr(each, "name", str(each)))
+def test_each_error_in_a_transaction_is_survived_or_raised_once(key: ApiKey, version: int) -> None:
+    uvloop.run(sample.each_error_in_a_transaction(key, version, sample.CODES))
+
+
+@pytest.mark.parametrize("key", [ApiKey.INIT_PRODUCER_ID, ApiKey.FIND_COORDINATOR], ids=lambda key: key.name)
+def test_each_error_at_the_start_of_a_transactional_producer_is_survived_or_raised_once(key: ApiKey) -> None:
+    uvloop.run(sample.each_error_at_a_start(key, sample.CODES))
+
+
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID], ids=lambda key: key.name)
+def test_each_error_without_transactions_is_survived_or_raised_once(key: ApiKey) -> None:
+    uvloop.run(sample.each_error_without_transactions(key, "all", sample.CODES))
