@@ -40,6 +40,8 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 # The version that brought each sentinel. No other negative number is valid.
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+# From this version on clients know OFFSET_NOT_AVAILABLE.
+FIRST_WITH_NOT_AVAILABLE = 5
 _NO_TIMESTAMP = -1
 _NO_OFFSET = -1
 _NO_EPOCH = -1
@@ -144,9 +146,14 @@ def _result(
         partition.check_leading()
         # A follower asks for the end of the log.
         end = partition.end_for(READ_TO_END if request.replica_id >= 0 else request.isolation_level)
+        if partition.replication is not None and wanted.timestamp == LATEST and request.replica_id < 0:
+            partition.replication.check_end_known(end)
         timestamp, offset, epoch = _find(partition, wanted.timestamp, end, found)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(wanted.partition_index, int(error.code))
+        code = error.code
+        if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < FIRST_WITH_NOT_AVAILABLE:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return ListOffsetsPartitionResponse(wanted.partition_index, int(code))
     response = ListOffsetsPartitionResponse(wanted.partition_index, timestamp=timestamp, offset=offset)
     if context.api_version >= 4:
         response.leader_epoch = epoch

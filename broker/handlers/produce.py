@@ -58,7 +58,17 @@ _log = logging.getLogger(__name__)
 class _Round:
     """One request while its batches are appended."""
 
-    __slots__ = ("context", "errors", "large", "replicating", "request", "services", "unflushed", "unverified", "verify")
+    __slots__ = (
+        "context",
+        "errors",
+        "large",
+        "replicating",
+        "request",
+        "services",
+        "unflushed",
+        "unverified",
+        "verify",
+    )
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self.services = services

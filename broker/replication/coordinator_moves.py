@@ -43,6 +43,10 @@ class CoordinatorMoves:
         elif partition.topic == TRANSACTIONS_TOPIC:
             self._transactions.shards.unload(partition.index)
 
+    def deleted(self, topic: str) -> None:
+        """Delete the committed offsets of a topic that was deleted, in the groups that this broker coordinates."""
+        self._groups.forget_topic(topic)
+
     def _shards(self, topic: str) -> Shards[Any, Any] | None:
         if topic == OFFSETS_TOPIC:
             return self._groups.shards

@@ -181,8 +181,10 @@ class Fetcher:
         response = asked.result()
         code = ErrorCode.of(response.error_code)
         if code:
+            # The leader has forgotten the session, which is worth one attempt without a pause.
+            is_fresh = request.session_epoch == 0
             self._session.reset()
-            if code not in _SESSION_ERRORS:
+            if is_fresh or code not in _SESSION_ERRORS:
                 await self._note_loss(KafkaError(code, f"{self.peer.host}:{self.peer.port} answers {code.name}"))
             return None
         self._note_connection()

@@ -82,7 +82,8 @@ class Leadership:
         self._is_repeated = False
         # A rejected change of which another copy may be under way, and until when it counts.
         self._doubt: tuple[tuple[int, ...], int] | None = None
-        self._epoch_start = log_end_offset
+        # Where the log ended when the epoch began: what came before may have been committed by another leader.
+        self.epoch_start = log_end_offset
         self.followers: dict[int, Follower] = {}
         self._adopt_replicas(now_ms)
         self._advance()
@@ -205,7 +206,7 @@ class Leadership:
         if self.pending is not None or follower in self.isr:
             return None
         # Below the epoch's start its log may still diverge from this one.
-        if known.log_end_offset < max(self.high_watermark, self._epoch_start):
+        if known.log_end_offset < max(self.high_watermark, self.epoch_start):
             return None
         return self._ask((*self.isr, follower))
 

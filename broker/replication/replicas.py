@@ -67,6 +67,10 @@ class Leads(Protocol):
         """Note that this broker leads the partition no longer."""
         ...
 
+    def deleted(self, topic: str) -> None:
+        """Note that a topic was deleted."""
+        ...
+
 
 class Replicas:
     """The replicas of one broker. `start` it once the topics are open; `stop` it before the logs are closed."""
@@ -335,6 +339,9 @@ class Replicas:
             _log.error("%s-%d: its files stay in place: %s", topic.name, index, error.message)
             return ErrorCode.KAFKA_STORAGE_ERROR
         self._background.cleaner.forget_partition(partition)
+        if delete and not topic.record.held and topic.name not in self.view.topics:
+            # UpdateMetadata came first.
+            self._forget(topic)
         return ErrorCode.NONE
 
     # -- UpdateMetadata --------------------------------------------------------------------------------
@@ -370,9 +377,14 @@ class Replicas:
             if seen is not None:
                 self._topics.know(name, seen.id, max(seen.partitions, default=-1) + 1, configs)
             elif (topic := self._topics.get(name)) is not None and not topic.record.held:
-                self._topics.forget(topic)
+                self._forget(topic)
         except KafkaError as error:
             _log.warning("topic %s: %s", name, error.message)
+
+    def _forget(self, topic: Topic) -> None:
+        """Know a topic no longer, because it was deleted and nothing of it is here."""
+        self._topics.forget(topic)
+        self._leads.deleted(topic.name)
 
     # -- Parts -----------------------------------------------------------------------------------------
 

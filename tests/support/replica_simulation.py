@@ -206,7 +206,7 @@ class Simulation:
             self._send(lambda: self._go_back(node, fetch, *diverging), node)
             return
         if self.bug == "grow the ISR too early":
-            leadership._epoch_start = 0
+            leadership.epoch_start = 0
             change = leadership.fetched(node.id, offset, self.now_ms)
             if change is None and leadership.pending is None and node.id not in leadership.isr:
                 change = leadership._ask((*leadership.isr, node.id))

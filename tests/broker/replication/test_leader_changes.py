@@ -17,6 +17,7 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 from odradek.tests.support.raw import batch_of
 
@@ -117,6 +118,27 @@ async def test_a_retried_batch_is_found_again_by_the_next_leader(cluster: HandCl
     again = await produce(cluster, 3, b"x", base_sequence=5, **batch)
     assert again.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert (await produce(cluster, 3, b"x", base_sequence=3, **batch)).error_code == 0
+
+
+async def test_a_new_leader_tells_no_end_below_what_the_old_one_showed(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    assert (await produce(cluster, 1, b"x")).error_code == 0
+    # Nobody fetches from the new leader, whose high watermark is that of its last fetch.
+    await until(lambda: cluster.partition(3).log.log_end_offset == 1)
+    cluster.partition(3).high_watermark = 0
+    await cluster.assign("t", leader=3, to=(3,))
+    for version, code in ((5, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)):
+        assert (await end_offset(cluster, 3, version)).error_code == code
+    await cluster.leader_and_isr(1, [("t", 0)])
+    await cluster.leader_and_isr(2, [("t", 0)])
+    await until(lambda: cluster.partition(3).high_watermark == 1)
+    assert (await end_offset(cluster, 3, 5)).offset == 1
+
+
+async def end_offset(cluster: HandCluster, node: int, version: int) -> Any:
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])])
+    async with await cluster.connect(node) as raw:
+        return (await raw.ask(ApiKey.LIST_OFFSETS, version, request)).topics[0].partitions[0]
 
 
 async def test_too_small_an_isr_rejects_acks_all(tmp_path: Path) -> None:
