@@ -43,6 +43,7 @@ class ArrowColumns:
         end: int | None = None,
         *,
         compiled: bool | None = None,
+        max_rows: int = _MAX_ROWS,
     ) -> None:
         unknown = set(columns) - set(COLUMNS)
         if unknown or not columns:
@@ -55,6 +56,8 @@ class ArrowColumns:
         self._names = tuple(columns)
         self._partition = partition
         self._end = _NO_END if end is None else end
+        # Of one Arrow batch. The kernel makes room for so many at once.
+        self._max_rows = min(max(max_rows, 1), _MAX_ROWS)
         self._compiled = has_kernel() if compiled is None else compiled
         self._schema: Any = _schema(pyarrow, columns)
         self._batches: list[Any] = []
@@ -92,7 +95,7 @@ class ArrowColumns:
             columns = [Column(name) for name in self._names]
             topic, number = self._partition
             self._decoder = arrow_decoder.ArrowDecoder(
-                columns, topic, number, start, self._end, max_rows=_MAX_ROWS, check_crcs=False
+                columns, topic, number, start, self._end, max_rows=self._max_rows, check_crcs=False
             )
         source, table, _ = arrow_decoder.scan(data)
         self._batches += self._decoder.feed(source, table)

@@ -65,7 +65,8 @@ class RecordColumns:
 
     def to_arrow(self, columns: Sequence[str] = DEFAULT_COLUMNS) -> Any:
         """Return a `pyarrow.Table`. Raises InvalidOption without pyarrow, or for a column that there is not."""
-        filled = ArrowColumns(columns, self.partition)
+        rows = sum(batch.header.record_count for batch in self.batches)
+        filled = ArrowColumns(columns, self.partition, max_rows=rows)
         for batch in self.batches:
             filled.add(batch.data, batch.first_offset)
         return filled.table()
