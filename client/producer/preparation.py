@@ -10,7 +10,8 @@ from ...protocol.records.record import Record, size_upper_bound
 from ..clock import wall_clock_ms
 from ..errors import RecordTooLarge
 from ..metadata import TopicInfo
-from .listeners import Interceptors, ProducerRecord
+from ..record import HeadersLike
+from .listeners import Interceptors
 from .partitioners import Choice
 from .record_checks import checked_bytes, checked_headers, checked_partition, checked_timestamp
 
@@ -35,9 +36,16 @@ class Preparation:
     choose: Choice
     max_request_size: int
 
-    def prepare(self, given: ProducerRecord) -> Prepared:
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None = None,
+        given_headers: HeadersLike = (),
+    ) -> Prepared:
         """Return a record with its bytes. Raises SerializationFailed, RecordTooLarge, TypeError, KafkaError."""
-        topic, value, key, partition, timestamp_ms, given_headers = given
         raw_key = self.serialize_key(key) if self.serialize_key is not None else checked_bytes(key, "key")
         raw_value = self.serialize_value(value) if self.serialize_value is not None else checked_bytes(value, "value")
         headers = checked_headers(given_headers) if given_headers else ()

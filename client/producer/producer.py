@@ -269,7 +269,7 @@ class Producer(Generic[K, V]):
         BufferFull; the future raises later errors.
         """
         self._running()
-        prepared = self._prepare(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
             if self._topic_info(prepared.topic) is None:
                 await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
@@ -306,19 +306,27 @@ class Producer(Generic[K, V]):
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
         self._running()
-        prepared = self._prepare(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
             return self._queue_one(prepared)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
-    def _prepare(self, given: ProducerRecord) -> Prepared:
+    def _prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike = (),
+    ) -> Prepared:
         if not self._interceptors:
-            return self._preparation.prepare(given)
-        given = self._interceptors.on_send(given)
+            return self._preparation.prepare(topic, value, key, partition, timestamp_ms, headers)
+        given = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
         try:
-            return self._preparation.prepare(given)
+            return self._preparation.prepare(*given)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
@@ -338,7 +346,8 @@ class Producer(Generic[K, V]):
         info = self._topic_info(topic)
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
-        queue = self._accumulator.queue(TopicPartition(topic, self._preparation.partition(prepared, info)))
+        number = self._preparation.partition(prepared, info)
+        queue = self._accumulator.queue(TopicPartition(topic, number))
         if self._interceptors:
             callback = InterceptedDelivery(self._interceptors, callback, record.timestamp_ms)
         self._append(queue, record, prepared.size_bytes, callback, monotonic_ms())
@@ -377,7 +386,7 @@ class Producer(Generic[K, V]):
         self, bulk: BulkDelivery, topic: str, records: Iterable[tuple[Any, Any]], partition: int | None
     ) -> None:
         for number, (key, value) in enumerate(records, 1):
-            prepared = self._prepare(ProducerRecord(topic, value, key, partition))
+            prepared = self._prepare(topic, value, key, partition)
             if not self._accumulator.has_room(prepared.size_bytes) or not number % _RECORDS_PER_TURN:
                 await self._room.end_turn(prepared.size_bytes)
                 if bulk.error is not None:
