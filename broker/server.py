@@ -12,6 +12,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -435,6 +436,21 @@ async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> N
             raise error
 
 
+async def _starts_before(stop: asyncio.Event, broker: Broker) -> bool:
+    """Start the broker; False where it is to stop before: in a cluster a start may wait for the controller."""
+    starting = asyncio.ensure_future(broker.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        starting.result()
+        return True
+    starting.cancel()
+    await asyncio.wait([starting])
+    _log.info("stopped before the start was complete")
+    return False
+
+
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
@@ -444,7 +460,11 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with Broker(config) as broker:
+    broker = Broker(config)
+    if not await _starts_before(stop, broker):
+        return
+    async with AsyncExitStack() as running:
+        running.push_async_callback(broker.stop)
         _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
         broker.watchdog.start()
         # What a start has read stays. The collector would look at it again and again: a tenth of a second for

@@ -25,7 +25,7 @@ COMMANDS = {
     "groups": "Look at consumer groups, reset their offsets, delete them.",
     "transactions": "Look at transactions, abort those that hang.",
     "ping": "Ask a broker whether it answers.",
-    "cluster": "Look at a cluster: its brokers, and whether it is healthy.",
+    "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",
     "profile": "Keep addresses and client configs of clusters under a name.",
     "completion": "Print what makes a shell complete commands, topics and groups.",

@@ -1,4 +1,4 @@
-"""`odradek cluster`: what a cluster is made of, and whether all of it works."""
+"""`odradek cluster`: what a cluster is made of, whether all of it works, and where its leaders and replicas are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .cluster_moves import drain, elect_leaders, reassign
+from .cluster_start import start
 from .output import Rows, row_options
 from .session import bootstrap_option, with_admin
 
@@ -23,15 +25,20 @@ _CHECK = ("check", "healthy", "finding")
 _NAMED = 3
 
 
-@click.group(short_help="Look at a cluster: its brokers, and whether it is healthy.")
+@click.group(short_help="Run and look at a cluster, and move its leaders and replicas.")
 def command() -> None:
-    """Look at a cluster: its brokers, and whether it is healthy.
+    """Run and look at a cluster, and move its leaders and replicas.
 
     \b
     Examples:
+      odradek cluster start --nodes 3
       odradek cluster info
       odradek cluster health
     """
+
+
+for each in (start, elect_leaders, reassign, drain):
+    command.add_command(each)
 
 
 @command.command(short_help="Print the brokers of the cluster.")

@@ -217,3 +217,12 @@ class GroupRebalance:
     more_causes: int
     # The longest waits, the longest first.
     waited: tuple[RebalanceWait, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition that is moving to other brokers: its replicas, those that come and those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]

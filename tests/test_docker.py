@@ -64,7 +64,8 @@ def test_its_steps_run_as_a_script(tmp_path: Path) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     with (ROOT / "pyproject.toml").open("rb") as file:
-        wanted = tomllib.load(file)["project"]["dependencies"]
+        project = tomllib.load(file)["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["cluster"]]
     assert (tmp_path / "dependencies.txt").read_text().splitlines() == wanted
     calls = (tmp_path / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["pip", "pip", "pip", "useradd", "install"]

@@ -25,6 +25,7 @@ from ..descriptions import (
     GroupListing,
     GroupRebalance,
     NewTopic,
+    Reassignment,
     TransactionDescription,
     TransactionListing,
 )
@@ -36,7 +37,7 @@ from ..network.coordinator import Coordinator
 from ..network.log_offsets import ISOLATION_LEVELS, list_offsets
 from ..network.options import ClusterOptions, check_choice
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from . import configs, groups, log_dirs, transactions
+from . import configs, groups, log_dirs, reassignments, transactions
 from . import topics as topics_admin
 
 
@@ -120,6 +121,23 @@ class Admin:
     async def create_partitions(self, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise the partition counts of topics. Raises INVALID_PARTITIONS for a count that is not higher."""
         await topics_admin.create_partitions(self._running(), totals, validate_only, self._timeout_ms())
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> list[TopicPartition]:
+        """Make preferred replicas leaders again, of these partitions or all. Return those that have a new leader.
+
+        `unclean` elects any living replica of partitions whose in-sync replicas are all dead, which loses records.
+        """
+        return await reassignments.elect_leaders(self._running(), partitions, unclean, self._timeout_ms())
+
+    async def alter_partition_reassignments(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+        """Begin to give partitions other replicas, the preferred leader first; None cancels what is under way."""
+        await reassignments.reassign(self._running(), replicas, self._timeout_ms())
+
+    async def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """Return the partitions that are moving to other replicas."""
+        return await reassignments.reassignments(self._running(), self._timeout_ms())
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records before an offset of each partition (-1: all). Return the log start offsets.

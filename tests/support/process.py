@@ -87,6 +87,16 @@ class BrokerProcess:
         finally:
             lines.rest()
 
+    def pause(self) -> None:
+        """SIGSTOP: the process stays, and answers nothing until `go_on`."""
+        assert self._process, "not started"
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let a paused process go on."""
+        assert self._process, "not started"
+        self._process.send_signal(signal.SIGCONT)
+
     @property
     def is_running(self) -> bool:
         """Whether it was started and nobody has stopped or killed it."""

@@ -1,0 +1,131 @@
+"""`odradek cluster elect-leaders`, `reassign` and `drain`: where the leaders and replicas of a cluster are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .errors import CliError
+from .output import Rows, row_options
+from .session import bootstrap_option, with_admin
+
+if TYPE_CHECKING:
+    from ..client import Admin, TopicPartition
+    from ..client.metadata import TopicInfo
+
+_MOVE = ("topic", "partition", "from", "to")
+_ELECTED = ("topic", "partition")
+# How often a command looks whether the replicas have moved.
+_LOOK_S = 0.2
+
+
+@click.command("elect-leaders", short_help="Make preferred replicas leaders again.")
+@row_options
+@bootstrap_option
+def elect_leaders(as_json: bool, bootstrap_server: str) -> None:
+    """Make the first replica of every partition its leader again, and print the partitions that have a new leader.
+
+    \b
+    Examples:
+      odradek cluster elect-leaders
+    """
+
+    async def work(admin: Admin) -> list[TopicPartition]:
+        return await admin.elect_leaders()
+
+    with Rows(_ELECTED, as_json) as rows:
+        for each in with_admin(bootstrap_server, work):
+            rows.add({"topic": each.topic, "partition": each.partition})
+
+
+@click.command(short_help="Give a partition other replicas.")
+@click.argument("topic")
+@click.argument("partition", type=int)
+@click.option("--to", "brokers", required=True, metavar="1,2,3", help="The brokers, the preferred leader first.")
+@click.option("--no-wait", is_flag=True, help="Return once the move has begun.")
+@bootstrap_option
+def reassign(topic: str, partition: int, brokers: str, no_wait: bool, bootstrap_server: str) -> None:
+    """Move a partition to other brokers, and wait until its records are there.
+
+    \b
+    Examples:
+      odradek cluster reassign flights 0 --to 2,3,1
+    """
+    from ..client import TopicPartition
+
+    try:
+        wanted = [int(each) for each in brokers.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{brokers} are no broker ids such as 1,2,3", param_hint="--to") from None
+
+    async def work(admin: Admin) -> None:
+        await _move(admin, {TopicPartition(topic, partition): wanted}, wait=not no_wait)
+
+    with_admin(bootstrap_server, work)
+
+
+@click.command(short_help="Move all replicas away from a broker.")
+@click.argument("broker", type=int)
+@click.option("--dry-run", is_flag=True, help="Only print what would move.")
+@row_options
+@bootstrap_option
+def drain(broker: int, dry_run: bool, as_json: bool, bootstrap_server: str) -> None:
+    """Move every replica of BROKER to the brokers that have the fewest, print the moves, and wait for their end.
+
+    The broker holds nothing afterwards, and can be stopped for good.
+
+    \b
+    Examples:
+      odradek cluster drain 3 --dry-run
+      odradek cluster drain 3
+    """
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        cluster = await admin.describe_cluster()
+        others = [node.node_id for node in cluster.nodes if node.node_id != broker]
+        moves = plan_drain((await admin.describe_topics()).values(), broker, others)
+        if moves and not dry_run:
+            await _move(admin, {place: to for place, (_, to) in moves.items()}, wait=True)
+        return [
+            dict(zip(_MOVE, (place.topic, place.partition, before, after), strict=True))
+            for place, (before, after) in moves.items()
+        ]
+
+    with Rows(_MOVE, as_json) as rows:
+        for each in with_admin(bootstrap_server, work):
+            rows.add(each)
+
+
+def plan_drain(topics: Any, broker: int, others: list[int]) -> dict[TopicPartition, tuple[list[int], list[int]]]:
+    """Return the replicas before and after of each partition of `broker`. Raises CliError where brokers are too few."""
+    from ..client import TopicPartition
+
+    found: list[TopicInfo] = sorted(topics, key=lambda each: each.name)
+    held = Counter(replica for topic in found for each in topic.partitions for replica in each.replicas)
+    moves: dict[TopicPartition, tuple[list[int], list[int]]] = {}
+    for topic in found:
+        for each in topic.partitions:
+            if broker not in each.replicas:
+                continue
+            free = [other for other in others if other not in each.replicas]
+            if not free:
+                where = f"{topic.name}-{each.partition}"
+                raise CliError(f"{where} has a replica on every other broker: start another broker first")
+            chosen = min(free, key=lambda other: (held[other], other))
+            held[chosen] += 1
+            before = list(each.replicas)
+            after = [chosen if replica == broker else replica for replica in before]
+            moves[TopicPartition(topic.name, each.partition)] = before, after
+    return moves
+
+
+async def _move(admin: Admin, wanted: dict[TopicPartition, list[int]], *, wait: bool) -> None:
+    await admin.alter_partition_reassignments(wanted)
+    moving = wait
+    while moving:
+        moving = bool(wanted.keys() & (await admin.list_partition_reassignments()).keys())
+        if moving:
+            await asyncio.sleep(_LOOK_S)

@@ -1,0 +1,140 @@
+"""`odradek cluster start`: several brokers and a ZooKeeper on this machine, to try a cluster.
+
+Each broker is a process of its own, so that each has a core. The contract is that of `serve`: the first line on
+standard output is `ready` and the addresses, and SIGTERM or Ctrl-C ends everything with status 0.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from .errors import CliError
+
+ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+DEBIAN_JARS = Path("/usr/share/java")
+STARTS_WITHIN_S = 60.0
+# A broker stops within 10 s; a controlled shutdown comes before.
+STOPS_WITHIN_S = 30.0
+
+
+@click.command(short_help="Run several brokers and a ZooKeeper on this machine.")
+@click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True, help="Brokers to run.")
+@click.option("--port", type=click.IntRange(1, 65535), default=9092, show_default=True, help="The first broker's port.")
+@click.option("--data-dir", type=click.Path(path_type=Path), default="odradek-cluster", show_default=True,
+              help="Everything that the cluster keeps.")  # fmt: skip
+@click.option("--zookeeper", metavar="HOST:PORT", help="A ZooKeeper that runs already. Otherwise one is started.")
+@click.option("--zookeeper-jars", type=click.Path(exists=True, path_type=Path), metavar="DIR",
+              help="A folder with ZooKeeper's jars, such as the libs of Kafka 3. [Debian's package]")  # fmt: skip
+def start(nodes: int, port: int, data_dir: Path, zookeeper: str | None, zookeeper_jars: Path | None) -> None:
+    """Run brokers on consecutive ports, with a ZooKeeper on the port below the first, until SIGTERM or Ctrl-C.
+
+    \b
+    Examples:
+      odradek cluster start
+      odradek cluster start --nodes 5 --zookeeper 127.0.0.1:2181
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    with ExitStack() as running:
+        try:
+            if zookeeper is None:
+                zookeeper = _start_zookeeper(running, data_dir / "zookeeper", port - 1, zookeeper_jars)
+            # The last one that was started is stopped first, and the ZooKeeper after all of them.
+            brokers = [
+                _start_broker(running, data_dir, number, port + number - 1, zookeeper, nodes)
+                for number in range(1, nodes + 1)
+            ]
+            addresses = [_ready(each) for each in brokers]
+            click.echo(f"ready {','.join(addresses)}")
+            while all(each.poll() is None for each in brokers):
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            return
+    raise CliError(f"a broker has ended: see {data_dir}/broker-N.log")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _start_broker(
+    running: ExitStack, data_dir: Path, number: int, port: int, zookeeper: str, nodes: int
+) -> subprocess.Popen[str]:
+    copies = min(nodes, 3)
+    configs = {
+        "zookeeper.connect": f"{zookeeper}/odradek",
+        "broker.id": number,
+        "default.replication.factor": copies,
+        "min.insync.replicas": max(copies - 1, 1),
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": max(copies - 1, 1),
+    }
+    command = [sys.executable, "-m", "odradek", "serve", "--listen", f"127.0.0.1:{port}"]
+    command += ["--data-dir", str(data_dir / f"broker-{number}")]
+    for name, value in configs.items():
+        command += ["--set", f"{name}={value}"]
+    data_dir.mkdir(parents=True, exist_ok=True)
+    log = running.enter_context((data_dir / f"broker-{number}.log").open("a"))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+    running.callback(_stop, process)
+    return process
+
+
+def _ready(broker: subprocess.Popen[str]) -> str:
+    assert broker.stdout is not None
+    word, _, address = broker.stdout.readline().strip().partition(" ")
+    if word != "ready":
+        raise CliError("a broker did not start: the end of its log in the data directory says why")
+    return address
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOPS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+# -- ZooKeeper
+
+
+def _start_zookeeper(running: ExitStack, directory: Path, port: int, jars: Path | None) -> str:
+    if shutil.which("java") is None:
+        raise CliError("ZooKeeper needs Java, and there is none: install it, or give --zookeeper HOST:PORT")
+    jars = jars or (DEBIAN_JARS if (DEBIAN_JARS / "zookeeper.jar").exists() else None)
+    if jars is None:
+        raise CliError("no ZooKeeper is installed: apt install zookeeper, or give --zookeeper-jars or --zookeeper")
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = directory / "zoo.cfg"
+    lines = ["tickTime=2000", f"dataDir={directory.absolute()}", f"clientPort={port}", "clientPortAddress=127.0.0.1"]
+    settings.write_text("\n".join([*lines, "admin.enableServer=false", ""]))
+    log = running.enter_context((directory / "zookeeper.log").open("a"))
+    command = ["java", "-Xmx256m", "-cp", f"{jars}/*", ZOOKEEPER, str(settings)]
+    process = subprocess.Popen(command, stdout=log, stderr=log, text=True, start_new_session=True)
+    running.callback(_stop, process)
+    deadline = time.monotonic() + STARTS_WITHIN_S
+    while not _listens(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise CliError(f"ZooKeeper did not start: see {directory}/zookeeper.log")
+        time.sleep(0.1)
+    return f"127.0.0.1:{port}"
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

@@ -1,0 +1,209 @@
+"""A cluster under load whose processes are killed and paused, by seed, and a checker of what is left.
+
+The producer is librdkafka's, idempotent and with acks=all. The checker knows every acknowledged record: each must be in
+its partition once, in the order in which it was sent, and at the end the logs of all replicas are equal byte by byte.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from odradek.tests.support.cluster import ClusterProcesses
+from odradek.tests.support.process import BrokerProcess
+
+TOPIC = "chaos"
+PARTITIONS = 3
+# A paused process comes back after its session has expired.
+PAUSE_S = 3.0
+WAIT_S = 60.0
+
+
+@dataclass
+class History:
+    """What the producer sent to each partition and what was acknowledged, by number."""
+
+    sent: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    acknowledged: list[dict[int, int]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
+    errors: list[str] = field(default_factory=list)
+
+
+class Load(threading.Thread):
+    """Sends numbers to every partition until `finish`."""
+
+    def __init__(self, addresses: str) -> None:
+        super().__init__(daemon=True)
+        self.history = History()
+        self._over = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": addresses,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "message.timeout.ms": int(WAIT_S * 1000),
+                "retry.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            for partition in range(PARTITIONS):
+                number = self.history.sent[partition]
+                with suppress(BufferError):
+                    self._producer.produce(TOPIC, str(number), partition=partition, on_delivery=self._note)
+                    self.history.sent[partition] += 1
+            self._producer.poll(0.005)
+
+    def _note(self, error: object, message: Message) -> None:
+        if error is not None:
+            self.history.errors.append(str(error))
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        self.history.acknowledged[partition][int(message.value() or b"")] = offset
+
+    def finish(self) -> History:
+        """Send no more, and wait for the last response."""
+        self._over.set()
+        self.join()
+        self._producer.flush(WAIT_S)
+        return self.history
+
+
+class Chaos:
+    """One run. `faults` says what was done, for a message that can be read."""
+
+    def __init__(self, cluster: ClusterProcesses, seed: int) -> None:
+        self.cluster = cluster
+        self.random = random.Random(seed)
+        self.admin = AdminClient({"bootstrap.servers": cluster.addresses, "log_level": 0})
+        self.faults: list[str] = []
+
+    def run(self, faults: int) -> None:
+        """Do so many faults under load and check what is left. Raises AssertionError."""
+        self.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(WAIT_S)
+        load = Load(self.cluster.addresses)
+        load.start()
+        for _ in range(faults):
+            self._wait_until_acknowledged(load.history)
+            self._do_fault()
+            self._wait_until_whole()
+        history = load.finish()
+        self._wait_until_whole()
+        check(history, read_all(self.cluster.addresses))
+        check_replicas([each.data_dir for each in self.cluster.brokers.values()])
+
+    # -- Faults
+
+    def _do_fault(self) -> None:
+        kind = self.random.choice(("leader", "follower", "controller", "zookeeper"))
+        is_killed = self.random.random() < 0.5
+        self.faults.append(f"{'kill' if is_killed else 'pause'} {kind}")
+        victim: Any = self.cluster.ensemble if kind == "zookeeper" else self._broker(kind)
+        if is_killed:
+            victim.kill()
+            time.sleep(self.random.random())
+            victim.start()
+        else:
+            victim.pause()
+            time.sleep(self.random.choice((0.5, PAUSE_S)))
+            victim.go_on()
+
+    def _broker(self, kind: str) -> BrokerProcess:
+        metadata = self.admin.list_topics(timeout=WAIT_S)
+        partition = metadata.topics[TOPIC].partitions[0]
+        if kind == "controller" and metadata.controller_id in self.cluster.brokers:
+            return self.cluster.brokers[metadata.controller_id]
+        followers = [each for each in partition.replicas if each != partition.leader]
+        return self.cluster.brokers[self.random.choice(followers) if kind == "follower" else partition.leader]
+
+    # -- Waiting
+
+    def _wait_until_whole(self) -> None:
+        """Wait until every partition has a leader and three replicas in sync."""
+
+        def is_whole() -> bool:
+            try:
+                found = self.admin.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions.values()
+            except KafkaException:
+                return False
+            return len(found) == PARTITIONS and all(each.leader > 0 and len(each.isrs) == 3 for each in found)
+
+        self._wait("the partitions are not whole again", is_whole)
+
+    def _wait_until_acknowledged(self, history: History) -> None:
+        """Wait until more records of every partition are acknowledged than now."""
+        before = [len(each) for each in history.acknowledged]
+        self._wait(
+            f"nothing is acknowledged any more ({history.errors[:3]})",
+            lambda: all(len(now) > then for now, then in zip(history.acknowledged, before, strict=True)),
+        )
+
+    def _wait(self, what: str, is_true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not is_true():
+            assert time.monotonic() < deadline, f"{what} after {self.faults}"
+            time.sleep(0.1)
+
+
+def read_all(addresses: str) -> list[list[tuple[int, int]]]:
+    """Return (offset, number) of every record of every partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": addresses,
+            "group.id": "checker",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
+    ends = [consumer.get_watermark_offsets(TopicPartition(TOPIC, each), WAIT_S)[1] for each in range(PARTITIONS)]
+    consumer.assign([TopicPartition(TOPIC, each, 0) for each in range(PARTITIONS)])
+    deadline = time.monotonic() + WAIT_S
+    while any((each[-1][0] if each else -1) < end - 1 for each, end in zip(found, ends, strict=True)):
+        assert time.monotonic() < deadline, "not all records can be read"
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            found[message.partition() or 0].append((message.offset() or 0, int(message.value() or b"")))
+    consumer.close()
+    return found
+
+
+def check(history: History, found: list[list[tuple[int, int]]]) -> None:
+    """Raise AssertionError unless every acknowledged record is there, once, in order, at its offset."""
+    assert not history.errors, f"records were given up: {history.errors[:3]}"
+    for partition, records in enumerate(found):
+        numbers = [number for _, number in records]
+        assert len(set(numbers)) == len(numbers), f"partition {partition} has records twice"
+        assert numbers == sorted(numbers), f"partition {partition} is out of order"
+        at = {number: offset for offset, number in records}
+        lost = [number for number in history.acknowledged[partition] if number not in at]
+        assert not lost, f"partition {partition} has lost the acknowledged records {lost[:5]}"
+        moved = [number for number, offset in history.acknowledged[partition].items() if at[number] != offset]
+        assert not moved, f"partition {partition} has the records {moved[:5]} at other offsets"
+
+
+def check_replicas(directories: list[Path]) -> None:
+    """Raise AssertionError unless the logs of all replicas are equal byte by byte."""
+    for partition in range(PARTITIONS):
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            logs = [b"".join(each.read_bytes() for each in sorted(path.glob(f"{TOPIC}-{partition}/*.log")))
+                    for path in directories]  # fmt: skip
+            if len(set(logs)) == 1:
+                break
+            # A follower in sync may still have the last batch on its way.
+            sizes = [len(each) for each in logs]
+            assert time.monotonic() < deadline, f"the replicas of partition {partition} differ: {sizes} bytes"
+            time.sleep(0.1)
