@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 from odradek.tests.support.raw import batch_of
 
@@ -68,3 +71,33 @@ async def test_a_consumer_that_waits_is_woken_by_the_high_watermark(cluster: Han
         await asyncio.sleep(0)
         await writer.produce("t", batch_of(b"x"), acks=1)
         assert (await waiting).high_watermark == 1
+
+
+async def test_where_an_fsync_is_required_every_replica_has_done_it_before_the_answer(tmp_path: Path) -> None:
+    async with HandCluster(tmp_path, log_flush_interval_messages=1) as cluster:
+        await cluster.assign("t", leader=1)
+        async with await cluster.connect(1) as raw:
+            assert (await raw.produce("t", batch_of(b"x"), timeout_ms=20_000)).error_code == 0
+        assert [cluster.partition(node).log.recovery_point for node in (1, 2, 3)] == [1, 1, 1]
+
+
+async def test_metadata_tells_of_every_broker_and_of_partitions_that_are_elsewhere(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=2, replicas=(2, 3), isr=(2, 3))
+    async with await cluster.connect(1) as raw:
+        answer = await raw.ask(ApiKey.METADATA, 9, MetadataRequest([MetadataRequestTopic(name="t")]))
+        assert {1, 2, 3} <= {each.node_id for each in answer.brokers}
+        (partition,) = answer.topics[0].partitions
+        assert (partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (2, [2, 3], [2, 3])
+        assert (await raw.produce("t", batch_of(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await raw.fetch("t", 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        described = await raw.ask(
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest([TopicRequest("t")])
+        )
+        assert described.topics[0].partitions[0].leader_id == 2
+    await cluster.stop(2)
+    await cluster.update_metadata()
+    async with await cluster.connect(1) as raw:
+        answer = await raw.ask(ApiKey.METADATA, 9, MetadataRequest([MetadataRequestTopic(name="t")]))
+        (partition,) = answer.topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert partition.offline_replicas == [2]
