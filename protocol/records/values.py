@@ -61,8 +61,15 @@ def _tables(delta_bytes: int) -> tuple[list[bytes], list[bytes]]:
 
 @lru_cache(maxsize=3)
 def _varints(size: int) -> list[bytes]:
-    """Return the varints of this size that are not negative."""
-    return [encode_varint(number) for number in _DELTAS[size - 1]]
+    """Return the varints of this size that are not negative, put together from their bytes: the lowest comes first."""
+    # Zigzag doubles a number, so its first byte has six bits of it, and the others seven.
+    if size == 1:
+        return [bytes((byte,)) for byte in range(0, 128, 2)]
+    lowest = [bytes((byte,)) for byte in range(128, 256, 2)]
+    highest = [bytes((byte,)) for byte in range(1, len(_DELTAS[size - 1]) // 64 // 128 ** (size - 2) + 1)]
+    between = [bytes((byte,)) for byte in range(128, 256)]
+    tails = highest if size == 2 else [middle + high for high in highest for middle in between]
+    return [low + tail for tail in tails for low in lowest]
 
 
 @lru_cache(maxsize=1)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from crcmod.predefined import mkPredefinedCrcFun
@@ -51,10 +57,36 @@ def test_crcmod_serves_where_the_hardware_package_is_missing(monkeypatch: pytest
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_crc32c)
-    spec = importlib.util.spec_from_file_location("portable_crc", Path(crc.__file__))
-    assert spec and spec.loader
-    portable = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(portable)
+    monkeypatch.setattr(PathFinder, "find_spec", functools.partial(without_spec, PathFinder.find_spec))
+    portable = loaded_again()
     assert portable.IMPLEMENTATION == "crcmod"
     assert portable.crc32c(memoryview(b"123456789")) == 0xE3069283
     assert portable.crc32c(b"6789", portable.crc32c(b"12345")) == 0xE3069283
+
+
+def without_spec(real: Callable[..., ModuleSpec | None], name: str, *args: object) -> ModuleSpec | None:
+    return None if name.startswith("crc32c") else real(name, *args)
+
+
+def loaded_again() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("another_crc", Path(crc.__file__))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(crc.IMPLEMENTATION == "crcmod", reason="the package crc32c is not installed")
+def test_a_package_whose_compiled_module_is_elsewhere_is_imported_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("crc32c")
+    monkeypatch.setattr(PathFinder, "find_spec", functools.partial(without_spec, PathFinder.find_spec))
+    whole = loaded_again()
+    assert whole.IMPLEMENTATION == crc.IMPLEMENTATION
+    assert whole.crc32c(b"123456789") == 0xE3069283
+
+
+@pytest.mark.skipif(crc.IMPLEMENTATION == "crcmod", reason="the package crc32c is not installed")
+def test_the_checksum_costs_a_command_no_metadata_of_packages() -> None:
+    code = "import sys, odradek.protocol.records.crc as crc; print(crc.IMPLEMENTATION, 'crc32c' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == f"{crc.IMPLEMENTATION} False\n"
