@@ -6,7 +6,7 @@
 
 A batch is sealed when it is full, has lingered for `linger_ms`, or is flushed. `drain` numbers and encodes it; then it
 is in flight. A retry puts it back in its old place with its old bytes; a batch that is too large for the broker is
-replaced by its halves. Open and sealed batches fail, too, when `delivery_timeout_ms` is over.
+replaced by smaller ones. Open and sealed batches fail, too, when `delivery_timeout_ms` is over.
 
 There is no event loop in here: time is passed in (`now_ms`, monotonic), outcomes go to `DeliveryCallback`s. `sender.py`
 moves batches over the wire.
@@ -29,7 +29,7 @@ from ..errors import BufferFull, DeliveryTimedOut, KafkaError, Outcome, OutcomeU
 from ..record import TopicPartition
 from .batch import DeliveryCallback, ProducerBatch
 from .partition_queue import PartitionQueue
-from .splitting import split
+from .splitting import BatchLimits, split
 
 _LAST_SEQUENCE = 0x7FFFFFFF
 _FATES = {
@@ -71,6 +71,7 @@ class RecordAccumulator:
         self.on_failure: list[Callable[[ProducerBatch, KafkaError], None]] = []
         # Queues that have a batch not in flight, in the order in which they take turns.
         self._unsent: dict[TopicPartition, PartitionQueue] = {}
+        self._limits = BatchLimits()
 
     # -- Append
 
@@ -125,6 +126,7 @@ class RecordAccumulator:
         None instead of milliseconds: no other queue becomes due by time alone. Open batches are due at once without
         `linger`.
         """
+        self._limits.forget(now_ms)
         ready: list[PartitionQueue] = []
         next_ms: float | None = None
         for partition, queue in list(self._unsent.items()):
@@ -160,13 +162,27 @@ class RecordAccumulator:
         batch = queue.sealed[0]
         if batch.encoded is None:
             self._encode(queue, batch)
-        queue.sealed.popleft()
+        self._cut_to_limit(queue)
+        batch = queue.sealed.popleft()
         batch.attempts += 1
         queue.in_flight.append(batch)
         self._unsent.pop(queue.partition)
         if queue.has_unsent:
             self._unsent[queue.partition] = queue  # at the end: the other queues have their turn first
         return batch
+
+    def _cut_to_limit(self, queue: PartitionQueue) -> None:
+        """Cut the oldest sealed batch, which is encoded, if the broker would reject it as too large.
+
+        A batch that was sent already is left whole: the broker may have it.
+        """
+        limit = self._limits.limit(queue.partition.topic)
+        while limit is not None:
+            batch = queue.sealed[0]
+            if batch.attempts or not batch.may_split or batch.encoded is None or len(batch.encoded) <= limit:
+                return
+            parts = split(batch, self.compression, transactional=self.transactional, limit_bytes=limit)
+            queue.replace(batch, parts)
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if batch.whole is None:
@@ -193,6 +209,8 @@ class RecordAccumulator:
 
     def acknowledge(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has the batch: it is done."""
+        if batch.encoded is not None:
+            self._limits.taken(batch.partition.topic, len(batch.encoded))
         self.queues[batch.partition].in_flight.remove(batch)
         self._release(batch)
         batch.complete(base_offset, log_append_time_ms)
@@ -204,11 +222,15 @@ class RecordAccumulator:
         queue.muted_until_ms = max(queue.muted_until_ms, now_ms + pause_ms)
         self._unsent[queue.partition] = queue
 
-    def split(self, batch: ProducerBatch) -> None:
-        """The broker rejected the batch as too large: send its halves, with the sequences of their records."""
+    def split(self, batch: ProducerBatch, now_ms: float) -> None:
+        """The broker rejected the batch as too large: send its parts, with the sequences of their records."""
         queue = self.queues[batch.partition]
-        halves = split(batch, self.compression, transactional=self.transactional)
-        queue.replace(batch, halves)
+        assert batch.encoded is not None
+        self._limits.rejected(batch.partition.topic, len(batch.encoded), now_ms)
+        limit = self._limits.limit(batch.partition.topic) or 0
+        parts = split(batch, self.compression, transactional=self.transactional, limit_bytes=limit)
+        queue.requeue(batch)
+        queue.replace(batch, parts)
         self._unsent[queue.partition] = queue
 
     def fail(self, batch: ProducerBatch, error: KafkaError) -> None:

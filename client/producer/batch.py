@@ -56,8 +56,8 @@ class ProducerBatch:
 
     def __init__(self, partition: TopicPartition, number: tuple[int, ...], created_ms: float) -> None:
         self.partition = partition
-        # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch. The halves of
-        # batch (7,) are (7, 0) and (7, 1).
+        # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch. The parts of
+        # batch (7,) are (7, 0), (7, 1) and so on.
         self.number = number
         self.created_ms = created_ms
         # Invariant: empty while `encoded` is set.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 
 from ...protocol.records.batch import decode_batch
@@ -108,15 +109,14 @@ class PartitionQueue:
         self.in_flight.remove(batch)
         self.sealed.insert(sum(1 for other in self.sealed if other.number < batch.number), batch)
 
-    def replace(self, batch: ProducerBatch, halves: tuple[ProducerBatch, ProducerBatch]) -> None:
-        """Put the halves of a batch that was in flight in its place. Later batches get smaller."""
-        self.requeue(batch)
+    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """Put the parts of a sealed batch in its place. Later batches get smaller."""
         place = self.sealed.index(batch)
         self.sealed.remove(batch)
-        for half in reversed(halves):
-            self.sealed.insert(place, half)
+        for part in reversed(parts):
+            self.sealed.insert(place, part)
         if batch.whole is None:
-            self._batch_size = min(self._batch_size, max(half.size_bytes for half in halves))
+            self._batch_size = min(self._batch_size, max(part.size_bytes for part in parts))
 
     def remove(self, batch: ProducerBatch) -> None:
         """Take out a batch that is done, wherever it is."""

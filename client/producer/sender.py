@@ -330,7 +330,7 @@ class Sender:
         if accumulator.is_expired(batch, now_ms):
             accumulator.fail(batch, accumulator.timeout_error(batch))
         elif error.code in _TOO_LARGE and batch.may_split:
-            accumulator.split(batch)
+            accumulator.split(batch, now_ms)
         elif error.retriable or self._lacks_predecessor(queue, batch, error):
             pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)

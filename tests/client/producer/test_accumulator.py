@@ -318,7 +318,7 @@ def _fail(acc: RecordAccumulator, batch: ProducerBatch, number: int) -> None:
 
 def _split(acc: RecordAccumulator, batch: ProducerBatch, number: int) -> None:
     if batch.count > 1:
-        acc.split(batch)
+        acc.split(batch, 0)
 
 
 def _cut(stage: Stage, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from odradek.client import KafkaError, Producer, TopicPartition
 from odradek.client.errors import TransactionFailed
 from odradek.client.producer.batch import ProducerBatch
-from odradek.client.producer.splitting import split
+from odradek.client.producer.splitting import BatchLimits, split
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
@@ -99,6 +100,43 @@ async def test_a_transaction_with_a_split_batch_is_committed() -> None:
         assert len(committed(cluster.log("t").batches)) == 20
 
 
+async def test_batches_of_a_topic_are_no_larger_than_what_was_taken_after_a_rejection() -> None:
+    async with FakeCluster({"t": 2, "other": 1}) as cluster, producer_for(cluster) as producer:
+        for partition in (0, 1):
+            cluster.log("t", partition).max_batch_bytes = 300
+        values = [b"%05d" % number for number in range(3000)]
+        await producer.send_values("t", values, partition=0)
+        calls = len(cluster.calls(ApiKey.PRODUCE))
+        assert cluster.values("t", 0) == values
+        assert calls < len(cluster.log("t", 0).batches) + 20, "a few rejections, and not one on each level"
+        for number in (0, 1):
+            written = len(cluster.log("t", number).batches)
+            await producer.send_values("t", values, partition=number)
+            sent, calls = len(cluster.calls(ApiKey.PRODUCE)) - calls, len(cluster.calls(ApiKey.PRODUCE))
+            assert sent == len(cluster.log("t", number).batches) - written, "none is rejected, in neither partition"
+        await producer.send_values("other", values)
+        assert len(cluster.log("other").batches) <= 2, "other topics have limits of their own"
+
+
+def test_a_limit_is_what_was_taken_or_half_of_what_was_rejected_and_is_forgotten() -> None:
+    limits = BatchLimits()
+    limits.taken("t", 700)
+    assert limits.limit("t") is None
+    limits.rejected("t", 1000, 0)
+    assert limits.limit("t") == 500
+    for size in (600, 550, 1000):
+        limits.taken("t", size)
+    assert (limits.limit("t"), limits.limit("other")) == (600, None)
+    limits.rejected("t", 2000, 1)
+    assert limits.limit("t") == 600
+    limits.rejected("t", 400, 2)
+    assert limits.limit("t") == 200, "the topic's config was lowered"
+    limits.forget(300_001)
+    assert limits.limit("t") == 200
+    limits.forget(300_002)
+    assert limits.limit("t") is None
+
+
 class Account:
     def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
         raise AssertionError
@@ -107,9 +145,9 @@ class Account:
         raise AssertionError
 
 
-@given(sizes=st.lists(st.integers(0, 300), min_size=2, max_size=20), data=st.data())
-def test_halves_have_the_records_sizes_sequences_and_callbacks_of_the_whole(
-    sizes: list[int], data: st.DataObject
+@given(sizes=st.lists(st.integers(0, 300), min_size=2, max_size=20), limit=st.integers(0, 2000), data=st.data())
+def test_parts_have_the_records_sizes_sequences_and_callbacks_of_the_whole(
+    sizes: list[int], limit: int, data: st.DataObject
 ) -> None:
     records = [Record(-1, 0, None, bytes(size)) for size in sizes]
     starts = sorted({0, *data.draw(st.sets(st.integers(0, len(sizes) - 1)))})
@@ -121,19 +159,21 @@ def test_halves_have_the_records_sizes_sequences_and_callbacks_of_the_whole(
     done: list[int] = []
     whole.on_done = [lambda: done.append(1)]
     whole.encoded = encode_batch(records)
-    first, second = split(whole, Compression.NONE, transactional=False)
-    assert [record.value for half in (first, second) for record in decode_batch(half.encoded or b"")] == [
+    parts = split(whole, Compression.NONE, transactional=False, limit_bytes=limit)
+    assert [record.value for part in parts for record in decode_batch(part.encoded or b"")] == [
         record.value for record in records
     ]
-    assert first.count > 0
-    assert second.count > 0
-    assert first.size_bytes + second.size_bytes == whole.size_bytes
-    assert whole.number < first.number < second.number < (8,)
-    assert second.base_sequence == (first.base_sequence + first.count) % (1 << 31)
-    assert owners_of(first) + owners_of(second) == owners_of_whole(whole, len(records))
-    first.on_done[0]()
-    assert done == []
-    second.on_done[0]()
+    assert len(parts) > 1 and all(part.count > 0 for part in parts)
+    assert sum(part.size_bytes for part in parts) == whole.size_bytes
+    assert [whole.number, *(part.number for part in parts), (8,)] == sorted(
+        {whole.number, (8,), *(p.number for p in parts)}
+    )
+    for part, following in pairwise(parts):
+        assert following.base_sequence == (part.base_sequence + part.count) % (1 << 31)
+    assert [owner for part in parts for owner in owners_of(part)] == owners_of_whole(whole, len(records))
+    for part in parts:
+        assert done == []
+        part.on_done[0]()
     assert done == [1]
 
 
