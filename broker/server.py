@@ -107,6 +107,8 @@ class Broker:
         self.timers = Timers(self.clock)
         # Started by `serve`: a process has one loop to watch.
         self.watchdog = Watchdog()
+        # Watches the loop of the program while the broker runs on it, by `async with`.
+        self._program_watchdog: Watchdog | None = None
         self._disk = disk if disk is not None else TimedDisk(self.clock)
         self._clustered = clustered
         self._threads = DiskThreads(self.timers, self.clock)
@@ -133,9 +135,14 @@ class Broker:
 
     async def __aenter__(self) -> Broker:
         await self.start()
+        self._program_watchdog = Watchdog.of_a_program()
+        self._program_watchdog.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        watchdog, self._program_watchdog = self._program_watchdog, None
+        if watchdog is not None:
+            watchdog.stop()
         await self.stop()
 
     @property

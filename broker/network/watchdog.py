@@ -3,6 +3,9 @@
 Every client waits while one turn of the loop runs. A thread of its own asks the loop for a sign of life a few times a
 second. Where none comes in `HELD_MS`, it logs the stack of the loop's thread, and later how long the turn has taken.
 While no requests arrive, the thread sleeps without a deadline, so an idle broker wakes for nothing.
+
+A broker on the event loop of somebody else's program has a watchdog that never sleeps (`of_a_program`): what holds such
+a loop is usually a client that waits for this broker, whose request is then never read.
 """
 
 from __future__ import annotations
@@ -22,6 +25,13 @@ INTERVAL_MS = 250
 REPORT_INTERVAL_MS = 10_000
 # After so many looks without a request in between, the thread sleeps until the next one.
 _QUIET_LOOKS = 4
+# In somebody else's program only what looks like a hang is reported: a program may hold its own loop for a while.
+PROGRAM_HELD_MS = 5_000
+PROGRAM_INTERVAL_MS = 1_000
+_PROGRAM_ADVICE = (
+    "\nThe broker runs on this loop and answers nobody meanwhile. If that is a client that waits for this broker, it "
+    "waits in vain: run the broker in a thread of its own, by `with Broker(...)` instead of `async with Broker(...)`"
+)
 # The innermost calls of the stack: what the loop and the dispatcher call on the way there says nothing.
 _STACK_DEPTH = 12
 
@@ -29,19 +39,33 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Watches one event loop from `start` to `stop`. Until it is started it does nothing."""
+    """Watches one event loop from `start` to `stop`. Until it is started it does nothing.
 
-    def __init__(self, held_ms: int = HELD_MS, interval_ms: int = INTERVAL_MS) -> None:
+    `sleeps`: while no requests come. `advice` ends each report.
+    """
+
+    def __init__(
+        self, held_ms: int = HELD_MS, interval_ms: int = INTERVAL_MS, *, sleeps: bool = True, advice: str = ""
+    ) -> None:
         self._held_s = held_ms / 1000
         self._interval_s = interval_ms / 1000
+        self._sleeps = sleeps
+        self._advice = advice
         # No request has come since the last look: the next one calls `note`.
         self.quiet = False
         # Set while the thread sleeps until the next request.
         self.asleep = threading.Event()
         self._request = threading.Event()
         self._stopping = threading.Event()
+        # The sign of life that the loop was asked for, which `stop` gives in its place.
+        self._ended = threading.Event()
         self._reported_s = -float(REPORT_INTERVAL_MS)
         self._unreported = 0
+
+    @classmethod
+    def of_a_program(cls) -> Watchdog:
+        """Return a watchdog for the loop of a program that runs a broker among other things."""
+        return cls(PROGRAM_HELD_MS, PROGRAM_INTERVAL_MS, sleeps=False, advice=_PROGRAM_ADVICE)
 
     def start(self) -> None:
         """Watch the running loop, in whose thread this is called."""
@@ -52,6 +76,7 @@ class Watchdog:
         """End the thread soon. Idempotent."""
         self._stopping.set()
         self._request.set()
+        self._ended.set()
 
     def note(self) -> None:
         """Note that a request has come. Needed only while `quiet`."""
@@ -62,7 +87,7 @@ class Watchdog:
     def _run(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
         looks = 0
         while not self._stopping.is_set():
-            looks = looks + 1 if self.quiet else 0
+            looks = looks + 1 if self.quiet and self._sleeps else 0
             self.quiet = True
             if looks >= _QUIET_LOOKS:
                 looks = 0
@@ -82,13 +107,13 @@ class Watchdog:
 
     def _look(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> bool:
         """Wait for the end of the loop's turn, and report one that takes long. False once the loop is closed."""
-        ended = threading.Event()
+        ended = self._ended = threading.Event()
         began_s = time.monotonic()
         try:
             loop.call_soon_threadsafe(ended.set)
         except RuntimeError:  # the loop is closed
             return False
-        if ended.wait(self._held_s):
+        if self._stopping.is_set() or ended.wait(self._held_s):
             return True
         reports = self._report(thread_id)
         while not ended.wait(self._interval_s) and not self._stopping.is_set():
@@ -106,6 +131,7 @@ class Watchdog:
         frame = sys._current_frames().get(thread_id)  # pyright: ignore[reportPrivateUsage]
         stack = "".join(traceback.format_stack(frame)[-_STACK_DEPTH:]).rstrip() if frame is not None else "  unknown"
         before = f" ({self._unreported} more times since the last report)" if self._unreported else ""
-        _log.warning("the event loop is held for more than %d ms%s, by\n%s", self._held_s * 1000, before, stack)
+        text = "the event loop is held for more than %d ms%s, by\n%s%s"
+        _log.warning(text, self._held_s * 1000, before, stack, self._advice)
         self._reported_s, self._unreported = now_s, 0
         return True
