@@ -1,0 +1,48 @@
+"""The blocking admin client: `Admin`.
+
+with Admin("127.0.0.1:9092") as admin:
+    admin.create_topics([NewTopic("flights", num_partitions=6)])
+"""
+
+from __future__ import annotations
+
+from .. import admin as asyncio_client
+from .derivation import BlockingClient, options_of, waiting
+
+
+class Admin(BlockingClient):
+    """Administration of a cluster. Use `with`, or `start()` and `stop()`."""
+
+    @options_of(asyncio_client.Admin)
+    def __init__(self, inner: asyncio_client.Admin) -> None:
+        super().__init__(inner)
+
+    def stop(self) -> None:
+        """Close the connections; may be called again."""
+        self._stop_by(self._inner.stop)
+
+    create_topics = waiting(asyncio_client.Admin.create_topics)
+    delete_topics = waiting(asyncio_client.Admin.delete_topics)
+    list_topics = waiting(asyncio_client.Admin.list_topics)
+    describe_topics = waiting(asyncio_client.Admin.describe_topics)
+    create_partitions = waiting(asyncio_client.Admin.create_partitions)
+    delete_records = waiting(asyncio_client.Admin.delete_records)
+    list_offsets = waiting(asyncio_client.Admin.list_offsets)
+    describe_configs = waiting(asyncio_client.Admin.describe_configs)
+    alter_configs = waiting(asyncio_client.Admin.alter_configs)
+    describe_cluster = waiting(asyncio_client.Admin.describe_cluster)
+    elect_leaders = waiting(asyncio_client.Admin.elect_leaders)
+    alter_partition_reassignments = waiting(asyncio_client.Admin.alter_partition_reassignments)
+    list_partition_reassignments = waiting(asyncio_client.Admin.list_partition_reassignments)
+    describe_log_dirs = waiting(asyncio_client.Admin.describe_log_dirs)
+    list_groups = waiting(asyncio_client.Admin.list_groups)
+    describe_groups = waiting(asyncio_client.Admin.describe_groups)
+    list_group_offsets = waiting(asyncio_client.Admin.list_group_offsets)
+    alter_group_offsets = waiting(asyncio_client.Admin.alter_group_offsets)
+    delete_group_offsets = waiting(asyncio_client.Admin.delete_group_offsets)
+    delete_groups = waiting(asyncio_client.Admin.delete_groups)
+    explain_group = waiting(asyncio_client.Admin.explain_group)
+    list_transactions = waiting(asyncio_client.Admin.list_transactions)
+    describe_transactions = waiting(asyncio_client.Admin.describe_transactions)
+    describe_producers = waiting(asyncio_client.Admin.describe_producers)
+    abort_transaction = waiting(asyncio_client.Admin.abort_transaction)

@@ -1,0 +1,169 @@
+"""What all blocking clients share, and the functions that derive their methods from those of the asyncio clients.
+
+    class Admin(BlockingClient):
+        @options_of(asyncio_client.Admin)
+        def __init__(self, inner: asyncio_client.Admin) -> None: ...
+
+        list_topics = waiting(asyncio_client.Admin.list_topics)
+
+A derived method has the parameters, the result and the documentation of its model, also for type checkers.
+"""
+
+from __future__ import annotations
+
+# Derived methods are functions outside of the class whose protected members they use.
+# pyright: reportPrivateUsage=false
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+
+from ..errors import ClientStopped
+from .loop_thread import LoopThread, leased, release, take_lease
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+class AsyncioClient(Protocol):
+    """What a blocking client drives."""
+
+    async def start(self) -> None:
+        """Reach the cluster."""
+        ...
+
+    async def stop(self) -> None:
+        """Close."""
+        ...
+
+
+class BlockingClient:
+    """A client whose calls are carried out on the shared thread. Use `with`, or `start()` and `stop()`.
+
+    Any thread may call it. A client that was stopped is not started again: make a new one.
+    """
+
+    def __init__(self, inner: AsyncioClient) -> None:
+        self._inner: Any = inner
+        # From the start to the stop.
+        self._thread: LoopThread | None = None
+        self._was_stopped = False
+        self._starting: asyncio.Lock | None = None
+
+    def start(self) -> None:
+        """Reach the cluster. Raises NoBrokerReachable if no bootstrap server responds."""
+        self._check_process()
+        with leased() as thread:
+            thread.run(lambda: self._start(thread))
+
+    async def _start(self, thread: LoopThread) -> None:
+        if self._starting is None:
+            self._starting = asyncio.Lock()
+        async with self._starting:
+            if self._was_stopped:
+                raise ClientStopped("this client was stopped: make a new one")
+            if self._thread is None:
+                await self._inner.start()
+                self._thread = take_lease()
+                thread.clients[self] = self._close_at_exit
+
+    def _stop_by(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Stop by `work`. In a forked process the client is only forgotten: it belongs to the parent."""
+        thread = self._thread
+        if thread is None or thread.is_forked or thread.is_ending:
+            self._thread = None
+            return
+        with leased() as running:
+            running.run(lambda: self._end(thread, work))
+
+    async def _end(self, thread: LoopThread, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        finally:
+            self._was_stopped = True
+            if self._thread is thread:
+                self._thread = None
+                thread.clients.pop(self, None)
+                release(thread)
+
+    async def _close_at_exit(self, limit_ms: float) -> None:
+        """Close at the end of the program."""
+        if self._thread is not None:
+            await asyncio.wait_for(self._end(self._thread, self._inner.stop), limit_ms / 1000)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:  # it may have started before Ctrl-C came
+            self._stop_by(self._inner.stop)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop_by(self._inner.stop)
+
+    def _check_process(self) -> None:
+        thread = self._thread
+        if thread is not None:
+            thread.check_caller()
+            if thread.is_ending:
+                raise ClientStopped("the thread of the blocking clients has ended: make a new client")
+
+    def _call(self, work: Callable[[], Coroutine[Any, Any, R]], undo: Callable[[R], object] | None = None) -> R:
+        """Carry out `work` on the loop. `undo` is called there with a result that an interrupted caller missed."""
+        self._check_process()
+        with leased() as thread:
+            return thread.run(work, undo)
+
+
+def options_of(
+    kind: Callable[P, A],
+) -> Callable[[Callable[[Any, A], None]], Callable[Concatenate[Any, P], None]]:
+    """Give an `__init__` that takes the asyncio client the options from which that client is made."""
+
+    def decorate(init: Callable[[Any, A], None]) -> Callable[Concatenate[Any, P], None]:
+        @wraps(kind.__init__)
+        def with_options(self: Any, *args: P.args, **options: P.kwargs) -> None:
+            init(self, kind(*args, **options))
+
+        return with_options
+
+    return decorate
+
+
+def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+    """Derive a method that waits for a coroutine's result."""
+
+    @wraps(method)
+    def call(self: BlockingClient, *args: P.args, **options: P.kwargs) -> R:
+        return self._call(lambda: method(self._inner, *args, **options))
+
+    return call
+
+
+def at_once(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Derive a method that does not wait: it runs on the loop, so that nothing else runs beside it."""
+
+    @wraps(method)
+    def call(self: BlockingClient, *args: P.args, **options: P.kwargs) -> R:
+        async def work() -> R:
+            return method(self._inner, *args, **options)
+
+        return self._call(work)
+
+    return call
+
+
+def waiting_function(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    """Derive a function that waits for a coroutine's result."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        with leased() as thread:
+            return thread.run(lambda: function(*args, **options))
+
+    return call

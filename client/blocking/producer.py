@@ -1,0 +1,284 @@
+"""The blocking producer: `Producer`.
+
+    with Producer("127.0.0.1:9092") as producer:
+        producer.send_many("flights", ((carrier, record) for ...))      # returns when all are acknowledged
+        future = producer.send("flights", b"value", key=b"UA")          # a concurrent.futures.Future
+
+Options, defaults and promises are those of `odradek.client.Producer`.
+"""
+
+from __future__ import annotations
+
+# Derived methods are functions outside of the class whose protected members they use.
+# pyright: reportPrivateUsage=false
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from concurrent.futures import Future
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from .. import producer as asyncio_client
+from ..producer.deliveries import BulkMetadata
+from ..producer.producer import K, V
+from ..producer.transactions.transactions import TransactionScope
+from ..record import HeadersLike, RecordMetadata, TopicPartition
+from .derivation import BlockingClient, options_of, waiting
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KeyValue = tuple[Any, Any]
+
+# `send_many` hands so many records of an iterator over at a time, or those that came within this time.
+_PART_RECORDS = 1024
+_PART_S = 0.02
+
+
+def _queueing(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, asyncio.Future[R]]],
+) -> Callable[Concatenate[Any, P], Future[R]]:
+    """Derive a method that waits for room in the buffer, and returns a future for threads."""
+
+    @wraps(method)
+    def call(self: Producer[Any, Any], *args: P.args, **options: P.kwargs) -> Future[R]:
+        async def work() -> Future[R]:
+            return _for_threads(await method(self._inner, *args, **options))
+
+        return self._call(work)
+
+    return call
+
+
+def _for_threads(inner: asyncio.Future[R]) -> Future[R]:
+    """Return a future that ends as `inner` does. It cannot be cancelled, because a queued record is sent."""
+    outer: Future[R] = Future()
+    outer.set_running_or_notify_cancel()
+
+    def copy(inner: asyncio.Future[R]) -> None:
+        error = asyncio.CancelledError() if inner.cancelled() else inner.exception()
+        if error is None:
+            outer.set_result(inner.result())
+        else:
+            outer.set_exception(error)
+
+    inner.add_done_callback(copy)
+    return outer
+
+
+def _parts(records: Iterator[KeyValue]) -> Iterator[list[KeyValue]]:
+    """Yield the records in parts that are ready at about the same time."""
+    part: list[KeyValue] = []
+    begun_s = time.monotonic()
+    for record in records:
+        part.append(record)
+        if len(part) >= _PART_RECORDS or time.monotonic() - begun_s > _PART_S:
+            yield part
+            part, begun_s = [], time.monotonic()
+    if part:
+        yield part
+
+
+class _Bulk:
+    """One `send_many` of an iterator: its parts are queued one after another, and acknowledged at any time.
+
+    Runs on the loop. What waits is bounded by the producer's `buffer_memory`: a part is queued when all its records
+    have found room.
+    """
+
+    def __init__(self, send: Callable[[Iterable[KeyValue]], Coroutine[Any, Any, BulkMetadata]]) -> None:
+        self._send = send
+        self._tasks: set[asyncio.Task[BulkMetadata]] = set()
+        self._records = 0
+        self._offsets: dict[TopicPartition, tuple[int, int]] = {}
+        self._error: BaseException | None = None
+
+    async def append(self, part: list[KeyValue]) -> bool:
+        """Queue a part. Return False if a record has failed: then no more parts are wanted."""
+        queued = asyncio.Event()
+
+        def watched() -> Iterator[KeyValue]:
+            yield from part
+            queued.set()  # `send_many` asks for the next record when it has queued the last one
+
+        task = asyncio.create_task(self._send(watched()), name="send_many")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        task.add_done_callback(lambda _: queued.set())
+        await queued.wait()
+        return self._error is None
+
+    def _ended(self, task: asyncio.Task[BulkMetadata]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._error = self._error or error
+        elif not task.cancelled():
+            done = task.result()
+            self._records += done.records
+            for partition, (first, last) in done.offsets.items():
+                known = self._offsets.get(partition)
+                self._offsets[partition] = (known[0] if known else first, last)
+
+    async def finish(self) -> BulkMetadata:
+        """Wait until all parts are acknowledged. Raises the first error."""
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            await self.cancel()
+        if self._error is not None:
+            raise self._error
+        return BulkMetadata(self._records, self._offsets)
+
+    async def cancel(self) -> None:
+        """Wait for nothing any more; queued records are sent all the same."""
+        for task in self._tasks:
+            task.cancel()
+
+
+class Transaction:
+    """One transaction as a context: committed at the end of the block, aborted if the block raises."""
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[BaseException | None], None]) -> None:
+        self._begin = begin
+        self._end = end
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+
+class Producer(BlockingClient, Generic[K, V]):
+    """Writes records to topics. Use `with`, or `start()` and `stop()`.
+
+    Keys and values are bytes, or what the serializers take; `Producer[str, dict[str, int]]` tells a type checker.
+    Serializers, partitioners, interceptors and listeners run on the clients' thread, so they must return at once.
+    """
+
+    @options_of(asyncio_client.Producer)
+    def __init__(self, inner: asyncio_client.Producer[Any, Any]) -> None:
+        super().__init__(inner)
+
+    def stop(self, timeout_ms: float | None = None) -> None:
+        """Send the queued records and close. An open transaction is aborted.
+
+        Records that are not acknowledged after `timeout_ms` (delivery_timeout_ms if none) fail.
+        """
+        self._stop_by(lambda: self._inner.stop(timeout_ms))
+
+    async def _close_at_exit(self, limit_ms: float) -> None:
+        if self._thread is not None:
+            await self._end(self._thread, lambda: self._inner.stop(limit_ms))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again when they are needed."""
+
+        async def work() -> bool:
+            return self._inner.is_connected
+
+        return self._call(work)
+
+    # -- Records
+
+    def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike = (),
+    ) -> Future[RecordMetadata]:
+        """Queue a record. Return the future of its acknowledgement; its callbacks run on the clients' thread.
+
+        Waits for the topic's metadata and for room in the buffer (`max_block_ms`). Raises UnknownTopic, RecordTooLarge,
+        BufferFull; the future raises later errors.
+        """
+
+        async def work() -> Future[RecordMetadata]:
+            return _for_threads(await self._inner.send(topic, value, key, partition, timestamp_ms, headers))
+
+        return self._call(work)
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike = (),
+    ) -> Future[RecordMetadata]:
+        """Queue a record without waiting for room. Return the future of its acknowledgement.
+
+        Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
+        """
+
+        async def work() -> Future[RecordMetadata]:
+            return _for_threads(self._inner.send_nowait(topic, value, key, partition, timestamp_ms, headers))
+
+        return self._call(work)
+
+    def send_and_wait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike = (),
+    ) -> RecordMetadata:
+        """Send a record and wait for its acknowledgement; `send_many` is faster for many records."""
+        return self._call(lambda: self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
+
+    send_batch = _queueing(asyncio_client.Producer.send_batch)
+    send_values = waiting(asyncio_client.Producer.send_values)
+    flush = waiting(asyncio_client.Producer.flush)
+    partitions_for = waiting(asyncio_client.Producer.partitions_for)
+
+    def send_many(
+        self, topic: str, records: Iterable[tuple[K | None, V | None]], *, partition: int | None = None
+    ) -> BulkMetadata:
+        """Write many (key, value) pairs and wait until all are acknowledged, without a future per record.
+
+        At most `buffer_memory` bytes of them wait at a time, so `records` may be a generator over more than fits into
+        memory; it runs in this thread. Raises the first error of a record; the rest of `records` is then not read.
+        """
+        if isinstance(records, Collection):
+            return self._call(lambda: self._inner.send_many(topic, records, partition=partition))
+        bulk = _Bulk(lambda part: self._inner.send_many(topic, part, partition=partition))
+        try:
+            for part in _parts(iter(records)):
+                if not self._call(lambda part=part: bulk.append(part)):
+                    break
+        except BaseException:
+            self._call(bulk.cancel)
+            raise
+        return self._call(bulk.finish)
+
+    # -- Transactions
+
+    def transaction(self) -> Transaction:
+        """Return a context for one transaction: committed at the end of the block, aborted if the block raises.
+
+        with producer.transaction():
+            producer.send("flights", b"value")
+        """
+        scope: TransactionScope = self._inner.transaction()
+        return Transaction(
+            lambda: self._call(scope.__aenter__),
+            lambda error: self._call(lambda: scope.__aexit__(None if error is None else type(error), error, None)),
+        )
+
+    begin_transaction = waiting(asyncio_client.Producer.begin_transaction)
+    commit_transaction = waiting(asyncio_client.Producer.commit_transaction)
+    abort_transaction = waiting(asyncio_client.Producer.abort_transaction)
+    send_offsets = waiting(asyncio_client.Producer.send_offsets)
+    send_offsets_to_transaction = send_offsets

@@ -1,0 +1,184 @@
+"""The thread of the blocking clients: it is shared, ends with the last client, and stays out of forks and exits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.client import NewTopic, TopicPartition
+from odradek.client.blocking import Admin, Consumer, Producer, wait_for_broker
+from odradek.client.blocking.loop_thread import leased
+from odradek.client.errors import ClientStopped, NoBrokerReachable
+from odradek.tests.support.cluster_thread import cluster_in_thread
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.process import BrokerProcess
+
+WITHIN_S = 20
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with cluster_in_thread({"t": 1}) as each:
+        yield each
+
+
+def runs() -> int:
+    return [each.name for each in threading.enumerate()].count("odradek-client")
+
+
+def test_clients_share_one_thread_that_ends_with_the_last_of_them(cluster: FakeCluster) -> None:
+    assert runs() == 0
+    producer = Producer(cluster.address)
+    assert runs() == 0
+    with Admin(cluster.address) as admin:
+        producer.start()
+        with Consumer("t", bootstrap_servers=cluster.address):
+            assert runs() == 1
+        assert admin.list_topics() == ["t"]
+    assert runs() == 1
+    producer.stop()
+    assert runs() == 0
+    producer.stop()
+    assert wait_for_broker(cluster.address)[0].node_id == 1
+    assert runs() == 0
+
+
+def test_nothing_is_left_of_a_client_that_could_not_start() -> None:
+    with pytest.raises(NoBrokerReachable), Admin("127.0.0.1:1", default_api_timeout_ms=50):
+        pytest.fail("started")
+    assert runs() == 0
+
+
+async def test_a_program_with_an_event_loop_may_use_blocking_clients(cluster: FakeCluster) -> None:
+    """As a cell of a notebook does: the call blocks the cell's loop, and needs none of its turns."""
+    assert asyncio.get_running_loop()
+    with Producer(cluster.address) as producer:
+        assert producer.send_and_wait("t", b"x").offset == 0
+
+
+def test_a_loop_that_ends_under_its_clients_fails_their_calls(cluster: FakeCluster) -> None:
+    """As after sys.exit() in a callback: nobody waits for ever, and new clients work."""
+
+    async def leave() -> None:
+        asyncio.get_running_loop().call_soon(sys.exit, 1)
+        await asyncio.sleep(WITHIN_S)
+
+    producer = Producer(cluster.address)
+    producer.start()
+    with pytest.raises(ClientStopped), leased() as thread:
+        thread.run(leave)
+    with pytest.raises(ClientStopped):
+        producer.send("t", b"x")
+    producer.stop()
+    with Producer(cluster.address) as another:
+        assert another.send_and_wait("t", b"x").offset == 0
+    assert runs() == 0
+
+
+# -- Other processes
+
+
+def run(code: str, address: str, *more: str) -> subprocess.CompletedProcess[str]:
+    script = f"import sys\naddress = {address!r}\n{code}"
+    command = [sys.executable, "-W", "error", *more, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+LEFT_RUNNING = """
+from odradek.client.blocking import Consumer, Producer
+producer = Producer(address, linger_ms=60_000)
+producer.start()
+producer.partitions_for("t")
+future = producer.send("t", b"sent at the exit")
+consumer = Consumer("t", bootstrap_servers=address, group_id="g")
+consumer.start()
+print("done")
+"""
+
+
+def test_clients_that_nobody_stopped_are_stopped_at_the_exit(cluster: FakeCluster) -> None:
+    ended = run(LEFT_RUNNING, cluster.address)
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+    assert ended.stderr == "2 clients were not stopped before the program's end: they are stopped now\n"
+    assert cluster.values("t") == [b"sent at the exit"]
+
+
+FORKED = """
+import os, threading
+from odradek.client.blocking import Admin, ClientForked, Producer
+with Producer(address) as producer:
+    assert producer.send_and_wait("t", b"parent").offset == 0
+    child = os.fork()
+    if child == 0:
+        try:
+            producer.send("t", b"child")
+        except ClientForked as error:
+            assert "before the process was forked" in str(error)
+            assert threading.active_count() == 1
+            with Producer(address) as own:
+                assert own.send_and_wait("t", b"child").offset == 1
+            producer.stop()
+            os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert producer.send_and_wait("t", b"parent again").offset == 2
+    child = os.fork()
+    if child == 0:
+        sys.exit(8)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
+    assert producer.send_and_wait("t", b"and again").offset == 3
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_leaves_the_clients_to_the_parent(cluster: FakeCluster) -> None:
+    ended = run(FORKED, cluster.address, "-X", "dev")
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+    assert cluster.values("t") == [b"parent", b"child", b"parent again", b"and again"]
+
+
+# -- A broker
+
+
+def test_a_record_walks_through_a_broker_in_a_thread(config: BrokerConfig) -> None:
+    with Broker(config) as broker, Admin(broker.address) as admin:
+        admin.create_topics([NewTopic("flights", 2)])
+        assert admin.list_topics() == ["flights"]
+        with Producer(broker.address) as producer:
+            producer.send_many("flights", ((b"%d" % (number % 7), b"%d" % number) for number in range(500)))
+    assert runs() == 0
+
+
+def test_a_transaction_walks_through_a_broker_process(tmp_path: Path) -> None:
+    """Read, write and commit the offsets in a transaction, and read it committed."""
+    broker = BrokerProcess(tmp_path, group_initial_rebalance_delay_ms=0).start()
+    try:
+        options: dict[str, Any] = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest"}
+        with Admin(broker.address) as admin, Producer(broker.address, transactional_id="x") as producer:
+            admin.create_topics([NewTopic("in", 1), NewTopic("out", 1)])
+            with producer.transaction():
+                producer.send_many("in", ((None, b"%d" % number) for number in range(300)))
+            with Consumer("in", group_id="g", enable_auto_commit=False, **options) as consumer:
+                seen: list[bytes | None] = []
+                while len(seen) < 300:
+                    for records in consumer.getmany(timeout_ms=500).values():
+                        with producer.transaction():
+                            for record in records:
+                                producer.send("out", record.value)
+                            last = {TopicPartition("in", 0): records[-1].offset + 1}
+                            producer.send_offsets(last, consumer.group_metadata())
+                        seen += [record.value for record in records]
+            assert admin.list_group_offsets("g")[TopicPartition("in", 0)].offset == 300
+        with Consumer("out", isolation_level="read_committed", **options) as reader:
+            assert [next(reader).value for _ in range(300)] == seen == [b"%d" % number for number in range(300)]
+    finally:
+        broker.stop()
+    assert runs() == 0
