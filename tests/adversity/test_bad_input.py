@@ -218,7 +218,7 @@ class TestNames:
         await raw.produce("neighbour", b"rubbish")
         raw.send_bytes(framed(pack(">hhih", 9999, 0, 1, len(evil.encode())) + evil.encode()))
         assert await raw.is_closed()
-        lines = [_Human().format(each) for each in caplog.records]
+        lines = [_Human(utc=True).format(each) for each in caplog.records]
         assert len(lines) >= 2
         assert all(line.isprintable() for line in lines)
 
