@@ -124,8 +124,8 @@ class FlushedBatches:
         self._due_offset, self._last = self._segment.next_offset, None
 
     def _pass_over(self, batch: Batch) -> None:
-        """Note that the CRC of a batch is wrong, and go on behind the damage."""
-        damage = self._segment.mark(batch[0], WRONG_CRC)
+        """Note that a batch is not sound, and go on behind the damage."""
+        damage = self._segment.mark(batch[0], self._segment.find_fault(*batch) or WRONG_CRC)
         self._on_damage(damage)
         self._headers = self._segment.sound_headers(damage.end, self._on_damage)
         self._end = min(self._end, batch[0])

@@ -50,8 +50,8 @@ class OffsetIndex(SparseIndex):
         relative, position = self._entry(slot, cached=cached)
         return self.base_offset + relative, position
 
-    def first_offset_at(self, position: int, *, cached: bool = False) -> int | None:
-        """Return the offset of the first entry at or behind `position`, None if there is none.
+    def first_entry_at(self, position: int, *, cached: bool = False) -> tuple[int, int] | None:
+        """Return (offset, position) of the first entry at or behind `position`, None if there is none.
 
         `cached`: raise NotCached rather than wait for the disk.
         """
@@ -62,7 +62,7 @@ class OffsetIndex(SparseIndex):
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low, cached=cached)[0] if low < len(self) else None
+        return self.entry(low, cached=cached) if low < len(self) else None
 
     def entry_before(self, position: int) -> tuple[int, int]:
         """Return (offset, position) of the last entry at or before `position`, or the segment's start."""

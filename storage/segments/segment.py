@@ -223,7 +223,7 @@ class Segment(SegmentFile):
         """
         if self._max_timestamp == UNKNOWN:
             try:
-                self._max_timestamp, self._max_offset = self.times.last_entry()
+                self._max_timestamp, self._max_offset = self._checked_time(self.times.last_entry())
             except DamagedFile as error:
                 self.damaged_index = error
                 return self._largest_timestamp()
@@ -288,11 +288,17 @@ class Segment(SegmentFile):
             return position, header
         return None
 
-    def _is_batch_of(self, entry: tuple[int, int]) -> bool:
-        """Return whether the batch that an entry of the offset index names is there, or the last of several."""
+    def _is_batch_of(self, entry: tuple[int, int], *, cached: bool = False) -> bool:
+        """Return whether the batch that an entry of the offset index names is there, or the last of several.
+
+        `cached`: raise NotCached rather than wait for the disk.
+        """
         offset, position = entry
+        if cached and self._file is None:
+            raise NotCached
         try:
-            for _, header in self.headers(position):
+            walk_on = walk.cached_headers(self._disk, self.file, position, self.size) if cached else None
+            for _, header in walk_on or self.headers(position):
                 if header.last_offset >= offset:
                     return not position or header.last_offset == offset
         except CorruptBatch:
@@ -356,10 +362,31 @@ class Segment(SegmentFile):
     def first_offset_for(self, timestamp_ms: int) -> int:
         """Return an offset below which no record has this timestamp or a later one."""
         try:
-            return self.times.lookup(timestamp_ms)[1]
+            return self._checked_time(self.times.lookup(timestamp_ms))[1]
         except DamagedFile as error:
             self.damaged_index = error
             return self.base_offset
+
+    def _checked_time(self, entry: tuple[int, int]) -> tuple[int, int]:
+        """Return an entry of the time index. Raises DamagedFile where the batch of its offset has another timestamp.
+
+        One that is wrong would hide records from a look-up by time, or from retention how young they are.
+        """
+        if not self._is_time_of(entry):
+            why = f"no batch of its entry (timestamp, offset) {entry}"
+            raise DamagedFile(self.path(TIME_INDEX_SUFFIX), 0, why)
+        return entry
+
+    def _is_time_of(self, entry: tuple[int, int]) -> bool:
+        """Return whether the batch that an entry of the time index names has its timestamp, as far as can be read."""
+        timestamp_ms, offset = entry
+        if timestamp_ms == NO_TIMESTAMP:
+            return True
+        for _, header in self.sound_headers(self.walk_start(offset)):
+            if header.last_offset >= offset:
+                is_it = header.base_offset <= offset and header.max_timestamp == timestamp_ms
+                return is_it or bool(self.damages)
+        return bool(self.damages)
 
     def upper_bound(self, position: int, following: int, *, cached: bool = False) -> int:
         """Return an offset, close by, that no batch before `position` reaches; `following` if the index has none.
@@ -369,11 +396,17 @@ class Segment(SegmentFile):
         if cached and self._indexes is None:
             raise NotCached
         try:
-            offset = self.offsets.first_offset_at(position, cached=cached)
+            entry = self.offsets.first_entry_at(position, cached=cached)
+            if entry is not None and not self._is_batch_of(entry, cached=cached):
+                # With an offset that is too low, readers would not learn of transactions that were aborted.
+                raise DamagedFile(self.path(INDEX_SUFFIX), 0, f"no batch of its entry (offset, position) {entry}")
         except DamagedFile as error:
+            if cached:
+                # A view builds the index again.
+                raise NotCached from None
             self.damaged_index = error
             return following
-        return following if offset is None else offset
+        return following if entry is None else entry[0]
 
     def sound_headers_from(self, offset: int, on_damage: OnDamage | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """Walk the headers as `sound_headers` does, from the batch that holds `offset`."""
@@ -462,6 +495,8 @@ class Segment(SegmentFile):
         Raises CorruptBatch.
         """
         indexes = self._open_indexes()
+        if not self._is_time_of(indexes.times.last_entry()):
+            indexes = self._rebuild_indexes()
         self._max_timestamp, self._max_offset = indexes.times.last_entry()
         self._last = None
         self._sealed = False

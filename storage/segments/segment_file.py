@@ -181,9 +181,10 @@ class SegmentFile:
                     due = header.next_offset
             except CorruptBatch as error:
                 is_unreadable = isinstance(error, UnreadableBatch)
-                if last is not None and not is_unreadable and self.has_wrong_crc(last[0], last[1]):
+                fault = None if last is None or is_unreadable else self.find_fault(last[0], last[1])
+                if last is not None and fault is not None:
                     # The length of that batch may be wrong, so the next batch may begin elsewhere and be sound.
-                    position = self.mark(last[0], WRONG_CRC).position
+                    position = self.mark(last[0], fault).position
                 else:
                     self.mark(error.position, error.why)
 
@@ -196,9 +197,9 @@ class SegmentFile:
         may have, None where that is not known.
         """
         if last is not None and header.base_offset < due_offset:
-            if self.has_wrong_crc(last[0], last[1]):
+            if (fault := self.find_fault(last[0], last[1])) is not None:
                 # Its last offset is wrong. It has been handed on already.
-                self.mark(last[0], WRONG_CRC)
+                self.mark(last[0], fault)
                 return None
             if due_before is None and self.is_misplaced(last[0], last[1], self._due_at(last[0])):
                 # The walk began with it, and did not know what lies before.
@@ -224,11 +225,20 @@ class SegmentFile:
 
     def has_wrong_crc(self, position: int, header: BatchHeader) -> bool:
         """Return whether the CRC of the batch at `position` is wrong, or the disk cannot read the batch."""
+        return self.find_fault(position, header) is not None
+
+    def find_fault(self, position: int, header: BatchHeader) -> str | None:
+        """Return why the batch at `position` is not sound, None if it is.
+
+        A batch that the disk cannot read is told from one with a wrong CRC, because another read may succeed.
+        """
         try:
             check_crc(self.read_batch(position, header), 0, header)
-        except (RecordError, UnreadableBatch):
-            return True
-        return False
+        except UnreadableBatch as error:
+            return error.why
+        except RecordError:
+            return WRONG_CRC
+        return None
 
     def is_misplaced(self, position: int, header: BatchHeader, due_offset: int) -> bool:
         """Return whether the offset of the batch at `position` is wrong: no CRC covers it, so its neighbours tell.
