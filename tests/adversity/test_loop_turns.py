@@ -12,6 +12,8 @@ from odradek.broker.network.routes import ROUTES, Route
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.schema import Message
@@ -139,4 +141,17 @@ async def test_a_produce_of_a_hundred_sound_batches_is_appended_a_few_a_turn(mea
     results = response.responses[0].partition_responses
     first = results[0].base_offset
     assert [(each.error_code, each.base_offset) for each in results] == [(0, first + at) for at in range(BATCHES)]
+    assert measured.longest_turn_ms <= LIMIT_MS
+
+
+async def test_a_pattern_is_matched_with_a_long_transactional_id_in_turns(measured: MeasuredBroker) -> None:
+    name = "a" * 4000
+    async with await Raw.connect(measured.address) as raw:
+        begun = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000)
+        while (await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, begun)).error_code:
+            pass  # the coordinator is loading
+        measured.begin()
+        request = ListTransactionsRequest(transactional_id_pattern=".*" * 100)
+        response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 2, request)
+    assert name in [each.transactional_id for each in response.transaction_states]
     assert measured.longest_turn_ms <= LIMIT_MS

@@ -220,12 +220,13 @@ class TransactionCoordinator:
         if self.shards.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
-            matches = id_pattern.matcher(request.transactional_id_pattern or ".*")
+            pattern = request.transactional_id_pattern
+            match = id_pattern.matcher(pattern) if pattern else None
         except id_pattern.InvalidPattern as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         transactions = [actor.state for actor in self.ids.values()]
-        return description.list_ids(transactions, request, self._clock.now_ms(), matches)
+        return description.list_ids(transactions, request, self._clock.now_ms(), match)
 
     # -- Sweeps
 

@@ -3,7 +3,7 @@
 Characters, `.`, `\\` before what is not a letter or digit, `\\d \\w \\s \\D \\W \\S`, classes (`[a-z]`, `[^...]`),
 groups, `|`, `*`, `+`, `?`, `{2}`, `{2,}`, `{2,5}`, each also lazy (`*?`), `(?i)` in front, `^` and `$` at the ends.
 Anything else is invalid. A match takes at most time in proportion to pattern times text. With Python's `re` one pattern
-could stop the broker.
+could stop the broker. An id may be 32 KiB long, for which the worst pattern takes seconds, so a match goes in steps.
 
 A pattern becomes a list of steps: (test, 0, 0) takes a character that passes the test, (None, a, b) continues both at
 the step a further on and at the step b further on.
@@ -12,9 +12,9 @@ the step a further on and at the step b further on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
-# In characters. An id of usual length takes a millisecond at most.
+# In characters. An id of usual length takes some milliseconds at most.
 MAX_PATTERN = 250
 # Of groups inside groups, because they are read by recursion.
 MAX_DEPTH = 50
@@ -25,6 +25,10 @@ MAX_STEPS = 500
 
 Test = Callable[[str], bool]
 Step = tuple[Test | None, int, int]
+# Matches a text: yields how many values of a response the work since the last one equals, and returns the answer.
+Match = Generator[int, None, bool]
+# So many visits of a step take as long as a value of a response does (large_response.py).
+VISITS_PER_VALUE = 6
 
 _OF: dict[str, Test] = {
     "d": lambda each: each in "0123456789",
@@ -44,18 +48,19 @@ class InvalidPattern(Exception):
     """A pattern that this broker does not understand."""
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return the function that tells whether a whole text matches. InvalidPattern if the pattern is none."""
+def matcher(pattern: str) -> Callable[[str], Match]:
+    """Return the function that matches a whole text. InvalidPattern if the pattern is none."""
     if len(pattern) > MAX_PATTERN:
         raise InvalidPattern(f"a pattern of {len(pattern)} characters, more than {MAX_PATTERN}")
     fold = pattern.startswith(_ANY_CASE)
     steps = _Reader(pattern.removeprefix(_ANY_CASE).removeprefix("^"), fold).read()
-    return lambda text: _matches(steps, text)
+    return lambda text: _match(steps, text)
 
 
-def _matches(steps: list[Step], text: str) -> bool:
+def _match(steps: list[Step], text: str) -> Match:
     current = _reach(steps, {0})
     for each in text:
+        yield 1 + len(current) // VISITS_PER_VALUE
         current = _reach(steps, {at + 1 for at in current if at < len(steps) and _takes(steps[at], each)})
         if not current:
             return False
