@@ -90,7 +90,7 @@ class Replicas:
         # The czxid of this broker's registration; -1 before there is one.
         self.broker_epoch = _ANY_EPOCH
         self.controller_epoch = -1
-        # Set once a full LeaderAndIsr and an UpdateMetadata of a controller were carried out.
+        # Set once a controller has told this broker of the cluster, and of its partitions if it has any.
         self.is_ready = asyncio.Event()
         # Returns the configs of topics that this broker learns of; a topic without an entry has none.
         self.configs_of: Callable[[Iterable[str]], Awaitable[dict[str, dict[str, str]]]] = _no_configs
@@ -400,8 +400,14 @@ class Replicas:
         return ErrorCode.NONE
 
     def _note_ready(self) -> None:
-        if self._has_roles and self.view.brokers:
+        """Kafka's own controller sends no LeaderAndIsr to a broker that has no partitions."""
+        own = self._config.node_id
+        if not self.is_ready.is_set() and own in self.view.brokers and (self._has_roles or not self._has_partitions()):
             self.is_ready.set()
+
+    def _has_partitions(self) -> bool:
+        own, topics = self._config.node_id, self.view.topics.values()
+        return any(own in each.replicas for topic in topics for each in topic.partitions.values())
 
     def _address_of(self, broker: int) -> tuple[str, int] | None:
         found = self.view.brokers.get(broker)

@@ -101,3 +101,10 @@ async def test_metadata_tells_of_every_broker_and_of_partitions_that_are_elsewhe
         (partition,) = answer.topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert partition.offline_replicas == [2]
+
+
+async def test_a_broker_without_partitions_is_ready_when_it_knows_the_cluster(tmp_path: Path) -> None:
+    """Kafka's own controller sends it no LeaderAndIsr."""
+    async with HandCluster(tmp_path, 2) as cluster:
+        for broker in cluster.brokers.values():
+            assert broker.services.replicas is not None and broker.services.replicas.is_ready.is_set()
