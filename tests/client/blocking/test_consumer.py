@@ -59,7 +59,9 @@ def values(found: Mapping[TopicPartition, list[ConsumerRecord]]) -> list[bytes |
 
 def take(consumer: Consumer, count: int) -> list[bytes | None]:
     found: list[bytes | None] = []
+    deadline = time.monotonic() + WITHIN_S
     while len(found) < count:
+        assert time.monotonic() < deadline, f"no more than {found}"
         found += values(consumer.getmany(timeout_ms=1_000, max_records=count - len(found)))
     return found
 
