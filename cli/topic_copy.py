@@ -19,11 +19,12 @@ import click
 from ..protocol.records.batch import LOG_APPEND_TIME, encode_batch
 from ..protocol.records.record import Record
 from .connection_notice import connection_notice
+from .connection_options import connection_options
 from .copy_offsets import CopyState, OffsetRuns
 from .errors import CliError
 from .names import TOPIC
 from .progress import Progress
-from .session import CLIENT_ID, PATIENCE_MS, bootstrap_option, client_options, open_admin, run
+from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
 from .topic_patterns import matching
 
 if TYPE_CHECKING:
@@ -40,17 +41,21 @@ _BYTES_PER_COMMIT = 32 << 20
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--to", "target", metavar="HOST:PORT", required=True, help="The cluster to copy to.")
 @click.option("--group", "groups", metavar="G", multiple=True, help="Also copy this group's offsets; repeatable.")
-@bootstrap_option
+@connection_options("admin", "consumer", "producer")
 def copy(topics: tuple[str, ...], target: str, groups: tuple[str, ...], bootstrap_server: str) -> None:
     """Copy each TOPIC to the same name in another cluster, up to its present end. * and ? match any names.
 
     A missing topic is created there with the same partitions and its own configs. Run it again to copy what has come
     since, or to go on after an interruption. Only copies may write to the target's topics.
 
+    -X gives a config to the clients of both clusters that know it: fetch.min.bytes to the consumer of the source,
+    linger.ms to the producer of the target, request.timeout.ms to all.
+
     \b
     Examples:
       odradek topics copy flights --to other:9092
       odradek topics copy 'flights-*' --to other:9092 --group delays --group arrivals
+      odradek topics copy flights --to other:9092 -X request.timeout.ms=60000
     """
     run(_copy(topics, target, groups, bootstrap_server))
 
@@ -77,20 +82,21 @@ async def _copy(topics: Sequence[str], target: str, groups: Sequence[str], boots
         names = matching(topics, await here.list_topics())
         partitions = await _partitions(here, there, names, _state_group(cluster))
         options = client_options(
-            "admin",
+            "consumer",
             client_id=CLIENT_ID,
             default_api_timeout_ms=PATIENCE_MS,
             allow_auto_create_topics=False,
             isolation_level="read_committed",
         )
         consumer = Consumer(bootstrap_servers=bootstrap_server, **options)
-        producer = Producer(
-            target,
+        sending = client_options(
+            "producer",
             client_id=CLIENT_ID,
             max_block_ms=PATIENCE_MS,
             max_request_size=_MAX_REQUEST_BYTES,
             buffer_memory=2 * _MAX_REQUEST_BYTES,
         )
+        producer = Producer(target, **sending)
         lost = connection_notice(consumer, bootstrap_server), connection_notice(producer, target)
         async with consumer, producer, lost[0], lost[1]:
             consumer.assign(partitions)

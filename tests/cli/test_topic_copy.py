@@ -119,6 +119,18 @@ def test_gaps_of_transactions_close_and_offsets_follow(clusters: tuple[str, str]
     assert len(values(there, "bills", 22)) == 22
 
 
+def test_configs_reach_the_clients_of_both_clusters(clusters: tuple[str, str]) -> None:
+    here, there = clusters
+    write(here, "configured", range(100))
+    copy = ("topics", "copy", "configured", "--to", there, "-b", here)
+    ended = run(*copy, "-X", "max.request.size=100")
+    assert ended.exit_code == 1 and "larger than max_request_size (100)" in ended.stderr, "of the target's producer"
+    ended = run(*copy, "-X", "fetch.max.bytes=-1")
+    assert ended.exit_code != 0 and "fetch_max_bytes" in ended.stderr, "of the source's consumer"
+    assert run(*copy, "-X", "request.timeout.ms=20000", "-X", "linger.ms=0").exit_code == 0
+    assert len(values(there, "configured", 100)) == 100
+
+
 def test_what_a_copy_would_spoil_is_refused(clusters: tuple[str, str]) -> None:
     here, there = clusters
     assert run("topics", "create", "own", "-b", here).exit_code == 0
