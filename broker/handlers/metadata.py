@@ -161,9 +161,9 @@ def _result(
 def _create(services: Services, name: str, create: bool) -> Topic:
     if services.replicas is not None:
         return _ask_for(services, name, create)
-    coming = services.topics.coming(name)
-    if coming is not None:
-        return coming.finish()
+    if services.topics.coming(name) is not None:
+        # Making the rest of its partitions now would hold everybody up. The client asks again.
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
     services.topics.check_new(name, 1)
     if not create:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -243,6 +243,16 @@ async def test_advertised_listeners_are_told_by_listener(config: BrokerConfig) -
         assert told == [broker.addresses[0], "kafka.example.org:19092"]
 
 
+async def test_a_topic_that_is_being_created_has_no_leader_yet(broker: Broker, raw: Raw) -> None:
+    """Completing it at once would hold the loop for all of its partitions."""
+    creation = broker.topics.begin("many", 50, {})
+    (topic,) = await metadata(raw, "many", create=True)
+    assert topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE  # type: ignore[attr-defined]
+    await creation.wait()
+    (topic,) = await metadata(raw, "many")
+    assert [each.leader_id for each in topic.partitions] == [1] * 50  # type: ignore[attr-defined]
+
+
 async def test_auto_creation_can_be_forbidden_by_the_client(config: BrokerConfig, raw: Raw) -> None:
     (topic,) = await metadata(raw, "auto", create=False)
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[attr-defined]
