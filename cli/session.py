@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,6 +61,23 @@ def open_admin(bootstrap_server: str) -> Admin:
     return Admin(bootstrap_server, **options)
 
 
+def _run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine as asyncio.run does, and hold Ctrl-C back until asyncio handles it.
+
+    A loop that Ctrl-C leaves half made prints a traceback of its own when it is collected.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return asyncio.run(_interruptible(main))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+async def _interruptible(main: Coroutine[Any, Any, T]) -> T:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    return await main
+
+
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine and return its result.
 
@@ -68,7 +86,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     from ..client.errors import KafkaError, NoBrokerReachable
 
     try:
-        return asyncio.run(main)
+        return _run(main)
     except NoBrokerReachable as error:
         raise CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.') from error
     except KafkaError as error:
