@@ -6,6 +6,7 @@ standard output is `ready` and the addresses, and SIGTERM or Ctrl-C ends everyth
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import click
 
@@ -55,11 +57,23 @@ def start(nodes: int, port: int, data_dir: Path, zookeeper: str | None, zookeepe
             ]
             addresses = [_ready(each) for each in brokers]
             click.echo(f"ready {','.join(addresses)}")
-            while all(each.poll() is None for each in brokers):
-                time.sleep(0.2)
+            _watch(brokers, data_dir)
         except KeyboardInterrupt:
             return
-    raise CliError(f"a broker has ended: see {data_dir}/broker-N.log")
+    raise CliError(f"every broker has ended: see {data_dir}/broker-N.log")
+
+
+def _watch(brokers: list[subprocess.Popen[str]], data_dir: Path) -> None:
+    """Wait until every broker has ended. The others go on without one that was killed."""
+    alive = dict(enumerate(brokers, 1))
+    while alive:
+        time.sleep(0.2)
+        for number in [number for number, each in alive.items() if each.poll() is not None]:
+            ended = alive.pop(number)
+            click.echo(f"broker {number} has ended: see {data_dir}/broker-{number}.log", err=True)
+            if alive:
+                command = shlex.join(cast("list[str]", ended.args))
+                click.echo(f"the others go on; start it again with: {command}", err=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
