@@ -1,4 +1,4 @@
-"""Kafka's API keys, and the message classes of each API.
+"""Kafka's API keys and our own, and the message classes of each API.
 
 The module of an API is imported when one of its messages is first used. The versions of an API stand on its request:
 `message(ApiKey.HEARTBEAT, "request").VERSIONS`.
@@ -12,6 +12,9 @@ from importlib import import_module
 from typing import Literal
 
 from .schema import Message
+
+# Our own keys begin here. Kafka counts its keys from 0, and keys are int16.
+FIRST_OWN_KEY = 30_000
 
 
 class ApiKey(IntEnum):
@@ -112,8 +115,22 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
+class OwnApiKey(IntEnum):
+    """The APIs that Odradek alone has. Kafka's keys stop below 100, these begin at 30000 (decision 20)."""
+
+
+AnyKey = ApiKey | OwnApiKey
+
+_KEYS: dict[int, AnyKey] = {int(key): key for keys in (ApiKey, OwnApiKey) for key in keys}
+
+
+def key_of(number: int) -> AnyKey:
+    """Return the key with this number. KeyError if there is none."""
+    return _KEYS[number]
+
+
 @cache
-def message(key: ApiKey, kind: Literal["request", "response"]) -> type[Message]:
+def message(key: AnyKey, kind: Literal["request", "response"]) -> type[Message]:
     """Return the class of an API's requests or responses: (ApiKey.HEARTBEAT, "request") -> HeartbeatRequest."""
     module = import_module(f".messages.{key.name.lower()}", __package__)
     name = "".join(word.capitalize() for word in key.name.split("_")) + kind.capitalize()
@@ -123,13 +140,13 @@ def message(key: ApiKey, kind: Literal["request", "response"]) -> type[Message]:
 def request_class(key: int) -> type[Message] | None:
     """Return the class of an API's requests; None for a key that messages/ has no module for."""
     try:
-        return _request_class(ApiKey(key))
-    except ValueError:
+        return _request_class(key_of(key))
+    except KeyError:
         return None
 
 
 @cache
-def _request_class(key: ApiKey) -> type[Message] | None:
+def _request_class(key: AnyKey) -> type[Message] | None:
     """Find the class of `request_class`, once for each key: a failed import searches every folder of the path."""
     try:
         return message(key, "request")

@@ -39,7 +39,7 @@ _sized_flexible_head = struct.Struct(">iix")
 class _FlexibleVersions(dict[int, frozenset[int]]):
     """API key -> the versions whose request header ends in tagged fields, filled when a key is first seen.
 
-    Bounded by the keys of ApiKey: a number that is none of them is not kept.
+    Bounded by the keys of ApiKey and OwnApiKey: a number that is none of them is not kept.
     """
 
     def __missing__(self, key: int) -> frozenset[int]:

@@ -3,6 +3,9 @@
 The response to an unknown version is in version 0: UNSUPPORTED_VERSION with the range of this one API, so that the
 client sends a lower version (KIP-511). Version 3 also names the client's software; version 4 lets a feature begin at
 level 0.
+
+A client of ours, by the name of its software, is also told of the APIs that Odradek alone has. To others the list is
+Kafka's.
 """
 
 from __future__ import annotations
@@ -26,13 +29,17 @@ if TYPE_CHECKING:
     from ..services import Services
 
 
+# What clients of ours call themselves.
+OWN_SOFTWARE = "odradek"
 # The characters of a software name and version (KIP-511).
 _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
 
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the table of routes. INVALID_REQUEST for an invalid software name or version."""
-    offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in routes_of(services)]
+    is_ours = context.api_version >= 3 and request.client_software_name == OWN_SOFTWARE
+    routes = [route for route in routes_of(services) if is_ours or not route.is_own]
+    offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in routes]
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
     if not own.min_version <= context.api_version <= own.max_version:
         return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[own])

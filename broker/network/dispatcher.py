@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol import frame
-from ...protocol.apis import ApiKey, message
+from ...protocol.apis import ApiKey, key_of, message
 from ...protocol.codec import Buffer, Decoder, decoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
@@ -241,7 +241,7 @@ def _error_response(header: frame.RequestHeader, error: BaseException) -> Messag
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log.error("%s failed", _name(header), exc_info=error)
-    response = message(ApiKey(header.api_key), "response")()
+    response = message(key_of(header.api_key), "response")()
     if not _has_error(response, header.api_version):
         raise CloseConnection(f"{_name(header)} failed: {error}") from error
     response.error_code = int(code)  # type: ignore[attr-defined]
@@ -257,4 +257,4 @@ def _has_error(response: Message, version: int) -> bool:
 
 
 def _name(header: frame.RequestHeader) -> str:
-    return f"{ApiKey(header.api_key).name.title().replace('_', '')} version {header.api_version}"
+    return f"{key_of(header.api_key).name.title().replace('_', '')} version {header.api_version}"

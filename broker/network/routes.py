@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.apis import ApiKey, message
+from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, message
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 
@@ -29,7 +29,7 @@ Handler = Callable[[RequestContext, Any], "Handled | asyncio.Future[Any]"]
 class Route:
     """One API that is served."""
 
-    key: ApiKey
+    key: AnyKey
     # The coordinator's method for these requests; None: `handle` of the handler module that is named as the API.
     method: Callable[[Services], Handler] | None = None
     # The highest version that is served, where messages/ declares more.
@@ -41,6 +41,11 @@ class Route:
     portions: tuple[Portions, ...] = ()
     # Whether a request with more is handled as a whole, by a handler that takes turns itself.
     is_whole: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether Kafka has no such API."""
+        return self.key >= FIRST_OWN_KEY
 
     @property
     def versions(self) -> range:
@@ -202,13 +207,17 @@ CLUSTER_ROUTES = (
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, max_values=_MANY),
 )
 
+# What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
+OWN_ROUTES: tuple[Route, ...] = ()
+
 
 def routes_of(services: Services) -> tuple[Route, ...]:
     """Return the routes that this broker serves."""
-    return ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
+    kafkas = ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
+    return (*kafkas, *OWN_ROUTES)
 
 
-def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ROUTES) -> None:
+def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = (*ROUTES, *OWN_ROUTES)) -> None:
     """Import the messages of every route, one a turn of the loop.
 
     The first ApiVersions request of a process needs them all, and would take 26 ms to import them.
