@@ -35,6 +35,7 @@ from .auto_creation import AutoCreation
 from .config_watch import ConfigWatch
 from .controller.controller import Controller, ControllerConfig
 from .leaving import Leaving
+from .old_offsets import OldOffsets
 from .operations import Create, read, write
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
@@ -85,6 +86,7 @@ class Member:
         self.controller: Controller
         self.admin: ClusterAdmin
         self.auto_creation: AutoCreation
+        self.old_offsets: OldOffsets
         self._door: ControllerDoor
         self._configs: ConfigWatch
         self._parts: BrokerParts
@@ -147,6 +149,7 @@ class Member:
         view = parts.replicas.view
         self._door = ControllerDoor(self.broker_id, view, config)
         self.auto_creation = AutoCreation(config, view, self._door)
+        self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
         interval_s = config.leader_imbalance_check_interval_seconds
         self.controller = Controller(
             ControllerConfig(

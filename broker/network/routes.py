@@ -105,12 +105,10 @@ ROUTES = (
     Route(ApiKey.FETCH, max_values=_MANY),
     Route(ApiKey.LIST_OFFSETS, portions=_TOPICS),
     Route(ApiKey.METADATA, portions=(Portions("topics", "topics", identity=_by_name_and_id),)),
-    # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In Kafka these went to ZooKeeper; here they use the
-    # group's offsets.
-    Route(ApiKey.OFFSET_COMMIT, lambda services: services.groups.commit_offsets, max_values=1_000, portions=_TOPICS),
+    # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
+    Route(ApiKey.OFFSET_COMMIT, max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.OFFSET_FETCH,
-        lambda services: services.groups.fetch_offsets,
         portions=(Portions("groups", "groups", _INDEXES, identity=_by_group), _INDEXES),
     ),
     Route(ApiKey.FIND_COORDINATOR, portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),)),

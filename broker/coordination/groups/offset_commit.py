@@ -88,7 +88,7 @@ class Commit:
         self, topic: Topic, partition: OffsetCommitRequestPartition, result: OffsetCommitResponsePartition
     ) -> None:
         self.asks_group = True
-        if _length(partition.committed_metadata or "") > self._max_metadata_length:
+        if metadata_length(partition.committed_metadata or "") > self._max_metadata_length:
             self._open.append((result, ErrorCode.OFFSET_METADATA_TOO_LARGE))
             return
         self._open.append((result, ErrorCode.NONE))
@@ -151,6 +151,6 @@ def _understood(error: int, version: int) -> int:
     return error
 
 
-def _length(text: str) -> int:
+def metadata_length(text: str) -> int:
     """Return the length in UTF-16 units, in which Kafka counts `offset.metadata.max.bytes`."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
