@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -82,9 +82,16 @@ class Shards(Generic[ActorT, RecordT]):
         for _ in self._load(partition):
             pass
 
-    async def load_in_turns(self, partition: int) -> None:
-        """Do as `load`, but let others have their turns. An `unload` meanwhile ends it."""
+    def load_in_turns(self, partition: int) -> Coroutine[None, None, None]:
+        """Do as `load`, but let others have their turns. An `unload` from this call on ends it."""
         load = self._loads[partition] = object()
+        self.loading.add(partition)
+        return self._load_in_turns(partition, load)
+
+    async def _load_in_turns(self, partition: int, load: object) -> None:
+        # Before its first turn the partition may have got another leader.
+        if self._loads.get(partition) is not load:
+            return
         for _ in self._load(partition):
             await asyncio.sleep(0)
             if self._loads.get(partition) is not load:

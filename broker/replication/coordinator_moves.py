@@ -30,8 +30,6 @@ class CoordinatorMoves:
         if shards is None or index in shards.owned or index in shards.loading:
             return
         _log.info("%s-%d is being loaded: this broker coordinates what it holds", partition.topic, index)
-        # At once, not with the first turn of the task: nobody may be told NOT_COORDINATOR any more.
-        shards.loading.add(index)
         task = asyncio.ensure_future(shards.load_in_turns(index))
         self._loading.add(task)
         task.add_done_callback(self._done)

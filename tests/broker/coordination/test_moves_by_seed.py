@@ -1,0 +1,44 @@
+"""Coordinators move over simulated replicas, by seed: nothing committed is lost, no member loses its partitions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from odradek.tests.support.coordinator_simulation import CoordinatorSimulation
+from odradek.tests.support.replica_simulation import Broken
+
+SEEDS = 6
+
+
+def play(seed: int, bug: str = "") -> CoordinatorSimulation:
+    async def run() -> CoordinatorSimulation:
+        simulation = CoordinatorSimulation(seed, bug, min_isr=1 + seed % 2)
+        await simulation.play()
+        return simulation
+
+    return asyncio.run(run(), debug=False)
+
+
+def test_nothing_committed_is_lost_and_no_stable_member_loses_its_partitions() -> None:
+    moves = told = 0
+    for seed in range(SEEDS):
+        try:
+            found = play(seed)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+        moves, told = moves + found.moves, told + sum(found.told.values())
+    # Otherwise nothing has been shown.
+    assert moves > 3 * SEEDS
+    assert told > 10 * SEEDS
+
+
+# The fourth bug takes a hundred seeds: tests/soak.
+@pytest.mark.parametrize("bug", ["answer before the ISR has it", "do not load", "load up to the high watermark"])
+def test_a_planted_bug_is_found(bug: str) -> None:
+    for seed in range(SEEDS, 60):
+        try:
+            play(seed, bug)
+        except Broken:
+            return
+    pytest.fail(f"no run has found coordinators that {bug}")
