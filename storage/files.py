@@ -102,7 +102,7 @@ class Disk:
         flags = file.nowait_flags
         if flags is None:
             return None
-        data = _new_buffer(size)
+        data = bytearray(size) if size < _LARGE_BYTES else _new_buffer(size)
         try:
             count = os.preadv(file.fd, [data], position, flags)
         except OSError as error:
@@ -229,7 +229,7 @@ class Disk:
 
 def _new_buffer(size: int) -> bytearray:
     """Return a buffer with undefined bytes. A caller that fills only a part of it must not hand it on."""
-    return bytearray(size) if size < _LARGE_BYTES or _allocate is None else _allocate(None, size)
+    return bytearray(size) if _allocate is None else _allocate(None, size)
 
 
 def _find_allocator() -> Callable[[None, int], bytearray] | None:

@@ -97,7 +97,7 @@ class ReadableLog:
 
     def learn(self, view: LogView) -> None:
         """Take over what look-ups with a view have found out. The view must not be used after that."""
-        for segment, twin in zip(view.originals, view.segments, strict=True):
+        for segment, twin in view.segments.made:
             if segment.learn(twin) and segment is not self._segments.active:
                 self._segments.keep_warm(segment)
 

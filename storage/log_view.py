@@ -8,6 +8,9 @@ largest timestamps.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import overload
+
 from .errors import DamagedFile, DiskError, OffsetOutOfRange, StorageError
 from .files import Disk, FileRange
 from .producer_replay import aborted_in
@@ -19,6 +22,40 @@ from .segments.names import LOG_SUFFIX
 from .segments.segment import Segment
 from .segments.time_lookup import Found
 from .segments.transaction_index import AbortedTransaction
+
+
+class Twins(Sequence[Segment]):
+    """Copies of segments, each made when it is first needed: a look-up needs one, of thousands perhaps."""
+
+    __slots__ = ("_made", "_originals")
+
+    def __init__(self, originals: tuple[Segment, ...], active: Segment) -> None:
+        self._originals = originals
+        # Slot -> copy. The active segment changes, so its copy was made before the thread began.
+        self._made = {len(originals) - 1: active}
+
+    def __len__(self) -> int:
+        return len(self._originals)
+
+    @overload
+    def __getitem__(self, slot: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, slot: slice) -> list[Segment]: ...
+
+    def __getitem__(self, slot: int | slice) -> Segment | list[Segment]:
+        if isinstance(slot, slice):
+            return [self[each] for each in range(*slot.indices(len(self)))]
+        slot += len(self._originals) if slot < 0 else 0
+        twin = self._made.get(slot)
+        if twin is None:
+            twin = self._made[slot] = self._originals[slot].twin()
+        return twin
+
+    @property
+    def made(self) -> Iterable[tuple[Segment, Segment]]:
+        """The segments that were copied, oldest first, each with its copy."""
+        return [(self._originals[slot], twin) for slot, twin in sorted(self._made.items())]
 
 
 class LogView:
@@ -33,16 +70,8 @@ class LogView:
         self.start_offset = start_offset
         self.end_offset = end_offset
         self._disk = disk
-        # The others change no more: they are copied when they are needed.
         self._active = segments[-1].twin()
-        self._twins: tuple[Segment, ...] = ()
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The copies, one of each segment."""
-        if not self._twins:
-            self._twins = (*(each.twin() for each in self.originals[:-1]), self._active)
-        return self._twins
+        self.segments = Twins(segments, self._active)
 
     def locate(self, offset: int, up_to: int) -> Location | None:
         """Return where `offset` lies, as location.locate does. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
@@ -55,6 +84,8 @@ class LogView:
 
         Where a transaction index cannot be read, the batches tell.
         """
+        if not any(len(each.aborted) for each in self.originals):
+            return []
         while True:
             try:
                 return AbortedLookup().reaching_into(self.segments, self.end_offset, offset, fetched, up_to)
@@ -92,7 +123,7 @@ class LogView:
         The newest segment is appended to meanwhile: look-ups do without its index until it is closed.
         """
         met: list[StorageError] = []
-        for segment in self._twins:
+        for _, segment in self.segments.made:
             met += self._mend_aborted(segment)
             if segment.damaged_index is None:
                 continue
@@ -121,7 +152,7 @@ class LogView:
 
         Clients before Kafka 0.10.1 look up by time in this way (ListOffsets 0).
         """
-        segments = self.segments
-        while segments and self._disk.modified_ms(segments[-1].path(LOG_SUFFIX)) > timestamp_ms:
-            segments = segments[:-1]
-        return time_lookup.latest_starts(segments, self.start_offset, count)
+        segments, end = self.segments, len(self.segments)
+        while end and self._disk.modified_ms(segments[end - 1].path(LOG_SUFFIX)) > timestamp_ms:
+            end -= 1
+        return time_lookup.latest_starts(segments[:end], self.start_offset, count)

@@ -39,7 +39,7 @@ from ..configs.server_table import RACK_AWARE_SELECTOR
 from ..coordination.large_response import LargeResponse
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
-from ..topics.fetch_sessions import FetchedPartition, FetchSession, Key
+from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
 from ..topics.partition import READ_COMMITTED, READ_TO_END, Partition
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ FIRST_WITH_FOLLOWER_READS = 11
 FIRST_WITH_IDS = 13
 NO_REPLICA = -1
 _NO_RECORDS = b""
-_NO_EPOCH = EpochEndOffset()
+# The codec knows its own default without a comparison of fields.
+_NO_EPOCH = PartitionData().diverging_epoch
 # A turn of the event loop reads this many partitions: some 10 microseconds each.
 PARTITIONS_PER_TURN = 1_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
@@ -71,7 +72,8 @@ def handle(
     version = context.api_version
     partitions, forgotten = _partitions(services, context, request)
     session: FetchSession | None = None
-    if version >= FIRST_WITH_SESSIONS:
+    has_session = request.session_id != 0 or request.session_epoch != FINAL_EPOCH
+    if version >= FIRST_WITH_SESSIONS and has_session:
         session = services.fetch_sessions.resolve(request, partitions, forgotten, version >= FIRST_WITH_IDS)
     if session is not None:
         partitions = list(session.partitions.values())
@@ -90,32 +92,32 @@ def _partitions(
 ) -> tuple[list[FetchedPartition], list[Key]]:
     """Return the partitions that a request fetches and forgets. A topic that goes by id gets the name it has here."""
     by_id = context.api_version >= FIRST_WITH_IDS
-
-    def name(topic_name: str, topic_id: bytes) -> str:
-        if not by_id:
-            return topic_name
-        topic = services.topics.by_id(topic_id)
-        return topic.name if topic is not None else ""
-
-    fetched = [
-        FetchedPartition(
-            name(topic.topic, topic.topic_id),
-            topic.topic_id,
-            each.partition,
-            each.fetch_offset,
-            each.partition_max_bytes,
-            each.current_leader_epoch,
-            each.last_fetched_epoch,
-        )
-        for topic in request.topics
-        for each in topic.partitions
-    ]
-    forgotten = [
-        (name(topic.topic, topic.topic_id), topic.topic_id, partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
+    fetched: list[FetchedPartition] = []
+    for topic in request.topics:
+        topic_id = topic.topic_id
+        name = _name_of(services, topic_id) if by_id else topic.topic
+        for each in topic.partitions:
+            fetched.append(
+                FetchedPartition(
+                    name,
+                    topic_id,
+                    each.partition,
+                    each.fetch_offset,
+                    each.partition_max_bytes,
+                    each.current_leader_epoch,
+                    each.last_fetched_epoch,
+                )
+            )
+    forgotten: list[Key] = []
+    for topic in request.forgotten_topics_data:
+        name = _name_of(services, topic.topic_id) if by_id else topic.topic
+        forgotten += [(name, topic.topic_id, partition) for partition in topic.partitions]
     return fetched, forgotten
+
+
+def _name_of(services: Services, topic_id: bytes) -> str:
+    topic = services.topics.by_id(topic_id)
+    return topic.name if topic is not None else ""
 
 
 _Response = FetchResponse | LargeResponse[FetchResponse]
@@ -282,7 +284,8 @@ class _Fetch:
         """Read every partition; return whether there is nothing more to wait for."""
         walk = self._begin()
         self._walk_over(self._partitions, walk)
-        self._note_follower()
+        if self._replica_id >= 0:
+            self._note_follower()
         return walk.is_over(self._min_bytes)
 
     async def _walk_in_turns(self) -> bool:
@@ -291,7 +294,8 @@ class _Fetch:
         for start in range(0, len(self._partitions), PARTITIONS_PER_TURN):
             self._walk_over(self._partitions[start : start + PARTITIONS_PER_TURN], walk)
             await asyncio.sleep(0)
-        self._note_follower()
+        if self._replica_id >= 0:
+            self._note_follower()
         return walk.is_over(self._min_bytes)
 
     def _begin(self) -> _Walk:
@@ -309,7 +313,8 @@ class _Fetch:
             results.append((each, found, data))
             if data.error_code == 0:
                 walk.any_exists = True
-                got_bytes += len(data.records or b"")
+                if isinstance(data.records, FileRange):
+                    got_bytes += data.records.size
                 moved = data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
                 walk.is_complete = walk.is_complete or moved
             elif data.error_code not in _PATIENT:
@@ -356,7 +361,8 @@ class _Fetch:
                 self._check_follower(partition)
             elif partition.not_leading is not None and self._version < FIRST_WITH_FOLLOWER_READS:
                 partition.check_leading()
-            diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
+            if each.last_fetched_epoch >= 0:
+                diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
             limit = min(each.max_bytes, room)
             reader = self._preferred_reader(partition, each) if self._wants_rack else None
             if reader is not None:
@@ -396,7 +402,7 @@ class _Fetch:
 
     def _note_follower(self) -> None:
         """Tell the partitions what the follower has: everything below the offsets that it fetches."""
-        if self._replica_id < 0 or self._is_noted:
+        if self._is_noted:
             return
         self._is_noted = True
         broker_epoch = self._request.replica_state.replica_epoch

@@ -93,9 +93,9 @@ class SendQueue:
         while queue and not self.paused:
             piece = queue.popleft()
             if isinstance(piece, FileRange):
-                if len(piece) > WHOLE_BYTES:
+                if piece.size > WHOLE_BYTES:
                     piece = self._first_chunk(piece)
-                data = piece.read_nowait()
+                data = piece.disk.read_nowait(piece.file, piece.size, piece.position)
                 if data is None:
                     _write(transport, pieces, size)
                     self._read_from_disk(piece)

@@ -464,7 +464,8 @@ class Partition:
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, and KAFKA_STORAGE_ERROR where the partition is offline.
         """
-        self.check_online()
+        if self.failure is not None:
+            self.check_online()
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
@@ -500,7 +501,7 @@ class Partition:
         OFFSET_OUT_OF_RANGE as in Kafka. With `cached` it raises NotCached rather than wait for the disk; disk_reads.py
         then finds in a thread what is `located`.
         """
-        end = self.end_for(isolation_level)
+        end = self.high_watermark if isolation_level == READ_UNCOMMITTED else self.end_for(isolation_level)
         # A reader may have come from a replica whose high watermark is further than this one's.
         if offset == end or end < offset <= self.log.log_end_offset:
             return None

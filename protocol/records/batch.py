@@ -69,6 +69,8 @@ _DELETE_HORIZON = 0x40
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PEEK = Struct(">qiib")
+# Base offset, length, magic and last offset delta of the batch at a position: what a walk needs. No check is made.
+peek_span: Callable[[Buffer, int], tuple[int, int, int, int]] = Struct(">qi4xb6xi").unpack_from
 _ASSIGN_OFFSET = Struct(">q")
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")

@@ -6,6 +6,7 @@ entries say that no later one can matter. In a log without aborts the look-up co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from ..files import FileRange
@@ -23,8 +24,8 @@ class AbortedLookup:
     __slots__ = ("_segments", "_with_entries")
 
     def __init__(self) -> None:
-        # The segments that have aborted transactions, and the tuple of all segments that they were picked from.
-        self._segments: tuple[Segment, ...] | None = None
+        # The segments that have aborted transactions, and all segments that they were picked from.
+        self._segments: Sequence[Segment] | None = None
         self._with_entries: tuple[Segment, ...] = ()
 
     def forget(self) -> None:
@@ -33,7 +34,7 @@ class AbortedLookup:
 
     def reaching_into(
         self,
-        segments: tuple[Segment, ...],
+        segments: Sequence[Segment],
         end_offset: int,
         offset: int,
         fetched: FileRange,
@@ -63,7 +64,7 @@ class AbortedLookup:
 
 
 def _end_of(
-    segments: tuple[Segment, ...], end_offset: int, offset: int, fetched: FileRange, up_to: int, cached: bool
+    segments: Sequence[Segment], end_offset: int, offset: int, fetched: FileRange, up_to: int, cached: bool
 ) -> int:
     """Return an offset at or behind the last one in `fetched`, at most `up_to`."""
     for slot in range(slot_of(segments, offset), len(segments)):

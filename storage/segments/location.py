@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from ...protocol.records.batch import LOG_OVERHEAD
 from ..errors import CorruptBatch
 from ..files import Disk, File, FileRange
 from .damage import MISPLACED
@@ -42,8 +43,6 @@ class Location:
 
 def slot_of(segments: Sequence[Segment], offset: int) -> int:
     """Return the index of the segment that holds `offset`, or would hold it."""
-    if offset >= segments[-1].base_offset:
-        return len(segments) - 1
     return max(bisect_right(segments, offset, key=_BASE_OFFSET) - 1, 0)
 
 
@@ -54,7 +53,9 @@ def locate(
 
     `end_offset` is the log end offset. `cached`: see the module's text. Raises CorruptBatch, DiskError.
     """
-    for slot in range(slot_of(segments, offset), len(segments)):
+    newest = len(segments) - 1
+    start = newest if offset >= segments[newest].base_offset else slot_of(segments, offset)
+    for slot in range(start, newest + 1):
         segment = segments[slot]
         if segment.base_offset >= up_to:
             break
@@ -62,13 +63,14 @@ def locate(
         if found is None:
             continue
         position, header = found
-        following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end_offset
+        first_bytes = header.batch_length + LOG_OVERHEAD
+        following = segments[slot + 1].base_offset if slot < newest else end_offset
         if header.base_offset + header.last_offset_delta >= following:
-            raise segment.mark(position, MISPLACED, position + header.size_bytes).error()
+            raise segment.mark(position, MISPLACED, position + first_bytes).error()
         end = segment.size if up_to >= following else _end_below(segment, up_to, cached)
         if segment.damages:
             end = min(end, segment.sound_end(position))
-        return Location(segment.base_offset, segment.file, position, header.size_bytes, end)
+        return Location(segment.base_offset, segment.file, position, first_bytes, end)
     return None
 
 

@@ -311,8 +311,11 @@ class Segment(SegmentFile):
             raise NotCached
         try:
             entry = self._checked(self._indexes.offsets.lookup(offset, cached=True))
-            found = walk.cached_headers(self._disk, self._file, entry[1], self.size)
-            return self._first_reaching(offset, entry, found)
+            due = -1 if entry[1] else self.base_offset
+            found = walk.find_adjoining(self._disk, self._file, entry, self.size, due, offset)
+            if found is not None:
+                return found
+            return self._first_reaching(offset, entry, walk.cached_headers(self._disk, self._file, entry[1], self.size))
         except (CorruptBatch, DamagedFile):
             raise NotCached from None
 

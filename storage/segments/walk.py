@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
+from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, peek_span, read_header
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, DiskError, UnreadableBatch, WrongCrc, is_unreadable
 from ..files import Disk, File
@@ -39,6 +39,45 @@ def cached_headers(disk: Disk, file: File, start: int, end: int) -> Iterator[tup
         size = header.size_bytes
         wanted = HEADER_SIZE if size >= LOOKUP_WINDOW_BYTES else LOOKUP_WINDOW_BYTES
         position += size
+
+
+def find_adjoining(
+    disk: Disk, file: File, entry: tuple[int, int], end: int, due: int, offset: int
+) -> tuple[int, BatchHeader] | None:
+    """Return position and header of the batch that holds `offset`, over batches without a gap between them.
+
+    The walk begins at `entry`, (offset, position) of the offset index; `due` is the first batch's base offset, -1 where
+    it is not known. Returns None where the walk meets anything else than what most logs hold: a gap, damage, an entry
+    that is wrong. `cached_headers` then tells what is there. Raises NotCached.
+
+    One loop over four fields: a step takes a fifth of the time of `cached_headers`, and a look-up walks a dozen.
+    """
+    entry_offset, position = entry
+    # As in Segment._first_reaching: the batch at an entry, or the last of several, ends with the entry's offset.
+    end_offset = entry_offset if position else -1
+    held_from, held = position, bytearray()
+    wanted = LOOKUP_WINDOW_BYTES
+    while position < end:
+        at = position - held_from
+        if at + HEADER_SIZE > len(held):
+            held = disk.read_cached(file, min(wanted, end - position), position)
+            held_from, at = position, 0
+            if len(held) < HEADER_SIZE:
+                return None
+        base_offset, length, magic, delta = peek_span(held, at)
+        size = length + LOG_OVERHEAD
+        last_offset = base_offset + delta
+        is_usual = magic == MAGIC and size >= HEADER_SIZE and position + size <= end and delta >= 0
+        if not is_usual or (base_offset != due and due >= 0) or 0 <= end_offset < last_offset:
+            return None
+        if last_offset >= offset:
+            return position, read_header(held, at)
+        if last_offset == end_offset:
+            end_offset = -1
+        due = last_offset + 1
+        wanted = HEADER_SIZE if size >= LOOKUP_WINDOW_BYTES else LOOKUP_WINDOW_BYTES
+        position += size
+    return None
 
 
 def headers(

@@ -311,7 +311,7 @@ def test_a_view_from_before_a_cleaning_does_not_read_the_cleaned_files(log: Log)
         segment.release()
         segment._indexes = None
     view = log.view()
-    assert view.segments
+    assert list(view.segments)
     clean(log)
     cleaned = {path.name: path.read_bytes() for path in log.directory.iterdir() if path.suffix != ".deleted"}
     with pytest.raises(StaleView):
