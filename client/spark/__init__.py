@@ -2,7 +2,8 @@
 
     source   what Spark calls               options, columns, offsets   the options and schema of users, checked
     plan     driver: options -> ranges      brokers, connection         blocking requests to brokers
-    fetch    task: a range -> batches       decoder, kernels, memory    batches -> Arrow, in numba
+    fetch    task: a range -> batches       decoder, kernels            batches -> Arrow
+    sink     task: rows -> records          machine_code, compilation   kernels, compiled by numba once on a host
 
-Heavy packages load late: `source` imports pyspark; `decoder` imports numba and pyarrow, in tasks only.
+Heavy packages load late: `source` imports pyspark; `decoder` imports pyarrow, in tasks only; compiling imports numba.
 """

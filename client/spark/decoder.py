@@ -8,18 +8,19 @@ An Arrow batch is bounded in rows and in bytes of keys, values and headers (one 
 out of the source, so that the source can be used again at once. The decoder checks the CRC of a batch before it reads a
 record. A compressed batch is decompressed by `protocol.records.compression`, within its bounds, and then decoded alike.
 
-This module imports numba, numpy and pyarrow: only a running task imports it.
+This module imports numpy and pyarrow, and loads the kernels' machine code at the first scan: only a running task
+imports it.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportPrivateUsage=false
-# pyarrow and numba have no types.
+# pyarrow has no types.
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +29,10 @@ from numpy.typing import NDArray
 from ...protocol.records.compression import Compression, decompress
 from ...protocol.records.crc import crc32c
 from ...protocol.records.errors import CorruptBatch, CorruptCrc, InvalidRecord, UnsupportedCodec, UnsupportedMagic
-from . import kernels
+from . import layout
 from .columns import Column
 from .errors import SchemaError
+from .machine_code import KERNELS
 
 Bytes = NDArray[np.uint8]
 BatchTable = NDArray[np.int64]
@@ -44,39 +46,41 @@ _CRC_FROM = 21
 _SMALLEST_BATCH = 61
 
 _WANTED = {
-    "key": kernels.WANT_KEY,
-    "value": kernels.WANT_VALUE,
-    "offset": kernels.WANT_OFFSET,
-    "timestamp": kernels.WANT_TIMESTAMP,
-    "timestampType": kernels.WANT_TIMESTAMP_TYPE,
-    "headers": kernels.WANT_HEADERS,
+    "key": layout.WANT_KEY,
+    "value": layout.WANT_VALUE,
+    "offset": layout.WANT_OFFSET,
+    "timestamp": layout.WANT_TIMESTAMP,
+    "timestampType": layout.WANT_TIMESTAMP_TYPE,
+    "headers": layout.WANT_HEADERS,
 }
 
 
 class ScanEnd(Enum):
     """Why a scan ended."""
 
-    END = kernels.SCAN_END  # the bytes end where a batch ends
-    TORN = kernels.SCAN_TORN  # the last batch is cut off
-    OLD_MAGIC = kernels.SCAN_OLD_MAGIC  # a message of magic 0 or 1 follows
+    END = layout.SCAN_END  # the bytes end where a batch ends
+    TORN = layout.SCAN_TORN  # the last batch is cut off
+    OLD_MAGIC = layout.SCAN_OLD_MAGIC  # a message of magic 0 or 1 follows
 
 
 def scan(records: memoryview) -> tuple[Bytes, BatchTable, ScanEnd]:
     """Find the whole batches in `records`. Raises CorruptBatch, UnsupportedMagic."""
     source = np.frombuffer(records, np.uint8)
-    source.flags.writeable = False  # kernels are compiled once, for read-only sources
-    table = np.empty((len(source) // _SMALLEST_BATCH + 1, kernels.TABLE_WIDTH), np.int64)
-    rows, at, status = kernels.scan_batches(source, 0, table)
-    if status == kernels.SCAN_BAD_SIZE:
+    table = np.empty((len(source) // _SMALLEST_BATCH + 1, layout.TABLE_WIDTH), np.int64)
+    found = np.zeros(2, np.int64)
+    scan_batches = KERNELS.load()["scan_batches"]
+    status = scan_batches(_address(source), len(source), 0, _address(table), len(table), _address(found))
+    rows, at = found.tolist()
+    if status == layout.SCAN_BAD_SIZE:
         raise CorruptBatch(f"a batch at byte {at} of {len(source)} has an impossible length")
-    if status == kernels.SCAN_BAD_MAGIC:
+    if status == layout.SCAN_BAD_MAGIC:
         raise UnsupportedMagic(f"a batch at byte {at} of {len(source)} has magic {source[at + 16]}")
     return source, table[:rows], ScanEnd(status)
 
 
 def next_offset(table: BatchTable) -> int:
     """Return the offset after the last batch of `table`, which must not be empty."""
-    return int(table[-1, kernels.LAST_OFFSET]) + 1
+    return int(table[-1, layout.LAST_OFFSET]) + 1
 
 
 def readable(table: BatchTable, start: int, end: int, aborted: Sequence[tuple[int, int]]) -> BatchTable:
@@ -85,8 +89,8 @@ def readable(table: BatchTable, start: int, end: int, aborted: Sequence[tuple[in
     `aborted` holds (first offset, producer id) of each aborted transaction, as the broker returned them. It is empty
     for read_uncommitted.
     """
-    keep = (table[:, kernels.LAST_OFFSET] >= start) & (table[:, kernels.BASE_OFFSET] < end)
-    attributes = table[:, kernels.ATTRIBUTES]
+    keep = (table[:, layout.LAST_OFFSET] >= start) & (table[:, layout.BASE_OFFSET] < end)
+    attributes = table[:, layout.ATTRIBUTES]
     control = attributes & _CONTROL != 0
     if aborted:
         keep &= ~_in_aborted(table, control, aborted)
@@ -101,13 +105,13 @@ def _in_aborted(table: BatchTable, control: NDArray[np.bool_], aborted: Sequence
     open_producers: set[int] = set()
     hidden = np.zeros(len(table), np.bool_)
     for row, batch in enumerate(table):
-        while coming and coming[0][0] <= batch[kernels.LAST_OFFSET]:
+        while coming and coming[0][0] <= batch[layout.LAST_OFFSET]:
             open_producers.add(heapq.heappop(coming)[1])
-        producer = int(batch[kernels.PRODUCER_ID])
+        producer = int(batch[layout.PRODUCER_ID])
         if control[row]:
             # Commit or abort: the aborted transaction has ended before its producer ends another one.
             open_producers.discard(producer)
-        elif batch[kernels.ATTRIBUTES] & _TRANSACTIONAL and producer in open_producers:
+        elif batch[layout.ATTRIBUTES] & _TRANSACTIONAL and producer in open_producers:
             hidden[row] = True
     return hidden
 
@@ -136,18 +140,20 @@ class ArrowDecoder:
         self._schema = arrow_schema(columns)
         # These are the same in every row: they are made once, and each Arrow batch gets a slice.
         self._constant = {
-            "topic": pa.repeat(pa.scalar(topic, pa.string()), max_rows),
-            "partition": pa.repeat(pa.scalar(partition, pa.int32()), max_rows),
+            "topic": _repeated(topic, max_rows),
+            "partition": pa.Array.from_buffers(
+                pa.int32(), max_rows, [None, pa.py_buffer(np.full(max_rows, partition, np.int32))], 0
+            ),
         }
-        self._cursor = np.zeros(kernels.CURSOR_WIDTH, np.int64)
-        self._open: kernels.Columns = self._new_columns(max_bytes)
+        self._cursor = np.zeros(layout.CURSOR_WIDTH, np.int64)
+        self._open: _Columns = self._new_columns(max_bytes)
         self._headers: _Headers | None = self._new_headers()
 
     def feed(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
         """Decode these batches, and yield each Arrow batch that is full. Raises RecordError, SchemaError."""
         if self._check_crcs:
             _check_crcs(source, table)
-        codecs = table[:, kernels.ATTRIBUTES] & _CODEC_MASK
+        codecs = table[:, layout.ATTRIBUTES] & _CODEC_MASK
         if not codecs.any():
             yield from self._decode(source, table)
             return
@@ -157,34 +163,37 @@ class ArrowDecoder:
 
     def rest(self) -> ArrowBatch | None:
         """Return the last Arrow batch, with the rows that `feed` has not yielded; None if there are none."""
-        return self._finish() if self._cursor[kernels.ROWS] else None
+        return self._finish() if self._cursor[layout.ROWS] else None
 
     def _decode(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
-        cursor = self._cursor
-        cursor[kernels.BATCH] = cursor[kernels.RECORD] = 0
+        cursor, decode_rows = self._cursor, KERNELS.load()["decode_rows"]
+        cursor[layout.BATCH] = cursor[layout.RECORD] = 0
+        # The kernel reads whole rows of int64; a table with columns left out would lie otherwise in memory.
+        table = np.ascontiguousarray(table)
         while True:
-            first = int(cursor[kernels.ROWS])
-            status = kernels.decode_rows(
-                source, table, cursor, self._wanted, self._start, self._end, self._max_bytes, self._open
-            )
+            first = int(cursor[layout.ROWS])
+            status = decode_rows(
+                _address(source), len(source), _address(table), len(table), _address(cursor),
+                self._wanted, self._start, self._end, self._max_bytes, _address(self._open.table),
+            )  # fmt: skip
             if self._headers is not None:
                 self._headers.append(source, self._open.headers_at, first, cursor)
-            if status == kernels.DONE:
+            if status == layout.DONE:
                 return
-            if status == kernels.FULL:
+            if status == layout.FULL:
                 yield self._finish()
-            elif status == kernels.TOO_LARGE:
-                self._open = self._new_columns(int(cursor[kernels.NEEDED_BYTES]))
+            elif status == layout.TOO_LARGE:
+                self._open = self._new_columns(int(cursor[layout.NEEDED_BYTES]))
             else:
-                batch = table[cursor[kernels.BATCH]]
+                batch = table[cursor[layout.BATCH]]
                 raise InvalidRecord(
-                    f"batch at offset {batch[kernels.BASE_OFFSET]}, record {cursor[kernels.RECORD]}:"
-                    f" {kernels.REASONS[status]}"
+                    f"batch at offset {batch[layout.BASE_OFFSET]}, record {cursor[layout.RECORD]}:"
+                    f" {layout.REASONS[status]}"
                 )
 
     # -- Buffers
 
-    def _new_columns(self, size: int) -> kernels.Columns:
+    def _new_columns(self, size: int) -> _Columns:
         """Return empty columns. Columns that the reader does not want are tiny. Memory is used only as it is filled."""
         rows = self._max_rows
 
@@ -199,21 +208,21 @@ class ArrowDecoder:
             ends[0] = 0
             return ends, np.empty(size, np.uint8), valid(flag)
 
-        return kernels.Columns(
-            *binary(kernels.WANT_KEY),
-            *binary(kernels.WANT_VALUE),
+        return _Columns.of(
+            *binary(layout.WANT_KEY),
+            *binary(layout.WANT_VALUE),
             np.empty(rows, np.int64),
-            room(kernels.WANT_TIMESTAMP, rows, np.int64),
-            room(kernels.WANT_TIMESTAMP_TYPE, rows, np.int32),
-            room(kernels.WANT_HEADERS, rows, np.int64),
+            room(layout.WANT_TIMESTAMP, rows, np.int64),
+            room(layout.WANT_TIMESTAMP_TYPE, rows, np.int32),
+            room(layout.WANT_HEADERS, rows, np.int64),
         )
 
     def _new_headers(self) -> _Headers | None:
-        return _Headers(self._max_rows) if self._wanted & kernels.WANT_HEADERS else None
+        return _Headers(self._max_rows) if self._wanted & layout.WANT_HEADERS else None
 
     def _finish(self) -> ArrowBatch:
         """Close the open columns as an Arrow batch and open new ones."""
-        rows = int(self._cursor[kernels.ROWS])
+        rows = int(self._cursor[layout.ROWS])
         arrays = [self._array(column, rows) for column in self._columns]
         for column, array in zip(self._columns, arrays, strict=True):
             if array.null_count and not column.nullable:
@@ -221,7 +230,7 @@ class ArrowDecoder:
                     f"column '{column.name}' is NOT NULL in the schema, but there are records without one"
                 )
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        self._cursor[kernels.ROWS :] = 0
+        self._cursor[layout.ROWS :] = 0
         self._open = self._new_columns(self._max_bytes)
         self._headers = self._new_headers()
         return batch
@@ -231,10 +240,10 @@ class ArrowDecoder:
         if name in self._constant:
             return self._constant[name].slice(0, rows)
         if name == "key":
-            used, nulls = cursor[kernels.KEY_BYTES], cursor[kernels.KEY_NULLS]
+            used, nulls = cursor[layout.KEY_BYTES], cursor[layout.KEY_NULLS]
             return _binary(rows, opened.key_ends, opened.key_data, opened.key_valid, used, nulls)
         if name == "value":
-            used, nulls = cursor[kernels.VALUE_BYTES], cursor[kernels.VALUE_NULLS]
+            used, nulls = cursor[layout.VALUE_BYTES], cursor[layout.VALUE_NULLS]
             return _binary(rows, opened.value_ends, opened.value_data, opened.value_valid, used, nulls)
         if name == "headers":
             assert self._headers is not None
@@ -243,12 +252,58 @@ class ArrowDecoder:
         return pa.Array.from_buffers(_TYPES[name], rows, [None, pa.py_buffer(numbers[name][:rows])], 0)
 
 
+class _Columns(NamedTuple):
+    """The open columns of an Arrow batch. `table` is what the kernel reads: their addresses and sizes."""
+
+    key_ends: NDArray[np.int32]
+    key_data: Bytes
+    key_valid: Bytes
+    value_ends: NDArray[np.int32]
+    value_data: Bytes
+    value_valid: Bytes
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    timestamp_types: NDArray[np.int32]
+    headers_at: NDArray[np.int64]
+    table: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, *arrays: Any) -> _Columns:
+        """Return the columns with their table; the arrays come in the order of the fields."""
+        table = np.zeros(layout.COLUMNS_WIDTH, np.int64)
+        table[: len(arrays)] = [_address(each) for each in arrays]
+        columns = cls._make([*arrays, table])
+        table[layout.ROW_LIMIT] = len(columns.offsets)
+        table[layout.BYTE_LIMIT] = min(len(columns.key_data), len(columns.value_data))
+        return columns
+
+
+class _HeaderColumns(NamedTuple):
+    """The parts of the open headers column, in the order in which the kernel takes their addresses."""
+
+    list_ends: NDArray[np.int32]
+    list_valid: Bytes
+    key_ends: NDArray[np.int32]
+    key_data: Bytes
+    value_ends: NDArray[np.int32]
+    value_data: Bytes
+    value_valid: Bytes
+
+    def table(self) -> NDArray[np.int64]:
+        """Return what the kernel reads: addresses and sizes."""
+        table = np.zeros(layout.HEADER_COLUMNS_WIDTH, np.int64)
+        table[: len(self)] = [_address(each) for each in self]
+        table[layout.HEADER_LIMIT] = len(self.key_ends) - 1
+        table[layout.HEADER_KEY_LIMIT], table[layout.HEADER_VALUE_LIMIT] = len(self.key_data), len(self.value_data)
+        return table
+
+
 class _Headers:
     """The open headers column. Its parts double in size when the counts of `decode_rows` ask for it."""
 
     def __init__(self, max_rows: int) -> None:
         self._nulls = 0
-        self._parts = kernels.HeaderColumns(
+        self._parts = _HeaderColumns(
             np.zeros(max_rows + 1, np.int32), np.full(max_rows // 8 + 1, 0xFF, np.uint8),
             np.zeros(1, np.int32), np.empty(0, np.uint8),
             np.zeros(1, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8),
@@ -256,18 +311,21 @@ class _Headers:
 
     def append(self, source: Bytes, headers_at: NDArray[np.int64], first: int, cursor: NDArray[np.int64]) -> None:
         """Append the headers of the rows from `first` on, which `decode_rows` has just walked in `source`."""
-        count, parts = int(cursor[kernels.HEADERS]), self._parts
+        count, parts = int(cursor[layout.HEADERS]), self._parts
         self._parts = parts = parts._replace(
             key_ends=_grown(parts.key_ends, count + 1),
-            key_data=_grown(parts.key_data, int(cursor[kernels.HEADER_KEY_BYTES])),
+            key_data=_grown(parts.key_data, int(cursor[layout.HEADER_KEY_BYTES])),
             value_ends=_grown(parts.value_ends, count + 1),
-            value_data=_grown(parts.value_data, int(cursor[kernels.HEADER_VALUE_BYTES])),
+            value_data=_grown(parts.value_data, int(cursor[layout.HEADER_VALUE_BYTES])),
             value_valid=_grown(parts.value_valid, count // 8 + 1, 0xFF),
         )
-        status, nulls = kernels.decode_headers(source, headers_at, first, int(cursor[kernels.ROWS]), parts)
-        if status != kernels.DONE:
-            raise InvalidRecord(kernels.REASONS[status])
-        self._nulls += nulls
+        table = parts.table()
+        status = KERNELS.load()["decode_headers"](
+            _address(source), len(source), _address(headers_at), first, int(cursor[layout.ROWS]), _address(table)
+        )
+        if status != layout.DONE:
+            raise InvalidRecord(layout.REASONS[status])
+        self._nulls += int(table[layout.HEADER_NULLS])
 
     def array(self, rows: int, kind: Any) -> Any:
         """Return the column with its first `rows` rows."""
@@ -282,6 +340,11 @@ class _Headers:
         return pa.Array.from_buffers(kind, rows, [pa.py_buffer(parts.list_valid), ends], -1, children=[entries])
 
 
+def _address(array: NDArray[Any]) -> int:
+    """Return where the array begins in memory; the caller keeps the array."""
+    return array.ctypes.data
+
+
 def _grown(array: NDArray[Any], size: int, fill: int | None = None) -> NDArray[Any]:
     """Return `array` if it has room for `size`, else a larger copy."""
     if size <= len(array):
@@ -291,6 +354,13 @@ def _grown(array: NDArray[Any], size: int, fill: int | None = None) -> NDArray[A
     if fill is not None:
         grown[len(array) :] = fill
     return grown
+
+
+def _repeated(text: str, rows: int) -> Any:
+    """Return a column that holds `text` in each row. (pyarrow's own way there imports pandas, which takes a second.)"""
+    data = np.frombuffer(text.encode(), np.uint8)
+    ends = np.arange(0, (rows + 1) * len(data), len(data), dtype=np.int32)
+    return _binary(rows, ends, np.tile(data, rows), None, rows * len(data), 0, pa.string())
 
 
 def _binary(rows: int, ends: Any, data: Any, valid: Any, used: Any, nulls: Any, kind: Any = None) -> Any:
@@ -304,7 +374,7 @@ def _binary(rows: int, ends: Any, data: Any, valid: Any, used: Any, nulls: Any, 
 
 def _check_crcs(source: Bytes, table: BatchTable) -> None:
     view = source.data
-    columns = [kernels.POSITION, kernels.SIZE, kernels.CRC]
+    columns = [layout.POSITION, layout.SIZE, layout.CRC]
     for position, size, crc in table[:, columns].tolist():
         computed = crc32c(view[position + _CRC_FROM : position + size])
         if computed != crc:
@@ -315,10 +385,10 @@ def _decompressed(source: Bytes, table: BatchTable, codec: int) -> tuple[Bytes, 
     """Return the decompressed records of the one batch in `table` as a new source and table. Raises RecordError."""
     if codec > Compression.ZSTD:
         raise UnsupportedCodec(f"compression codec {codec} does not exist")
-    start, end = int(table[0, kernels.RECORDS_START]), int(table[0, kernels.RECORDS_END])
+    start, end = int(table[0, layout.RECORDS_START]), int(table[0, layout.RECORDS_END])
     data = np.frombuffer(decompress(codec, source.data[start:end]), np.uint8)
     table = table.copy()
-    table[0, kernels.RECORDS_START], table[0, kernels.RECORDS_END] = 0, len(data)
+    table[0, layout.RECORDS_START], table[0, layout.RECORDS_END] = 0, len(data)
     return data, table
 
 

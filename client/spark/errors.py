@@ -5,6 +5,7 @@ Errors of brokers are the client's (`..errors`); corrupt bytes raise DecodeError
 
 from __future__ import annotations
 
+from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import InvalidOption, OffsetOutOfRange
 
 
@@ -18,6 +19,13 @@ class OptionError(InvalidOption):
 
 class SchemaError(InvalidOption):
     """A `.schema(...)` that does not fit the rows of a topic."""
+
+
+class CompilationFailed(KafkaError):
+    """Kernels could not be compiled, or there is no folder for what was compiled."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
 class DataLoss(OffsetOutOfRange):

@@ -1,4 +1,4 @@
-"""The record decoder in numba: record batches v2 in a buffer -> the columns of an Arrow batch.
+"""The record decoder: record batches v2 in a buffer -> the columns of an Arrow batch.
 
 Three kernels, all free of Python objects and of the GIL:
 
@@ -6,56 +6,95 @@ Three kernels, all free of Python objects and of the GIL:
     decode_rows     walks the records of the table's batches and appends keys, values and numbers to open columns
     decode_headers  does the same for the record headers of rows that decode_rows has walked already
 
-Promise: for any bytes, no kernel reads outside `source` or writes outside a column, because it compares every length
+Promise: for any bytes, no kernel reads outside its source or writes outside a column, because it compares every length
 with the bytes left before it uses the length. Broken bytes end a kernel with a negative status, and `decoder` raises a
 typed error for it. `protocol.records` decodes the same bytes in pure Python; the tests compare the two.
 
-Importing this module imports numba and compiles (or loads from numba's cache): only a running task does that.
+Arguments and results are int64: numbers, and addresses of memory that the caller keeps. numba compiles this module to
+an object file once on a host (`machine_code.py`), and tasks load that file without numba.
 """
 # pyright: basic, reportCallIssue=false
 # numba has no types; `decoder` is the typed door.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 
-from .memory import add_to, address_of, clear_bit, copy, kernel, load8, load64, load_be32, load_be64, store32, store64
-
-# Columns of the batch table.
-POSITION, SIZE, BASE_OFFSET, LAST_OFFSET, COUNT, ATTRIBUTES = 0, 1, 2, 3, 4, 5
-BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, CRC, RECORDS_START, RECORDS_END = 6, 7, 8, 9, 10, 11
-TABLE_WIDTH = 12
-
-# Why the scan ended.
-SCAN_END, SCAN_TORN, SCAN_TABLE_FULL, SCAN_OLD_MAGIC, SCAN_BAD_SIZE, SCAN_BAD_MAGIC = 0, 1, 2, 3, -1, -2
-
-# Cells of the cursor that decode_rows keeps between calls: first its place in the table, then counts of the columns.
-BATCH, BYTE, RECORD = 0, 1, 2
-ROWS, KEY_BYTES, VALUE_BYTES, KEY_NULLS, VALUE_NULLS = 3, 4, 5, 6, 7
-HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES, NEEDED_BYTES = 8, 9, 10, 11
-CURSOR_WIDTH = 12
-
-# Why decode_rows stopped: the table has ended; the columns are full; the next row alone is larger than the columns.
-DONE, FULL, TOO_LARGE = 0, 1, 2
-BAD_RECORD, BAD_LENGTH, BAD_VARINT, BAD_HEADER, LEFT_OVER, BAD_TIMESTAMP, BAD_SECTION = -1, -2, -3, -4, -5, -6, -7
-REASONS = {
-    BAD_RECORD: "a record goes beyond the bytes of its batch",
-    BAD_LENGTH: "a record's fields do not end where its length says",
-    BAD_VARINT: "a varint is longer than 64 bits",
-    BAD_HEADER: "a record's headers are broken",
-    LEFT_OVER: "bytes are left after the last record of the batch",
-    BAD_TIMESTAMP: "a timestamp does not fit into 64 bits of microseconds",
-    BAD_SECTION: "a batch lies outside its buffer",
-}
-
-# Bits of `wanted`: the other columns are walked, but not copied.
-WANT_KEY, WANT_VALUE, WANT_OFFSET, WANT_TIMESTAMP, WANT_TIMESTAMP_TYPE, WANT_HEADERS = 1, 2, 4, 8, 16, 32
+from .layout import (
+    ATTRIBUTES,
+    BAD_HEADER,
+    BAD_LENGTH,
+    BAD_RECORD,
+    BAD_SECTION,
+    BAD_TIMESTAMP,
+    BAD_VARINT,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    BATCH,
+    BYTE,
+    BYTE_LIMIT,
+    COUNT,
+    CRC,
+    DONE,
+    FULL,
+    HEADER_KEY_BYTES,
+    HEADER_KEY_DATA_AT,
+    HEADER_KEY_ENDS_AT,
+    HEADER_KEY_LIMIT,
+    HEADER_LIMIT,
+    HEADER_NULLS,
+    HEADER_VALUE_BYTES,
+    HEADER_VALUE_DATA_AT,
+    HEADER_VALUE_ENDS_AT,
+    HEADER_VALUE_LIMIT,
+    HEADER_VALUE_VALID_AT,
+    HEADERS,
+    HEADERS_AT,
+    KEY_BYTES,
+    KEY_ENDS_AT,
+    KEY_NULLS,
+    LAST_OFFSET,
+    LEFT_OVER,
+    LIST_ENDS_AT,
+    LIST_VALID_AT,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP,
+    NEEDED_BYTES,
+    OFFSETS_AT,
+    POSITION,
+    PRODUCER_ID,
+    RECORD,
+    RECORDS_END,
+    RECORDS_START,
+    ROW_LIMIT,
+    ROWS,
+    SCAN_BAD_MAGIC,
+    SCAN_BAD_SIZE,
+    SCAN_END,
+    SCAN_OLD_MAGIC,
+    SCAN_TABLE_FULL,
+    SCAN_TORN,
+    SIZE,
+    TABLE_WIDTH,
+    TIMESTAMP_TYPES_AT,
+    TIMESTAMPS_AT,
+    TOO_LARGE,
+    VALUE_BYTES,
+    VALUE_ENDS_AT,
+    VALUE_NULLS,
+    WANT_HEADERS,
+    WANT_KEY,
+    WANT_OFFSET,
+    WANT_TIMESTAMP,
+    WANT_TIMESTAMP_TYPE,
+    WANT_VALUE,
+)  # fmt: skip
+from .memory import add_to, clear_bit, copy, load8, load32, load64, load_be32, load_be64, store32, store64
 
 _HEADER_BYTES = 61
 _MIN_BATCH_LENGTH = 49  # of an empty batch: the header without the base offset and the length field itself
-LOG_APPEND_TIME = 8
 _MAX_MS = (2**63 - 1) // 1000
 _MAX_DELTA = 2**31
 
@@ -63,42 +102,54 @@ _MAX_DELTA = 2**31
 # -- Batches
 
 
-@kernel
-def scan_batches(source, at, table):
-    """Fill `table` from position `at`: -> (rows, position of the first byte not scanned, status)."""
-    base, end = address_of(source), source.size
+def scan_batches(source, size, at, table, table_rows, found):
+    """Fill `table` from byte `at`: -> status. `found` gets the rows, and the position of the first byte not scanned."""
     rows = 0
-    while at < end:
-        header = base + at
-        if end - at < _HEADER_BYTES:
+    status = SCAN_END
+    while at < size:
+        header = source + at
+        if size - at < _HEADER_BYTES:
             # A whole message of magic 0 or 1 can be shorter than a v2 header.
-            old = end - at > 16 and load8(header + 16) < 2 and end - at >= 12 + load_be32(header + 8)
-            return rows, at, SCAN_OLD_MAGIC if old else SCAN_TORN
+            old = size - at > 16 and load8(header + 16) < 2 and size - at >= 12 + load_be32(header + 8)
+            status = SCAN_OLD_MAGIC if old else SCAN_TORN
+            break
         length = load_be32(header + 8)
         magic = load8(header + 16)
         if magic != 2:
-            return rows, at, SCAN_OLD_MAGIC if magic < 2 else SCAN_BAD_MAGIC
+            status = SCAN_OLD_MAGIC if magic < 2 else SCAN_BAD_MAGIC
+            break
         if length < _MIN_BATCH_LENGTH:
-            return rows, at, SCAN_BAD_SIZE
-        if length > end - at - 12:
-            return rows, at, SCAN_TORN
-        if rows == table.shape[0]:
-            return rows, at, SCAN_TABLE_FULL
-        table[rows, POSITION] = at
-        table[rows, SIZE] = length + 12
-        table[rows, BASE_OFFSET] = load_be64(header)
-        table[rows, CRC] = load_be32(header + 17) & 0xFFFFFFFF
-        table[rows, ATTRIBUTES] = load_be32(header + 19) & 0xFFFF
-        table[rows, LAST_OFFSET] = table[rows, BASE_OFFSET] + load_be32(header + 23)
-        table[rows, BASE_TIMESTAMP] = load_be64(header + 27)
-        table[rows, MAX_TIMESTAMP] = load_be64(header + 35)
-        table[rows, PRODUCER_ID] = load_be64(header + 43)
-        table[rows, COUNT] = load_be32(header + 57)
-        table[rows, RECORDS_START] = at + _HEADER_BYTES
+            status = SCAN_BAD_SIZE
+            break
+        if length > size - at - 12:
+            status = SCAN_TORN
+            break
+        if rows == table_rows:
+            status = SCAN_TABLE_FULL
+            break
+        _note_batch(header, at, length, table + rows * (TABLE_WIDTH * 8))
         at += 12 + length
-        table[rows, RECORDS_END] = at
         rows += 1
-    return rows, at, SCAN_END
+    store64(found, rows)
+    store64(found + 8, at)
+    return status
+
+
+@numba.njit
+def _note_batch(header, at, length, row):
+    store64(row + POSITION * 8, at)
+    store64(row + SIZE * 8, length + 12)
+    base = load_be64(header)
+    store64(row + BASE_OFFSET * 8, base)
+    store64(row + CRC * 8, load_be32(header + 17) & 0xFFFFFFFF)
+    store64(row + ATTRIBUTES * 8, load_be32(header + 19) & 0xFFFF)
+    store64(row + LAST_OFFSET * 8, base + load_be32(header + 23))
+    store64(row + BASE_TIMESTAMP * 8, load_be64(header + 27))
+    store64(row + MAX_TIMESTAMP * 8, load_be64(header + 35))
+    store64(row + PRODUCER_ID * 8, load_be64(header + 43))
+    store64(row + COUNT * 8, load_be32(header + 57))
+    store64(row + RECORDS_START * 8, at + _HEADER_BYTES)
+    store64(row + RECORDS_END * 8, at + 12 + length)
 
 
 # -- Records
@@ -237,26 +288,11 @@ def _walk_record(at, end):
 # -- Rows
 
 
-class Columns(NamedTuple):
-    """The open columns of an Arrow batch: arrays outside of the kernel, their addresses inside of it."""
-
-    key_ends: Any  # int32, rows + 1
-    key_data: Any  # uint8
-    key_valid: Any  # uint8, a bit a row, all set at first
-    value_ends: Any
-    value_data: Any
-    value_valid: Any
-    offsets: Any  # int64, rows
-    timestamps: Any  # int64, rows, microseconds
-    timestamp_types: Any  # int32, rows
-    headers_at: Any  # int64, rows: where the row's headers stand in the source
-
-
 @numba.njit
-def _room_for(walked, cursor, wanted, row_limit, byte_limit, budget):
+def _room_for(walked, cursor, wanted, columns, budget):
     """Tell whether the row fits into the open columns: DONE, FULL, or TOO_LARGE with NEEDED_BYTES in the cursor."""
     rows = load64(cursor + ROWS * 8)
-    if rows == row_limit:
+    if rows == load64(columns + ROW_LIMIT * 8):
         return FULL
     key_bytes = max(walked.key_length, 0) if wanted & WANT_KEY else 0
     value_bytes = max(walked.value_length, 0) if wanted & WANT_VALUE else 0
@@ -264,51 +300,47 @@ def _room_for(walked, cursor, wanted, row_limit, byte_limit, budget):
     if wanted & WANT_HEADERS:
         total += load64(cursor + HEADER_KEY_BYTES * 8) + walked.header_key_bytes
         total += load64(cursor + HEADER_VALUE_BYTES * 8) + walked.header_value_bytes
-    if total <= budget:  # Invariant: budget <= byte_limit
+    if total <= budget:  # Invariant: budget <= BYTE_LIMIT
         return DONE
     if rows > 0:
         return FULL
-    if max(key_bytes, value_bytes) <= byte_limit:
+    if max(key_bytes, value_bytes) <= load64(columns + BYTE_LIMIT * 8):
         return DONE
     store64(cursor + NEEDED_BYTES * 8, max(key_bytes, value_bytes))
     return TOO_LARGE
 
 
 @numba.njit
-def _append_bytes(at, length, row, ends, data, valid, used, nulls):
-    """Append to a binary column; `used` and `nulls` are the addresses of its cells in the cursor."""
+def _append_bytes(at, length, row, columns, used, nulls):
+    """Append to the binary column whose addresses are at `columns`. `used` and `nulls` are cells of the cursor."""
     filled = load64(used)
     if length < 0:
-        clear_bit(valid, row)
+        clear_bit(load64(columns + 16), row)
         store64(nulls, load64(nulls) + 1)
     else:
-        copy(data + filled, at, length)
+        copy(load64(columns + 8) + filled, at, length)
         filled += length
         store64(used, filled)
-    store32(ends + 4 * (row + 1), filled)
+    store32(load64(columns) + 4 * (row + 1), filled)
 
 
 @numba.njit
 def _append_row(walked, offset, timestamp, timestamp_type, base, columns, cursor, wanted):
     row = load64(cursor + ROWS * 8)
     if wanted & WANT_KEY:
-        _append_bytes(
-            walked.key_at, walked.key_length, row, columns.key_ends, columns.key_data, columns.key_valid,
-            cursor + KEY_BYTES * 8, cursor + KEY_NULLS * 8,
-        )  # fmt: skip
+        key = columns + KEY_ENDS_AT * 8
+        _append_bytes(walked.key_at, walked.key_length, row, key, cursor + KEY_BYTES * 8, cursor + KEY_NULLS * 8)
     if wanted & WANT_VALUE:
-        _append_bytes(
-            walked.value_at, walked.value_length, row, columns.value_ends, columns.value_data, columns.value_valid,
-            cursor + VALUE_BYTES * 8, cursor + VALUE_NULLS * 8,
-        )  # fmt: skip
+        value, used, nulls = columns + VALUE_ENDS_AT * 8, cursor + VALUE_BYTES * 8, cursor + VALUE_NULLS * 8
+        _append_bytes(walked.value_at, walked.value_length, row, value, used, nulls)
     if wanted & WANT_OFFSET:
-        store64(columns.offsets + row * 8, offset)
+        store64(load64(columns + OFFSETS_AT * 8) + row * 8, offset)
     if wanted & WANT_TIMESTAMP:
-        store64(columns.timestamps + row * 8, timestamp * 1000)
+        store64(load64(columns + TIMESTAMPS_AT * 8) + row * 8, timestamp * 1000)
     if wanted & WANT_TIMESTAMP_TYPE:
-        store32(columns.timestamp_types + row * 4, timestamp_type)
+        store32(load64(columns + TIMESTAMP_TYPES_AT * 8) + row * 4, timestamp_type)
     if wanted & WANT_HEADERS:
-        store64(columns.headers_at + row * 8, walked.headers_at - base)
+        store64(load64(columns + HEADERS_AT * 8) + row * 8, walked.headers_at - base)
         add_to(cursor + HEADERS * 8, walked.headers)
         add_to(cursor + HEADER_KEY_BYTES * 8, walked.header_key_bytes)
         add_to(cursor + HEADER_VALUE_BYTES * 8, walked.header_value_bytes)
@@ -321,32 +353,25 @@ def _microseconds_fit(timestamp):
     return -_MAX_MS <= timestamp <= _MAX_MS
 
 
-@kernel
-def decode_rows(source, table, cursor, wanted, start_offset, end_offset, budget, columns):
+def decode_rows(source, size, table, table_rows, cursor, wanted, start_offset, end_offset, budget, columns):
     """Append the records of `table` from the cursor on, if their offset is in [start_offset, end_offset): -> status.
 
     `budget` bounds the bytes of keys, values and headers of all open columns. A single row may exceed it.
     """
-    base, state = address_of(source), address_of(cursor)
-    row_limit = columns.offsets.size
-    byte_limit = min(columns.key_data.size, columns.value_data.size)
-    targets = Columns(
-        address_of(columns.key_ends), address_of(columns.key_data), address_of(columns.key_valid),
-        address_of(columns.value_ends), address_of(columns.value_data), address_of(columns.value_valid),
-        address_of(columns.offsets), address_of(columns.timestamps), address_of(columns.timestamp_types),
-        address_of(columns.headers_at),
-    )  # fmt: skip
-    while cursor[BATCH] < table.shape[0]:
-        number = cursor[BATCH]
-        start, end, record = table[number, RECORDS_START], table[number, RECORDS_END], cursor[RECORD]
-        at = cursor[BYTE] if record else start
-        if at < 0 or at > end or end > source.size:
+    number = load64(cursor + BATCH * 8)
+    while number < table_rows:
+        batch = table + number * (TABLE_WIDTH * 8)
+        start, end = load64(batch + RECORDS_START * 8), load64(batch + RECORDS_END * 8)
+        record = load64(cursor + RECORD * 8)
+        at = load64(cursor + BYTE * 8) if record else start
+        if at < 0 or at > end or end > size:
             return BAD_SECTION
-        base_offset, base_timestamp = table[number, BASE_OFFSET], table[number, BASE_TIMESTAMP]
-        append_time, appended = table[number, MAX_TIMESTAMP], (table[number, ATTRIBUTES] & LOG_APPEND_TIME) >> 3
+        base_offset, base_timestamp = load64(batch + BASE_OFFSET * 8), load64(batch + BASE_TIMESTAMP * 8)
+        append_time, attributes = load64(batch + MAX_TIMESTAMP * 8), load64(batch + ATTRIBUTES * 8)
+        appended = (attributes & LOG_APPEND_TIME) >> 3
         if not _microseconds_fit(append_time if appended else base_timestamp):
             return BAD_TIMESTAMP
-        status, at, end, count = DONE, base + at, base + end, table[number, COUNT]
+        status, at, end, count = DONE, source + at, source + end, load64(batch + COUNT * 8)
         while record < count:
             walked = _walk_record(at, end)
             status = walked.status
@@ -355,65 +380,60 @@ def decode_rows(source, table, cursor, wanted, start_offset, end_offset, budget,
             offset = base_offset + walked.delta
             if start_offset <= offset < end_offset:
                 timestamp = append_time if appended else base_timestamp + walked.delta_ms
-                status = _room_for(walked, state, wanted, row_limit, byte_limit, budget)
+                status = _room_for(walked, cursor, wanted, columns, budget)
                 if not _microseconds_fit(timestamp):
                     status = BAD_TIMESTAMP
                 if status != DONE:
                     break
-                _append_row(walked, offset, timestamp, appended, base, targets, state, wanted)
+                _append_row(walked, offset, timestamp, appended, source, columns, cursor, wanted)
             at = walked.end
             record += 1
-        cursor[BYTE], cursor[RECORD] = at - base, record
+        store64(cursor + BYTE * 8, at - source)
+        store64(cursor + RECORD * 8, record)
         if status != DONE:
             return status
         if at != end:
             return LEFT_OVER
-        cursor[BATCH], cursor[RECORD] = number + 1, 0
+        number += 1
+        store64(cursor + BATCH * 8, number)
+        store64(cursor + RECORD * 8, 0)
     return DONE
 
 
-class HeaderColumns(NamedTuple):
-    """The open headers column: a list of (key, value) for each row. decode_rows counts how large it must be."""
-
-    list_ends: Any  # int32, rows + 1
-    list_valid: Any  # uint8, a bit a row, all set at first: a row without headers has a null, as in Spark's connector
-    key_ends: Any  # int32, headers + 1
-    key_data: Any  # uint8
-    value_ends: Any  # int32, headers + 1
-    value_data: Any  # uint8
-    value_valid: Any  # uint8, a bit a header, all set at first
-
-
-@kernel
-def decode_headers(source, headers_at, first, last, columns):
-    """Append the headers of rows [first, last), which decode_rows walked in this `source`: -> (status, null values)."""
-    base, end = address_of(source), address_of(source) + source.size
-    list_valid, value_valid = address_of(columns.list_valid), address_of(columns.value_valid)
-    key_data, value_data = address_of(columns.key_data), address_of(columns.value_data)
-    done, nulls = columns.list_ends[first], 0
+def decode_headers(source, size, headers_at, first, last, columns):
+    """Append the headers of rows [first, last), which decode_rows walked in this `source`: -> status."""
+    end, list_ends, list_valid = source + size, load64(columns + LIST_ENDS_AT * 8), load64(columns + LIST_VALID_AT * 8)
+    key_ends, key_data = load64(columns + HEADER_KEY_ENDS_AT * 8), load64(columns + HEADER_KEY_DATA_AT * 8)
+    value_ends, value_data = load64(columns + HEADER_VALUE_ENDS_AT * 8), load64(columns + HEADER_VALUE_DATA_AT * 8)
+    value_valid = load64(columns + HEADER_VALUE_VALID_AT * 8)
+    done = load32(list_ends + 4 * first)
     for row in range(first, last):
-        count, at = _varint(base + headers_at[row], end)
-        if at < 0 or count < 0 or count > columns.key_ends.size - 1 - done:
-            return BAD_HEADER, nulls
+        count, at = _varint(source + load64(headers_at + 8 * row), end)
+        if at < 0 or count < 0 or count > load64(columns + HEADER_LIMIT * 8) - done:
+            return BAD_HEADER
         if count == 0:
             clear_bit(list_valid, row)
         for _ in range(count):
             start, length, at = _field(at, end)
-            filled = columns.key_ends[done]
-            if at < 0 or length < 0 or length > columns.key_data.size - filled:
-                return BAD_HEADER, nulls
+            filled = load32(key_ends + 4 * done)
+            if at < 0 or length < 0 or length > load64(columns + HEADER_KEY_LIMIT * 8) - filled:
+                return BAD_HEADER
             copy(key_data + filled, start, length)
-            columns.key_ends[done + 1] = filled + length
+            store32(key_ends + 4 * (done + 1), filled + length)
             start, length, at = _field(at, end)
-            filled = columns.value_ends[done]
-            if at < 0 or length > columns.value_data.size - filled:
-                return BAD_HEADER, nulls
+            filled = load32(value_ends + 4 * done)
+            if at < 0 or length > load64(columns + HEADER_VALUE_LIMIT * 8) - filled:
+                return BAD_HEADER
             if length < 0:
                 clear_bit(value_valid, done)
-                nulls += 1
+                add_to(columns + HEADER_NULLS * 8, 1)
                 length = 0
             copy(value_data + filled, start, length)
-            columns.value_ends[done + 1] = filled + length
+            store32(value_ends + 4 * (done + 1), filled + length)
             done += 1
-        columns.list_ends[row + 1] = done
-    return DONE, nulls
+        store32(list_ends + 4 * (row + 1), done)
+    return DONE
+
+
+# What is compiled, under the name of each function.
+KERNELS = (scan_batches, decode_rows, decode_headers)

@@ -1,64 +1,21 @@
-"""The tools of kernels: compilation with a cache, and loads, stores and copies by address.
+"""The tools of kernels: loads, stores and copies by address.
 
-The inner functions of a kernel take addresses, not arrays: numba counts references (atomically) to each array that it
-passes on, and that made the walk over a record ten times slower. Only the kernels themselves take arrays, so that the
-memory behind the addresses stays allocated. Addresses are int64; the code compares each with its bounds before use.
-
-numba's cache does not notice a change of this file, only of the file that holds a kernel: touch kernels.py too.
+Kernels take addresses, not arrays: numba counts references (atomically) to each array that it passes on, and that made
+the walk over a record ten times slower. Addresses are int64; a kernel compares each with its bounds before use, and its
+caller keeps the memory allocated.
 """
 # pyright: basic, reportCallIssue=false, reportPrivateImportUsage=false, reportAttributeAccessIssue=false
 # numba and llvmlite have no types.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 import sys
-import tempfile
-from typing import Any
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-
-def _private_cache() -> str | None:
-    """Return a folder for compiled kernels where numba finds none (a read-only install, no home), None if unsafe.
-
-    Compiled code is loaded from it, so it must belong to this user, and no other user may write to it.
-    """
-    folder = os.path.join(tempfile.gettempdir(), f"odradek-numba-{os.getuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    safe = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-    return folder if safe else None
-
-
-def kernel(function) -> Any:
-    """Compile `function`, and keep the machine code in a cache if there is a folder for it."""
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba's "no locator available": neither __pycache__ nor the home folder can be written
-        folder = None
-        with contextlib.suppress(OSError):
-            folder = _private_cache()
-        if folder is None:
-            return numba.njit(nogil=True)(function)
-        numba.config.CACHE_DIR = folder
-        return numba.njit(cache=True, nogil=True)(function)
-
-
-@intrinsic
-def address_of(typingctx, array):
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.ptrtoint(data, ir.IntType(64))
-
-    return types.int64(array), codegen
 
 
 @intrinsic
@@ -107,6 +64,15 @@ store8, store32, store64 = _storer(8), _storer(32), _storer(64)
 def load64(typingctx, address):
     def codegen(context, builder, signature, args):
         return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def load32(typingctx, address):
+    def codegen(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
+        return builder.sext(builder.load(pointer), ir.IntType(64))
 
     return types.int64(types.int64), codegen
 

@@ -40,6 +40,7 @@ from pyspark.sql.streaming.datasource import (
 from .brokers import Brokers
 from .columns import columns_of, default_ddl
 from .errors import OptionError
+from .machine_code import KERNELS
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
@@ -86,10 +87,12 @@ class OdradekSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of one batch read. Raises OptionError, SchemaError."""
+        KERNELS.compile_ahead()
         return BatchReader(_parse(self.options, streaming=False), columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of one stream. Raises OptionError, SchemaError."""
+        KERNELS.compile_ahead()
         return StreamReader(_parse(self.options, streaming=True), columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
