@@ -38,6 +38,9 @@ M_co = TypeVar("M_co", bound=Message, covariant=True)
 # More values than the bytes of any frame can announce.
 NO_LIMIT = 2**31
 
+# No version of Kafka defines a tagged field of a header. Each takes two bytes at least, and a microsecond to step over.
+MAX_HEADER_TAGS = 1_000
+
 MIN_TAGGED_BYTES = 2
 """A tagged field is at least its tag and its size: so many cannot be announced without being there."""
 
@@ -53,29 +56,48 @@ class Decoder(Protocol[M_co]):
         ...
 
 
+class FrameDecoder(Protocol[M_co]):
+    """A compiled decoder of whole request frames, without their size."""
+
+    def __call__(self, buffer: Buffer, max_values: int = NO_LIMIT, /) -> tuple[int, str | None, M_co, int]:
+        """Return correlation id, client id, message, and the offset behind it. Raises as a `Decoder` does."""
+        ...
+
+
 def compile_decoder(cls: type[M], version: int) -> Decoder[M]:
     """Return the decoder of a message at one version. Raises UnknownVersion."""
+    return _source(cls, version).compile("decode", f"{cls.__name__} v{version} decoder")
+
+
+def compile_frame_decoder(cls: type[M], version: int) -> FrameDecoder[M]:
+    """Return the decoder of a request at one version with the header before it. Raises UnknownVersion."""
+    return _source(cls, version, framed=True).compile("decode", f"{cls.__name__} v{version} frame decoder")
+
+
+def _source(cls: type[Message], version: int, *, framed: bool = False) -> _DecoderSource:
     if version not in cls.VERSIONS:
         raise UnknownVersion(f"{cls.__name__} has no version {version}")
-    return _DecoderSource(cls, version).compile("decode", f"{cls.__name__} v{version} decoder")
+    return _DecoderSource(cls, version, framed)
 
 
 class _DecoderSource(Source):
     """In the code that is written, p is the position, end the buffer's length, o.. objects, n.. lengths, q.. ends."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, framed: bool) -> None:
         super().__init__(dict(_SCOPE))
         self.version = version
         self.flexible = version in cls.FLEXIBLE
-        with self.block("def decode(buffer, p, left=NO_LIMIT):"):
+        with self.block(f"def decode(buffer,{'' if framed else ' p,'} left=NO_LIMIT):"):
             self.line("end = len(buffer)")
             self.line("view = memoryview(buffer)")
             view_line = len(self.lines) - 1
             with self.block("try:"):
+                if framed:
+                    self.header()
                 o = self.fresh("o")
                 self.struct(o, cls)
                 self.flush()
-                self.line(f"return {o}, p")
+                self.line(f"return {'correlation_id, client_id, ' if framed else ''}{o}, p")
             title = self.constant(f"{cls.__name__} v{version}", "title")
             with self.block("except (IndexError, struct_error):"):
                 self.line(f"raise TruncatedMessage({title} + f' ends too early: at offset {{p}} of {{end}}') from None")
@@ -83,6 +105,20 @@ class _DecoderSource(Source):
                 self.line(f"raise InvalidField({title} + f' has text that is not UTF-8 at offset {{p}}') from error")
         if not any("view[" in line for line in self.lines):
             del self.lines[view_line]
+
+    def header(self) -> None:
+        """Write the code of a request's header. The caller has read key and version, which chose this decoder."""
+        flexible, self.flexible = self.flexible, False
+        self.line("p = 4")
+        self.run.append(("i", "correlation_id"))
+        self.leaf("client_id", "client id", "string", nullable=True)
+        self.flexible = flexible
+        if flexible:
+            n = self.fresh("n")
+            self.run.append(("B", n))
+            self.flush()
+            with self.block(f"if {n}:"):
+                self.line(f"p = skip_header_tags(buffer, p, {n}, end)")
 
     def flush(self) -> None:
         """Write the pending run: one unpack into all its targets."""
@@ -324,6 +360,14 @@ def _tagged_head(buffer: Buffer, position: int, end: int) -> tuple[int, int, int
     return tag, position, position + size
 
 
+def skip_header_tags(buffer: Buffer, position: int, first: int, end: int) -> int:
+    """Return the position behind a header's tagged fields, whose count begins with the byte `first`."""
+    count, position = tagged_count(buffer, position, first, end)
+    if count > MAX_HEADER_TAGS:
+        raise InvalidField(f"the header has {count} tagged fields: {MAX_HEADER_TAGS} is the most")
+    return skip_tagged_fields(buffer, position, count, end)
+
+
 def skip_tagged_fields(buffer: Buffer, position: int, count: int, end: int) -> int:
     """Return the position behind `count` unknown tagged fields."""
     for _ in range(count):
@@ -343,6 +387,7 @@ _SCOPE: dict[str, Any] = {
     "tagged_count": tagged_count,
     "tagged_head": _tagged_head,
     "skip_tagged_fields": skip_tagged_fields,
+    "skip_header_tags": skip_header_tags,
     "shared_default": shared_default,
     "TruncatedMessage": TruncatedMessage,
     "InvalidField": InvalidField,

@@ -31,28 +31,44 @@ from .source import Source
 Piece: TypeAlias = Sized
 """A part of an encoded message: bytes, a memoryview, or any object with a length from a records field."""
 
+MAX_FRAME_BYTES = 0x7FFFFFFF
+"""The largest size that fits in front of a frame."""
+
 COPIED_BYTES = 4096
 """Records up to this size are copied into the bytes around them: a page costs less than another entry in writev."""
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[Piece]]:
     """Return the function message -> pieces. Raises EncodeError if cls has no such version."""
+    return _source(cls, version).compile("encode", f"{cls.__name__} v{version} encoder")
+
+
+def compile_frame_encoder(cls: type[Message], version: int, *, tags: bool) -> Callable[[int, Any], list[Piece]]:
+    """Return the function (correlation id, response) -> pieces of the whole frame, its size in front.
+
+    The first piece is bytes. `tags`: the header ends in tagged fields. Raises EncodeError if cls has no such version.
+    """
+    return _source(cls, version, head="iix" if tags else "ii").compile("encode", f"{cls.__name__} v{version} encoder")
+
+
+def _source(cls: type[Message], version: int, head: str = "") -> _EncoderSource:
     if version not in cls.VERSIONS:
         raise EncodeError(f"{cls.__name__} has no version {version}")
-    return _EncoderSource(cls, version).compile("encode", f"{cls.__name__} v{version} encoder")
+    return _EncoderSource(cls, version, head)
 
 
 class _EncoderSource(Source):
     """In the code that is written, o.. are structs, v.. values, n.. lengths, w.. append to the parts of the day."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, head: str) -> None:
+        """`head`: the letters of the frame's size and the header after it; empty for a message alone."""
         super().__init__(dict(_SCOPE))
         self.title = f"{cls.__name__} v{version}"
         self.version = version
         self.flexible = version in cls.FLEXIBLE
         self.write = "w"
         o = self.fresh("o")
-        with self.block(f"def encode({o}):"):
+        with self.block(f"def encode({'correlation_id, ' if head else ''}{o}):"):
             self.line("parts = []")
             self.line("pieces = []")
             pieces_line = len(self.lines) - 1
@@ -66,10 +82,22 @@ class _EncoderSource(Source):
             if any("put_records(" in line for line in self.lines):
                 with self.block("if parts:"):
                     self.line("pieces.append(join(parts))")
+                if head:
+                    # Bytes in every message: a length precedes any records.
+                    self.line(f"pieces[0] = {self.head(head, 'sum(map(len, pieces))')} + pieces[0]")
                 self.line("return pieces")
             else:
                 del self.lines[pieces_line]
-                self.line("return [join(parts)]")
+                self.line("body = join(parts)")
+                self.line(f"return [{self.head(head, 'len(body)') + ' + ' if head else ''}body]")
+
+    def head(self, letters: str, body_size: str) -> str:
+        """Write the code that finds the frame's size; return the expression of all that precedes the body."""
+        name, size = self.packer(letters)
+        self.line(f"size = {body_size} + {size - 4}")  # the size does not count itself
+        with self.block(f"if size > {MAX_FRAME_BYTES}:"):
+            self.line("too_large(size)")
+        return f"pack_{name}(size, correlation_id)"
 
     def packed(self, *more: tuple[str, str]) -> str:
         """Return the pending run and the code after it as one expression. The run stays pending, and may be empty."""
@@ -258,6 +286,11 @@ def _refuse(title: str, name: str, value: object) -> NoReturn:
     raise EncodeError(f"{title} has no {name} and may not drop it: {value!r}")
 
 
+def too_large(size: int) -> NoReturn:
+    """Raise the EncodeError of a frame whose size does not fit in front of it."""
+    raise EncodeError(f"a frame of {size} bytes: {MAX_FRAME_BYTES} is the most")
+
+
 def _bad_uuid(value: bytes) -> NoReturn:
     raise EncodeError(f"a UUID has 16 bytes, not {len(value)}")
 
@@ -291,6 +324,7 @@ _SCOPE: dict[str, Any] = {
     "SMALL_UVARINTS": SMALL_UVARINTS,
     "refuse": _refuse,
     "bad_uuid": _bad_uuid,
+    "too_large": too_large,
     "records_size": _records_size,
     "put_records": _put_records,
     "EncodeError": EncodeError,

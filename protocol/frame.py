@@ -12,28 +12,23 @@ A connection takes the size off before it decodes a frame; the encoders here put
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, TypeVar, cast
 
 from .apis import ApiKey, request_class
 from .codec import Piece, decoder, encoder
-from .decoding import skip_tagged_fields, tagged_count
+from .decoding import FrameDecoder, compile_frame_decoder, skip_header_tags
+from .encoding import MAX_FRAME_BYTES, compile_frame_encoder, too_large
 from .errors import EncodeError, InvalidField, TrailingBytes, TruncatedMessage
 from .primitives import Buffer
 from .schema import Message
 
 M = TypeVar("M", bound=Message)
 
-MAX_FRAME_BYTES = 0x7FFFFFFF
-"""The largest size that fits in front of a frame."""
-
-# No version of Kafka defines a tagged field of a header. Each takes two bytes at least, and a microsecond to step over.
-MAX_HEADER_TAGS = 1_000
-
 _request_head = struct.Struct(">hhih")
+_size = struct.Struct(">i")
 _correlation_id = struct.Struct(">i")
-_flexible_head = struct.Struct(">ix")
-_sized_head = struct.Struct(">ii")
-_sized_flexible_head = struct.Struct(">iix")
 
 
 class _FlexibleVersions(dict[int, frozenset[int]]):
@@ -106,19 +101,27 @@ def encode_request(
     if api_version in message.__class__.FLEXIBLE:
         head += b"\0"
     size = len(head) + sum(map(len, pieces))
-    return _put_in_front(_correlation_id.pack(_checked(size)) + head, pieces)
+    if size > MAX_FRAME_BYTES:
+        too_large(size)
+    # The first piece is bytes in every message: a length precedes any records.
+    pieces[0] = _size.pack(size) + head + cast("bytes", pieces[0])
+    return pieces
 
 
 def encode_response(correlation_id: int, message: Message, version: int) -> list[Piece]:
     """Return a whole frame, its size in front. The first piece is bytes; records are pieces too. Raises EncodeError."""
-    cls = message.__class__
-    pieces = encoder(cls, version)(message)
-    if version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS:
-        head, size = _sized_flexible_head, 5
-    else:
-        head, size = _sized_head, 4
-    size += len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
-    return _put_in_front(head.pack(_checked(size), correlation_id), pieces)
+    return response_encoder(message.__class__, version)(correlation_id, message)
+
+
+@cache  # one entry for each declared version at most
+def response_encoder(cls: type[Message], version: int) -> Callable[[int, Message], list[Piece]]:
+    """Return the compiled function (correlation id, response) -> pieces of the frame. Raises EncodeError."""
+    return compile_frame_encoder(cls, version, tags=_has_tags(cls, version))
+
+
+def request_decoder(cls: type[M], version: int) -> FrameDecoder[M]:
+    """Return the compiled decoder of a whole request frame, without its size. Raises UnknownVersion."""
+    return compile_frame_decoder(cls, version)
 
 
 def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]:
@@ -127,7 +130,7 @@ def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]
         raise TruncatedMessage(f"a response header does not fit in {len(buffer)} bytes")
     (correlation_id,) = _correlation_id.unpack_from(buffer)
     position = 4
-    if version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS:
+    if _has_tags(cls, version):
         position = _skip_tags(buffer, position)
     message, end = decoder(cls, version)(buffer, position)
     if end != len(buffer):
@@ -135,16 +138,9 @@ def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]
     return correlation_id, message
 
 
-def _checked(size: int) -> int:
-    if size > MAX_FRAME_BYTES:
-        raise EncodeError(f"a frame of {size} bytes: {MAX_FRAME_BYTES} is the most")
-    return size
-
-
-def _put_in_front(head: bytes, pieces: list[Piece]) -> list[Piece]:
-    """Return the pieces with head before the first. That is bytes in every message: a length precedes any records."""
-    pieces[0] = head + cast("bytes", pieces[0])
-    return pieces
+def _has_tags(cls: type[Message], version: int) -> bool:
+    """Return whether the header of this response ends in tagged fields."""
+    return version in cls.FLEXIBLE and cls.KEY != ApiKey.API_VERSIONS
 
 
 def _skip_tags(buffer: Buffer, position: int) -> int:
@@ -155,7 +151,4 @@ def _skip_tags(buffer: Buffer, position: int) -> int:
     first = buffer[position]
     if not first:
         return position + 1
-    count, position = tagged_count(buffer, position + 1, first, end)
-    if count > MAX_HEADER_TAGS:
-        raise InvalidField(f"the header has {count} tagged fields: {MAX_HEADER_TAGS} is the most")
-    return skip_tagged_fields(buffer, position, count, end)
+    return skip_header_tags(buffer, position + 1, first, end)

@@ -14,7 +14,7 @@ from odradek.broker.network import connection, dispatcher, large_messages, route
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
-from odradek.protocol import frame
+from odradek.protocol import decoding
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records import compression, legacy
 from odradek.storage import producers
@@ -25,7 +25,7 @@ BY_KEY = {route.key: route for route in routes.ROUTES}
 FIXED = {
     "any other request": dispatcher.MAX_VALUES_BYTES,
     "values (array elements) of one request": large_messages.MAX_VALUES,
-    "tagged fields in a request header": frame.MAX_HEADER_TAGS,
+    "tagged fields in a request header": decoding.MAX_HEADER_TAGS,
     "requests of one connection that are handled at a time": 1,
     "responses that wait for one client": connection.WRITE_HIGH_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,

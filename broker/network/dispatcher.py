@@ -9,11 +9,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...protocol import frame
-from ...protocol.apis import ApiKey, key_of, message
-from ...protocol.codec import Buffer, Decoder, decoder
+from ...protocol.apis import AnyKey, ApiKey, key_of, message
+from ...protocol.codec import Buffer
+from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
 from ..coordination.large_response import LargeResponse
@@ -35,7 +38,22 @@ MAX_VALUES_BYTES = 8 * 1024 * 1024
 # (routes.py). Its frame has a buffer of its own, so that its batches are not copied.
 LARGE_BYTES = POOLED_BYTES
 
+_key_and_version = cast("Callable[[Buffer], tuple[int, int]]", Struct(">hh").unpack_from)
+
 _log = logging.getLogger(__name__)
+
+
+# From a correlation id and a response to a frame.
+Encode = Callable[[int, Message], EncodedResponse]
+
+
+class _Served(NamedTuple):
+    """The way of the requests of one API in one version: decode, handle, encode."""
+
+    decode: FrameDecoder[Message]
+    handle: Handler
+    encode: Encode
+    route: Route
 
 
 class Dispatcher:
@@ -45,8 +63,8 @@ class Dispatcher:
         self._services = services
         self._watchdog = watchdog
         self._routes = {int(route.key): route for route in routes_of(services)}
-        # (key, version) -> decoder and handler, filled at the first such request; bounded by the routes' versions.
-        self._ready: dict[tuple[int, int], tuple[Decoder[Message], Handler, Route]] = {}
+        # By (key, version), filled at the first such request; bounded by the routes' versions.
+        self._served: dict[tuple[int, int], _Served] = {}
         self._large = LargeMessages(services.threads)
         # Looked up once: this is asked for each request.
         self._logs_requests = _log.isEnabledFor(logging.DEBUG)
@@ -56,76 +74,66 @@ class Dispatcher:
         if self._watchdog.quiet:
             self._watchdog.note()
         try:
-            header, offset = frame.decode_request_header(data)
-        except DecodeError as error:
-            raise CloseConnection(f"a request header that cannot be read: {error}") from error
-        decode, handle, route = self._ready.get((header.api_key, header.api_version)) or self._prepare(header)
-        if self._logs_requests:
-            _log.debug("%s: %s, client id %r, %d bytes", connection.name, _name(header), header.client_id, len(data))
-        if len(data) > MAX_VALUES_BYTES and header.api_key != ApiKey.PRODUCE:
-            why = f"a {_name(header)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
+            which = _key_and_version(data)
+        except StructError as error:
+            raise _undecodable(data, error) from error
+        served = self._served.get(which) or self._prepare(*which, data)
+        if len(data) > MAX_VALUES_BYTES and which[0] != ApiKey.PRODUCE:
+            why = f"a {_name(*which)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
             raise CloseConnection(why)
         try:
-            request, end = decode(data, offset, route.max_values)
-            if end != len(data):
-                # Kafka ignores bytes after a body, and librdkafka 2.16 sends three of them after Metadata.
-                _log.debug("%s: %d bytes after a %s request", connection.name, len(data) - end, _name(header))
+            correlation_id, client_id, request, end = served.decode(data, served.route.max_values)
         except TooManyValues as error:
-            handle_portion = partial(handle, RequestContext(header, connection))
-            return self._handle_many(header, route, partial(decode, keep_frame(data), offset), handle_portion, error)
+            return self._handle_many(connection, served, data, error)
         except DecodeError as error:
-            raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
-        if len(data) > LARGE_BYTES and route.portions:
-            return self._handle_large(header, route, request, partial(handle, RequestContext(header, connection)))
+            raise _undecodable(data, error) from error
+        context = RequestContext(*which, correlation_id, client_id or "", connection)
+        if end != len(data) or self._logs_requests:
+            _log_request(context, data, end)
+        if len(data) > LARGE_BYTES and served.route.portions:
+            return self._handle_large(context, served, request)
         try:
-            response = handle(RequestContext(header, connection), request)
+            response = served.handle(context, request)
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
-            response = _error_response(header, error)
+            response = _error_response(context, error)
         if isinstance(response, asyncio.Future):
-            return self._encode_later(header, cast("asyncio.Future[Handled]", response))
+            return self._encode_later(context, served, cast("asyncio.Future[Handled]", response))
         if isinstance(response, LargeResponse):
-            return self._respond_large(header, response)
-        return _encode(header, response)
+            return self._respond_large(context, served, response)
+        return _encode(context, served, response)
 
     def _handle_many(
-        self,
-        header: frame.RequestHeader,
-        route: Route,
-        decode: Callable[[int], tuple[Message, int]],
-        handle: Callable[[Message], Handled | asyncio.Future[Any]],
-        error: TooManyValues,
+        self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
     ) -> EncodedResponse | asyncio.Future[EncodedResponse]:
         """Handle a request that has more values than one turn may handle."""
+        header, route = frame.decode_request_header(data)[0], served.route
+        context = RequestContext(*header[:3], header.client_id or "", connection)
         if not route.portions and not route.is_whole:
-            return _encode(header, _error_response(header, _too_many(header, route.max_values, error)))
-        portions, max_values = route.portions, route.max_values
-        decode_all, encode = partial(_decode_many, header, decode), partial(_encode, header)
-        done = self._large.handle(decode_all, portions, max_values, handle, encode)
-        return asyncio.ensure_future(_or_error(header, done))
+            return _encode(context, served, _error_response(context, _too_many(context, route.max_values, error)))
+        decode_all = partial(_decode_many, context, served, keep_frame(data))
+        handle, encode = partial(served.handle, context), partial(_encode, context, served)
+        done = self._large.handle(decode_all, route.portions, route.max_values, handle, encode)
+        return asyncio.ensure_future(_or_error(context, served, done))
 
     def _handle_large(
-        self,
-        header: frame.RequestHeader,
-        route: Route,
-        request: Message,
-        handle: Callable[[Message], Handled | asyncio.Future[Any]],
+        self, context: RequestContext, served: _Served, request: Message
     ) -> asyncio.Future[EncodedResponse]:
         """Handle a request of few values and very many bytes."""
-        encode = partial(_encode, header)
+        handle, encode, route = partial(served.handle, context), partial(_encode, context, served), served.route
         done = self._large.handle_decoded(request, route.portions, route.max_values, handle, encode)
-        return asyncio.ensure_future(_or_error(header, done))
+        return asyncio.ensure_future(_or_error(context, served, done))
 
     def _respond_large(
-        self, header: frame.RequestHeader, response: LargeResponse[Any]
+        self, context: RequestContext, served: _Served, response: LargeResponse[Any]
     ) -> asyncio.Future[EncodedResponse]:
         """Make and encode a response of many values."""
-        done = self._large.respond(response, partial(_encode, header))
-        return asyncio.ensure_future(_or_error(header, done))
+        done = self._large.respond(response, partial(_encode, context, served))
+        return asyncio.ensure_future(_or_error(context, served, done))
 
     def _encode_later(
-        self, header: frame.RequestHeader, response: asyncio.Future[Handled]
+        self, context: RequestContext, served: _Served, response: asyncio.Future[Handled]
     ) -> asyncio.Future[EncodedResponse]:
         """Return a future of the encoded response. Cancelling it cancels `response`, and the other way round."""
         encoded: asyncio.Future[EncodedResponse] = response.get_loop().create_future()
@@ -141,11 +149,12 @@ class Dispatcher:
             error = response.exception()
             made = response.result() if error is None else None
             if isinstance(made, LargeResponse):
-                awaited[0] = large = self._respond_large(header, made)
+                awaited[0] = large = self._respond_large(context, served, made)
                 large.add_done_callback(partial(_pass_on, encoded))
                 return
             try:
-                encoded.set_result(_encode(header, made if error is None else _error_response(header, error)))
+                answer = made if error is None else _error_response(context, error)
+                encoded.set_result(_encode(context, served, answer))
             except CloseConnection as why:
                 encoded.set_exception(why)
 
@@ -157,66 +166,96 @@ class Dispatcher:
         encoded.add_done_callback(cancel)
         return encoded
 
-    def _prepare(self, header: frame.RequestHeader) -> tuple[Decoder[Message], Handler, Route]:
-        """Find decoder, handler and route of a (key, version) that no client has sent yet, and keep them."""
-        key, version = header.api_key, header.api_version
+    def _prepare(self, key: int, version: int, data: memoryview) -> _Served:
+        """Find the way of a (key, version) that no client has sent yet, and keep it."""
         route = self._routes.get(key)
         if route is None:
-            raise CloseConnection(
-                f"API key {key} version {version} is not served here (client id {header.client_id!r})"
-            )
-        served = route.versions
-        if version in served:
-            ready = decoder(message(route.key, "request"), version), route.handler(self._services), route
-            self._ready[key, version] = ready
-            return ready
+            why = f"API key {key} version {version} is not served here (client id {_client_id(data)!r})"
+            raise CloseConnection(why)
+        handle = route.handler(self._services)
+        if version in route.versions:
+            decode = frame.request_decoder(message(route.key, "request"), version)
+            served = self._served[key, version] = _Served(decode, handle, _encoder(route.key, version), route)
+            return served
         if route.key is ApiKey.API_VERSIONS:
-            return _skip_body, route.handler(self._services), route
-        which = f"versions {served[0]} to {served[-1]} are"
-        raise CloseConnection(f"{_name(header)} is not served, {which} (client id {header.client_id!r})")
+            # It gets a response all the same, in the oldest version.
+            return _Served(_skip_body, handle, _encoder(route.key, 0), route)
+        which = f"versions {route.versions[0]} to {route.versions[-1]} are"
+        raise CloseConnection(f"{_name(key, version)} is not served, {which} (client id {_client_id(data)!r})")
 
 
-def _skip_body(data: Buffer, offset: int, max_values: int = 0) -> tuple[Message, int]:
-    """Ignore the body of an ApiVersions request whose version is unknown: it gets a response all the same."""
-    return message(ApiKey.API_VERSIONS, "request")(), len(data)
+def _encoder(key: AnyKey, version: int) -> Encode:
+    """Return the compiled encoder of an API's responses. The pieces are those that handlers put into records fields."""
+    return cast(Encode, frame.response_encoder(message(key, "response"), version))
 
 
-def _decode_many(header: frame.RequestHeader, decode: Callable[[int], tuple[Message, int]]) -> Message:
+def _skip_body(data: Buffer, max_values: int = 0) -> tuple[int, str | None, Message, int]:
+    """Ignore the body of an ApiVersions request whose version is unknown."""
+    header, _ = frame.decode_request_header(data)
+    return header.correlation_id, header.client_id, message(ApiKey.API_VERSIONS, "request")(), len(data)
+
+
+def _client_id(data: Buffer) -> str | None:
+    """Return the client id of a request that is not served. Raises CloseConnection."""
+    try:
+        return frame.decode_request_header(data)[0].client_id
+    except DecodeError as error:
+        raise _undecodable(data, error) from error
+
+
+def _undecodable(data: Buffer, error: Exception) -> CloseConnection:
+    """Return why a connection is closed whose request cannot be decoded."""
+    try:
+        header, _ = frame.decode_request_header(data)
+    except DecodeError as in_header:
+        return CloseConnection(f"a request header that cannot be read: {in_header}")
+    return CloseConnection(f"a {_name(*header[:2])} request that cannot be read: {error}")
+
+
+def _log_request(context: RequestContext, data: memoryview, end: int) -> None:
+    """Log a request, and the bytes after its body.
+
+    Kafka ignores these, and librdkafka 2.16 sends three of them after Metadata.
+    """
+    name = _name(context.api_key, context.api_version)
+    _log.debug("%s: %s, client id %r, %d bytes", context.connection.name, name, context.client_id, len(data))
+    if end != len(data):
+        _log.debug("%s: %d bytes after a %s request", context.connection.name, len(data) - end, name)
+
+
+def _decode_many(context: RequestContext, served: _Served, data: memoryview) -> Message:
     """Decode a request of at most MAX_VALUES. Raises CloseConnection, or KafkaError where it has more."""
     try:
-        return decode(MAX_VALUES)[0]
+        return served.decode(data, MAX_VALUES)[2]
     except TooManyValues as error:
-        raise _too_many(header, MAX_VALUES, error) from error
+        raise _too_many(context, MAX_VALUES, error) from error
     except DecodeError as error:
-        raise CloseConnection(f"a {_name(header)} request that cannot be read: {error}") from error
+        raise _undecodable(data, error) from error
 
 
-def _too_many(header: frame.RequestHeader, max_values: int, error: TooManyValues) -> KafkaError:
+def _too_many(context: RequestContext, max_values: int, error: TooManyValues) -> KafkaError:
     """Return the error of a request that is too large; it closes the connection where the API has no field for it."""
-    why = f"a {_name(header)} request of more than {max_values} values: {error}"
+    why = f"a {_name_of(context)} request of more than {max_values} values: {error}"
     return KafkaError(ErrorCode.INVALID_REQUEST, why)
 
 
-async def _or_error(header: frame.RequestHeader, response: Awaitable[EncodedResponse]) -> EncodedResponse:
+async def _or_error(context: RequestContext, served: _Served, response: Awaitable[EncodedResponse]) -> EncodedResponse:
     """Return the response, or the one that carries the error for the whole request."""
     try:
         return await response
     except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
-        return _encode(header, _error_response(header, error))
+        return _encode(context, served, _error_response(context, error))
 
 
-def _encode(header: frame.RequestHeader, response: Message | None) -> EncodedResponse:
+def _encode(context: RequestContext, served: _Served, response: Message | None) -> EncodedResponse:
     """Encode a response in the version of its request."""
     if response is None:
         return None
-    version = header.api_version
-    if header.api_key == ApiKey.API_VERSIONS and version not in response.__class__.VERSIONS:
-        version = 0
     try:
-        return cast(EncodedResponse, frame.encode_response(header.correlation_id, response, version))
+        return served.encode(context.correlation_id, response)
     except EncodeError as error:
-        _log.exception("%s: a response that does not fit its version", _name(header))
-        raise CloseConnection(f"the response to {_name(header)} could not be encoded: {error}") from error
+        _log.exception("%s: a response that does not fit its version", _name_of(context))
+        raise CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}") from error
 
 
 def _pass_on(encoded: asyncio.Future[EncodedResponse], made: asyncio.Future[EncodedResponse]) -> None:
@@ -231,7 +270,7 @@ def _pass_on(encoded: asyncio.Future[EncodedResponse], made: asyncio.Future[Enco
         encoded.set_result(made.result())
 
 
-def _error_response(header: frame.RequestHeader, error: BaseException) -> Message:
+def _error_response(context: RequestContext, error: BaseException) -> Message:
     """Return the response that carries an error for a whole request.
 
     Raises CloseConnection where the API's response has no field for one.
@@ -240,10 +279,10 @@ def _error_response(header: frame.RequestHeader, error: BaseException) -> Messag
         raise error
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-        _log.error("%s failed", _name(header), exc_info=error)
-    response = message(key_of(header.api_key), "response")()
-    if not _has_error(response, header.api_version):
-        raise CloseConnection(f"{_name(header)} failed: {error}") from error
+        _log.error("%s failed", _name_of(context), exc_info=error)
+    response = message(key_of(context.api_key), "response")()
+    if not _has_error(response, context.api_version):
+        raise CloseConnection(f"{_name_of(context)} failed: {error}") from error
     response.error_code = int(code)  # type: ignore[attr-defined]
     if hasattr(response, "error_message"):
         response.error_message = str(error)  # type: ignore[attr-defined]
@@ -256,5 +295,9 @@ def _has_error(response: Message, version: int) -> bool:
     return field is not None and (version in span(field.versions) or response.KEY == ApiKey.API_VERSIONS)
 
 
-def _name(header: frame.RequestHeader) -> str:
-    return f"{key_of(header.api_key).name.title().replace('_', '')} version {header.api_version}"
+def _name_of(context: RequestContext) -> str:
+    return _name(context.api_key, context.api_version)
+
+
+def _name(key: int, version: int) -> str:
+    return f"{key_of(key).name.title().replace('_', '')} version {version}"

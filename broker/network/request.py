@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from ...protocol.frame import RequestHeader
 from .connection import Connection
 
 
 class RequestContext:
-    """The header of one request, and the connection that it arrived on."""
+    """The header of one request, and the connection that it arrived on. Without a client id it has an empty one."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id")
 
-    def __init__(self, header: RequestHeader, connection: Connection) -> None:
-        self.api_key, self.api_version, self.correlation_id, client_id = header
-        self.client_id: str = client_id or ""
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str, connection: Connection
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
         self.connection = connection
 
     @property

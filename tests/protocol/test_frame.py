@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from odradek.protocol import frame
+from odradek.protocol import decoding, frame
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.codec import encode
 from odradek.protocol.errors import DecodeError, EncodeError, InvalidField, TrailingBytes, TruncatedMessage
 from odradek.protocol.frame import RequestHeader
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -70,6 +71,29 @@ class TestRequestHeader:
         for tail in (struct.pack(">h", 2) + b"\xc3\x28", struct.pack(">h", -2)):
             with pytest.raises(InvalidField):
                 frame.decode_request_header(struct.pack(">hhi", 12, 0, 1) + tail)
+
+
+@pytest.mark.parametrize(("version", "tags"), [(0, b""), (3, b""), (4, b"\0"), (4, b"\x01\x05\x03xyz")])
+@pytest.mark.parametrize("client_id", [None, "", "caf\u00e9"])
+def test_a_compiled_decoder_of_frames_reads_header_and_body(version: int, tags: bytes, client_id: str | None) -> None:
+    text = (client_id or "").encode()
+    name = struct.pack(">h", -1 if client_id is None else len(text)) + text
+    body = joined(encode(HeartbeatRequest("g", 3, "m"), version))
+    raw = struct.pack(">hhi", 12, version, -7) + name + tags + body
+    decode = frame.request_decoder(HeartbeatRequest, version)
+    assert decode(memoryview(raw + b"rest")) == (-7, client_id, HeartbeatRequest("g", 3, "m"), len(raw))
+    for end in range(len(raw)):
+        with pytest.raises(TruncatedMessage):
+            decode(memoryview(raw[:end]))
+
+
+def test_a_compiled_decoder_of_frames_rejects_a_bad_client_id_and_very_many_tags() -> None:
+    decode = frame.request_decoder(HeartbeatRequest, 4)
+    count = decoding.MAX_HEADER_TAGS + 1
+    many = struct.pack(">h", -1) + bytes([count & 127 | 128, count >> 7]) + b"\x01\x00" * count
+    for tail in (struct.pack(">h", 2) + b"\xc3\x28", struct.pack(">h", -2) + bytes(9), many):
+        with pytest.raises(InvalidField):
+            decode(struct.pack(">hhi", 12, 4, 1) + tail)
 
 
 def test_a_request_comes_back_from_its_frame() -> None:
@@ -145,7 +169,7 @@ def test_a_garbled_response_is_refused() -> None:
 
 
 def test_a_header_of_very_many_tagged_fields_is_rejected_before_they_are_read() -> None:
-    count = frame.MAX_HEADER_TAGS
+    count = decoding.MAX_HEADER_TAGS
     head = bytes.fromhex("0012 0003 00000007 ffff")
     for extra in (0, 1):
         tags = bytes(((count + extra) & 0x7F | 0x80, (count + extra) >> 7)) + b"\x05\x00" * (count + extra)

@@ -1,0 +1,49 @@
+"""How many Python functions the broker calls for one request of a burst: what its speed is made of, without noise."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.tests.support.python_calls import count_calls
+from odradek.tests.support.raw import Raw, batch_of
+
+
+def _frame(key: ApiKey, version: int, request: object) -> bytes:
+    return b"".join(map(bytes, frame.encode_request(key, version, 7, "calls", request)))  # type: ignore[arg-type]
+
+
+async def _produce(broker: Broker, raw: Raw) -> bytes:
+    await raw.create_topic("t")
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x" * 100))])
+    return _frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]))
+
+
+async def _metadata(broker: Broker, raw: Raw) -> bytes:
+    await raw.create_topic("t")
+    return _frame(ApiKey.METADATA, 12, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+
+
+async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
+    join = JoinGroupRequest("g", 60_000, 60_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    member_id = (await raw.ask(ApiKey.JOIN_GROUP, 6, join)).member_id
+    join.member_id = member_id
+    joined = await raw.ask(ApiKey.JOIN_GROUP, 6, join)
+    assignments = [SyncGroupRequestAssignment(member_id, b"a")]
+    sync = SyncGroupRequest("g", joined.generation_id, member_id, None, "consumer", "range", assignments)
+    assert (await raw.ask(ApiKey.SYNC_GROUP, 5, sync)).error_code == 0
+    return _frame(ApiKey.HEARTBEAT, 4, HeartbeatRequest("g", joined.generation_id, member_id))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "most"), [(_produce, 58), (_metadata, 47), (_heartbeat, 41)], ids=["Produce", "Metadata", "Heartbeat"]
+)
+def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: int) -> None:
+    calls = count_calls(config, prepare)  # type: ignore[arg-type]
+    assert calls.per_request <= most, calls.table()
