@@ -23,7 +23,7 @@ OLDER_VERSIONS = {
 }
 
 # Structs of a request and its response that Apache gives one name; a module of ours has each name once.
-RENAMED = {"AlteredTopic": "TopicData", "AlteredPartition": "PartitionData"}
+RENAMED = {"AlteredTopic": "TopicData", "AlteredPartition": "PartitionData", "EntryResult": "EntryData"}
 
 PYTHON_TYPES = {"bool": "bool", "float64": "float", "string": "str", "bytes": "bytes", "records": "Records"}
 PYTHON_TYPES |= {"uuid": "bytes"}
