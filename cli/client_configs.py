@@ -29,8 +29,11 @@ _BOOLEANS = {"true": True, "false": False}
 
 def options_of(kind: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the parameters of a client of that kind (`KINDS`) for the configs that it has; others are left out."""
+    from ..client.network.security_configs import security_arguments
+
     known = _parameters(kind)
-    return {known[name].name: known[name].parse(text) for name, text in texts.items() if name in known}
+    own = {known[name].name: known[name].parse(text) for name, text in texts.items() if name in known}
+    return own | security_arguments(texts)
 
 
 def check(name: str, text: str, kinds: Iterable[str], source: str) -> None:
@@ -41,7 +44,7 @@ def check(name: str, text: str, kinds: Iterable[str], source: str) -> None:
     if name in _OPTIONS:
         raise click.UsageError(f"{source}: {name} is the option {_OPTIONS[name]} of commands")
     if name.startswith(_SECURITY):
-        raise click.UsageError(f"{source}: {name}: TLS and SASL are not supported yet, clients speak PLAINTEXT")
+        return _check_security(name, text, source)
     known = {each: parameter for kind in kinds for each, parameter in _parameters(kind).items()}
     if name not in known:
         close = get_close_matches(name.replace("_", "."), known, n=1)
@@ -51,6 +54,20 @@ def check(name: str, text: str, kinds: Iterable[str], source: str) -> None:
         known[name].parse(text)
     except (ValueError, KeyError):
         raise click.UsageError(f"{source}: {name}={text}: needs {known[name].needs}") from None
+
+
+def _check_security(name: str, text: str, source: str) -> None:
+    from ..client.errors import InvalidOption
+    from ..client.network.security_configs import SECURITY_CONFIGS, security_arguments
+
+    if name not in SECURITY_CONFIGS:
+        close = get_close_matches(name, SECURITY_CONFIGS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(SECURITY_CONFIGS))}"
+        raise click.UsageError(f"{source}: {name} is no config of Odradek's clients: {hint}")
+    try:
+        security_arguments({name: text})
+    except InvalidOption as error:
+        raise click.UsageError(f"{source}: {error.message}") from None
 
 
 class _Parameter:

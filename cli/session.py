@@ -97,8 +97,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def with_advice(error: KafkaError) -> str:
     """Return an error's text with what the user can do about it, which a broker cannot know."""
-    from ..client.errors import ErrorCode
+    from ..client.errors import AuthenticationFailed, ErrorCode, InvalidOption
 
+    if isinstance(error, AuthenticationFailed | InvalidOption):
+        return error.message
     # Their messages say all: Kafka's name for the error would add nothing.
     plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS, ErrorCode.OFFSET_OUT_OF_RANGE}
     advice = {

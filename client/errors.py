@@ -13,6 +13,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from .record import ConsumerRecord, TopicPartition
 
 __all__ = [
+    "AuthenticationFailed",
     "BadResponse",
     "BufferFull",
     "ClientStopped",
@@ -69,6 +70,20 @@ class NoBrokerReachable(ConnectionLost):
     def __init__(self, tried: str) -> None:
         super().__init__(f'cannot reach {tried}. Start a broker with "odradek serve", or name another one.')
         self.tried = tried
+
+
+class AuthenticationFailed(KafkaError):
+    """The broker rejected this client, or this client the broker: by TLS certificate, by password or by token.
+
+    The message says what to set. It is not retriable, because the next attempt would fail in the same way.
+    """
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
+        super().__init__(code, message)
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 class BadResponse(ConnectionLost):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import Any
+from typing import Any, Unpack
 
 from .arrow_columns import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .errors import InvalidOption
 from .network.options import check_choice
+from .network.security_options import SecurityArguments
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.
@@ -42,6 +43,7 @@ async def read_topic(
     isolation_level: str = "read_uncommitted",
     progress: Progress | None = None,
     request_timeout_ms: float = 30_000,
+    **security: Unpack[SecurityArguments],
 ) -> Any:
     """Return the records of a topic from `start` up to `end` (exclusive), as a table of `columns`.
 
@@ -58,6 +60,7 @@ async def read_topic(
         request_timeout_ms=request_timeout_ms,
         allow_auto_create_topics=False,
         auto_offset_reset="earliest",
+        **security,
     )
     async with consumer:
         numbers = await consumer.partitions_for(topic) if partitions is None else sorted(set(partitions))

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Unpack
 
 from .errors import KafkaError, NoBrokerReachable
 from .metadata import Node
 from .network.cluster import Cluster
 from .network.options import ClusterOptions
+from .network.security_options import SecurityArguments, security_options
 
 _PAUSE_S = 0.05
 
 
 async def wait_for_broker(
-    bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092", *, timeout_ms: float = 30_000, brokers: int = 1
+    bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+    *,
+    timeout_ms: float = 30_000,
+    brokers: int = 1,
+    **security: Unpack[SecurityArguments],
 ) -> list[Node]:
     """Wait until so many brokers of the cluster are known, and one of them answers. Return the known brokers.
 
     Raises NoBrokerReachable after `timeout_ms`, with the last reason.
     """
-    options = ClusterOptions(bootstrap_servers, client_id="odradek-wait", request_timeout_ms=timeout_ms)
+    options = ClusterOptions(
+        bootstrap_servers,
+        client_id="odradek-wait",
+        request_timeout_ms=timeout_ms,
+        security=security_options("wait_for_broker", security),
+    )
     loop = asyncio.get_running_loop()
     deadline, why = loop.time() + timeout_ms / 1000, "no answer"
     while True:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
+from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ..descriptions import (
@@ -36,6 +37,7 @@ from ..network.committed_offsets import CommittedOffsets
 from ..network.coordinator import Coordinator
 from ..network.log_offsets import ISOLATION_LEVELS, list_offsets
 from ..network.options import ClusterOptions, check_choice
+from ..network.security_options import SecurityArguments, security_options
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from . import configs, groups, log_dirs, reassignments, transactions
 from . import topics as topics_admin
@@ -54,6 +56,7 @@ class Admin:
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 1_000,
         metadata_max_age_ms: float = 300_000,
+        **security: Unpack[SecurityArguments],
     ) -> None:
         self._options = ClusterOptions(
             bootstrap_servers,
@@ -64,6 +67,7 @@ class Admin:
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
             allow_auto_create_topics=False,
+            security=security_options("Admin", security),
         )
         self._cluster: Cluster | None = None
 

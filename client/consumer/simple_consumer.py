@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -30,6 +30,8 @@ from ..metadata import ClusterView, Node
 from ..network.connection import Connection
 from ..network.log_offsets import ISOLATION_LEVELS
 from ..network.options import check_choice
+from ..network.security_options import SecurityArguments, security_options
+from ..network.tls import TlsContexts
 from ..record import EARLIEST, LATEST, ConsumerRecord, TopicPartition
 from .completed_fetch import CompletedFetch
 
@@ -59,6 +61,7 @@ class SimpleConsumer:
         isolation_level: str = "read_uncommitted",
         request_timeout_ms: float = 30_000,
         check_crcs: bool = True,
+        **security: Unpack[SecurityArguments],
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         self._address = host, port
@@ -66,13 +69,18 @@ class SimpleConsumer:
         self._isolation_level = ISOLATION_LEVELS[isolation_level]
         self._request_timeout_ms = request_timeout_ms
         self._check_crcs = check_crcs
+        self._security = security_options("SimpleConsumer", security)
         self._connection: Connection | None = None
 
     async def start(self) -> None:
         """Connect. Raises ConnectionLost."""
         if self._connection is None:
             self._connection = await Connection.open(
-                *self._address, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms
+                *self._address,
+                client_id=self._client_id,
+                request_timeout_ms=self._request_timeout_ms,
+                security=self._security,
+                tls=TlsContexts(self._security).current() if self._security.uses_tls else None,
             )
 
     async def stop(self) -> None:

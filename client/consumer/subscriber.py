@@ -7,12 +7,13 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from ..assignors import Assignor, RangeAssignor
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..metadata import ClusterView
 from ..network.options import ClusterOptions
+from ..network.security_options import SecurityArguments, security_options
 from ..record import ConsumerRecord, TopicPartition
 from .assignment import RebalanceListener
 from .offset_store import OffsetStore
@@ -76,6 +77,7 @@ class Subscriber:
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 1_000,
         metadata_max_age_ms: float = 300_000,
+        **security: Unpack[SecurityArguments],
     ) -> None:
         if max_poll_records < 1:
             raise InvalidOption(f"max_poll_records must be at least 1, not {max_poll_records}")
@@ -90,6 +92,7 @@ class Subscriber:
             metadata_max_age_ms=metadata_max_age_ms,
             default_api_timeout_ms=default_api_timeout_ms,
             allow_auto_create_topics=allow_auto_create_topics,
+            security=security_options("Consumer", security),
         )
         self._fetch_options = fetch_options(
             min_bytes=fetch_min_bytes,

@@ -1,10 +1,13 @@
 """One TCP connection to one broker: requests go out, responses come back in order.
 
-This is the asyncio shell around `exchange.py`. `Connection.open` connects and agrees on versions (ApiVersions,
-KIP-511). After that `request` waits for a response, and `send` returns a future, so that many requests can be in
-flight. A late or garbled response closes the connection, because nothing behind it can be trusted. All requests in
-flight then raise `ConnectionLost` (the late one `RequestTimedOut`). The connection stays closed; the pool opens
-another.
+This is the asyncio shell around `exchange.py`. `Connection.open` connects, agrees on versions (ApiVersions, KIP-511),
+and authenticates if the client's security asks for it. After that `request` waits for a
+response, and `send` returns a future, so that many requests can be in flight. A late or garbled response closes the
+connection, because nothing behind it can be trusted. All requests in flight then raise `ConnectionLost` (the late one
+`RequestTimedOut`). The connection stays closed; the pool opens another.
+
+Before the broker ends an authenticated session, the connection authenticates again (KIP-368). Requests of that moment
+are held and sent behind it, in their order.
 
 Bounds: `request` keeps at most MAX_IN_FLIGHT requests in flight, and waits while the socket's write buffer is over its
 high mark. `send` does not wait: its callers count their own requests.
@@ -14,23 +17,34 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import socket
-from typing import Any, TypeVar, cast
+import ssl
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
-from ..errors import BadResponse, ConnectionLost, RequestTimedOut
+from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, RequestTimedOut
+from .authentication import ask_for_token, authentication
 from .exchange import Exchange, api_name, api_versions_version
 from .frame_buffer import FrameBuffer
+from .sasl import Token
+from .security_options import PLAINTEXT, SecurityOptions
+from .tls import closed_in_handshake, handshake_error
 
 R = TypeVar("R", bound=Message)
 
 # More than any task of this client has in flight; brokers stop reading far later (their bounds are in the thousands).
 MAX_IN_FLIGHT = 100
 
+# The parts of a session's life after which the connection authenticates again, as in Kafka's clients: many connections
+# that began together do not come back together.
+_AGAIN_FROM, _AGAIN_TO = 0.85, 0.95
+# A peer that does not end its side of TLS is left after so long.
+_TLS_SHUTDOWN_S = 0.2
 
 # What asyncio says of several failed attempts, one for each address of a host name.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -46,12 +60,24 @@ def reason_of(error: OSError) -> str:
     return os.strerror(number).lower() if number else str(error)
 
 
+class _Held(NamedTuple):
+    """A request that waits until the connection has authenticated again."""
+
+    message: Message
+    version: int
+    response: type[Message] | None
+    waiter: asyncio.Future[Any]
+
+
 class Connection(asyncio.BufferedProtocol):
     """An open connection. Make one with `open`, end it with `close`."""
 
-    def __init__(self, address: str, client_id: str, request_timeout_ms: float) -> None:
+    def __init__(
+        self, address: str, client_id: str, request_timeout_ms: float, security: SecurityOptions = PLAINTEXT
+    ) -> None:
         self.address = address
         self.request_timeout_ms = request_timeout_ms
+        self._security = security
         self._loop = asyncio.get_running_loop()
         self._exchange: Exchange[asyncio.Future[Any]] = Exchange(client_id)
         self._buffer = FrameBuffer()
@@ -62,6 +88,12 @@ class Connection(asyncio.BufferedProtocol):
         self._room = asyncio.Event()
         self._room.set()
         self._writable = True
+        # How many requests were sent until the versions were known.
+        self._sent_to_agree: int | None = None
+        # The next authentication, the one under way, and the requests that wait for its end.
+        self._next_authentication: asyncio.TimerHandle | None = None
+        self._authenticating: asyncio.Task[None] | None = None
+        self._held: list[_Held] | None = None
 
     @classmethod
     async def open(
@@ -72,22 +104,38 @@ class Connection(asyncio.BufferedProtocol):
         client_id: str,
         request_timeout_ms: float = 30_000,
         connect_timeout_ms: float = 10_000,
+        security: SecurityOptions = PLAINTEXT,
+        tls: ssl.SSLContext | None = None,
     ) -> Connection:
-        """Connect and agree on versions. Raises ConnectionLost, RequestTimedOut, UnsupportedVersion."""
-        connection = cls(f"{host}:{port}", client_id, request_timeout_ms)
-        try:
-            async with asyncio.timeout(connect_timeout_ms / 1000):
-                await connection._loop.create_connection(lambda: connection, host, port)
-        except TimeoutError as error:
-            raise ConnectionLost(f"{host}:{port} takes no connection within {connect_timeout_ms:g} ms") from error
-        except OSError as error:
-            raise ConnectionLost(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
+        """Connect, agree on versions and authenticate.
+
+        Raises ConnectionLost, RequestTimedOut, UnsupportedVersion, AuthenticationFailed.
+        """
+        connection = cls(f"{host}:{port}", client_id, request_timeout_ms, security)
+        await connection._connect(host, port, connect_timeout_ms, tls)
         try:
             await connection._agree_on_versions()
+            if security.uses_sasl:
+                await connection._authenticate(await ask_for_token(security))
         except BaseException:
             connection.abort(ConnectionLost(f"{host}:{port}: versions were not agreed upon"))
             raise
         return connection
+
+    async def _connect(self, host: str, port: int, timeout_ms: float, tls: ssl.SSLContext | None) -> None:
+        options = {} if tls is None else {"ssl": tls, "ssl_shutdown_timeout": _TLS_SHUTDOWN_S}
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._loop.create_connection(lambda: self, host, port, **options)  # pyright: ignore
+        except TimeoutError as error:
+            what = "takes no connection" if tls is None else "takes no TLS connection"
+            raise ConnectionLost(f"{host}:{port} {what} within {timeout_ms:g} ms") from error
+        except OSError as error:
+            if meant := handshake_error(self.address, error):
+                raise meant from error
+            if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
+                raise closed_in_handshake(self.address) from error
+            raise ConnectionLost(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
 
     async def _agree_on_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
@@ -97,6 +145,44 @@ class Connection(asyncio.BufferedProtocol):
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
         self._exchange.learn_versions(response)
+        self._sent_to_agree = self._exchange.sent
+
+    # -- Authentication
+
+    async def _authenticate(self, token: Token | None) -> None:
+        conversation = authentication(self._security, self.version_for, token)
+        try:
+            request, response, version = next(conversation)
+            while True:
+                answer = await self._send_now(request, response, version, None)
+                request, response, version = conversation.send(answer)
+        except StopIteration as ended:
+            self._authenticate_before(ended.value)
+        except AuthenticationFailed as error:
+            raise AuthenticationFailed(f"{self.address}: {error.message}", error.code) from error
+
+    def _authenticate_before(self, lifetime_ms: int) -> None:
+        """Authenticate again before the session ends; 0 means that it does not end."""
+        if lifetime_ms > 0:
+            delay_s = lifetime_ms / 1000 * random.uniform(_AGAIN_FROM, _AGAIN_TO)
+            self._next_authentication = self._loop.call_later(delay_s, self._begin_authentication)
+
+    def _begin_authentication(self) -> None:
+        self._authenticating = self._loop.create_task(self._authenticate_again(), name=f"authenticate {self.address}")
+
+    async def _authenticate_again(self) -> None:
+        try:
+            token = await ask_for_token(self._security)
+            self._held = []  # the broker takes nothing else until the exchange is over
+            await self._authenticate(token)
+        except KafkaError as error:
+            self.abort(error)
+        else:
+            held, self._held = self._held, None
+            for each in held:
+                self._write(*each)
+        finally:
+            self._authenticating = None
 
     # -- Requests
 
@@ -140,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
         if version is None:
             version = self.version_for(type(message))
-        self._transport.writelines(self._exchange.send(message, version, None, self._loop.create_future()))
+        self._write(message, version, None, self._loop.create_future())
 
     async def drained(self) -> None:
         """Wait until the socket has taken nearly all that was sent (its low mark). Raises ConnectionLost."""
@@ -151,16 +237,35 @@ class Connection(asyncio.BufferedProtocol):
             raise self._lost
 
     def _send(self, message: Message, response: type[R], version: int, timeout_ms: float | None) -> asyncio.Future[R]:
+        if self._held is None:
+            return self._send_now(message, response, version, timeout_ms)
+        waiter = self._waiter(message, timeout_ms)
+        self._held.append(_Held(message, version, response, waiter))
+        return waiter
+
+    def _send_now(
+        self, message: Message, response: type[R], version: int, timeout_ms: float | None
+    ) -> asyncio.Future[R]:
+        waiter = self._waiter(message, timeout_ms)
+        self._write(message, version, response, waiter)
+        return waiter
+
+    def _waiter(self, message: Message, timeout_ms: float | None) -> asyncio.Future[Any]:
+        """Return the future of a response, which times out. Raises ConnectionLost."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
-        waiter: asyncio.Future[R] = self._loop.create_future()
-        pieces = self._exchange.send(message, version, response, waiter)
+        waiter: asyncio.Future[Any] = self._loop.create_future()
         limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         timer = self._loop.call_later(limit_ms / 1000, self._time_out, waiter, api_name(type(message)), limit_ms)
         waiter.add_done_callback(lambda _: timer.cancel())
-        self._transport.writelines(pieces)
-        self._update_room()
         return waiter
+
+    def _write(
+        self, message: Message, version: int, response: type[Message] | None, waiter: asyncio.Future[Any]
+    ) -> None:
+        assert self._transport is not None
+        self._transport.writelines(self._exchange.send(message, version, response, waiter))
+        self._update_room()
 
     def _time_out(self, waiter: asyncio.Future[Any], api: str, limit_ms: float) -> None:
         error = RequestTimedOut(f"{self.address} did not answer {api} within {limit_ms:g} ms")
@@ -196,9 +301,23 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        why = f": {exc}" if exc is not None else ""
-        self._fail(ConnectionLost(f"{self.address} closed the connection{why}"))
+        self._fail(self._reason(exc))
         self._gone.set()
+
+    def _reason(self, error: Exception | None) -> KafkaError:
+        """Return why the connection ended, with what to set if the listener speaks another protocol."""
+        if isinstance(error, OSError) and (meant := handshake_error(self.address, error)):
+            return meant
+        text = f"{self.address} closed the connection" + (f": {error}" if error is not None else "")
+        answered = self._exchange.sent - len(self._exchange.in_flight)
+        if self._security.uses_sasl or (self._sent_to_agree is not None and answered > self._sent_to_agree):
+            return ConnectionLost(text)
+        if self._sent_to_agree is not None:
+            return ConnectionLost(f"{text} at the first request: if the listener asks for SASL, set security_protocol")
+        hint = "speaks TLS, set security_protocol to SSL or SASL_SSL"
+        if self._security.uses_tls:
+            hint = "asks for a client certificate, set ssl_certfile and ssl_keyfile to one that it trusts"
+        return ConnectionLost(f"{text} before it answered: if the listener {hint}")
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -232,8 +351,21 @@ class Connection(asyncio.BufferedProtocol):
     def _fail(self, why: KafkaError) -> None:
         if self._lost is None:
             self._lost = why
+        self._end_authentication()
         in_flight, self._exchange.in_flight = self._exchange.in_flight, {}
         for request in in_flight.values():
             if not request.waiter.done():
                 request.waiter.set_exception(self._lost)
         self._room.set()  # callers that wait for room wake up and find the connection lost
+
+    def _end_authentication(self) -> None:
+        """Authenticate no more; held requests fail."""
+        if self._next_authentication is not None:
+            self._next_authentication.cancel()
+        if self._authenticating is not None and self._authenticating is not asyncio.current_task(self._loop):
+            self._authenticating.cancel()
+        held, self._held = self._held, None
+        for each in held or ():
+            if not each.waiter.done():
+                assert self._lost is not None
+                each.waiter.set_exception(self._lost)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
-from ..errors import ClientStopped
+from ..errors import AuthenticationFailed, ClientStopped
 from .addresses import Address
 from .connection import Connection
 from .options import ClusterOptions
+from .tls import TlsContexts
+
+_log = logging.getLogger(__name__)
 
 # The purpose of a connection. Brokers respond to a connection's requests in order, so requests that wait long have a
 # connection of their own: a fetch must not hold up the heartbeat behind it, nor a JoinGroup the commit.
@@ -25,6 +29,7 @@ class ConnectionPool:
 
     def __init__(self, options: ClusterOptions) -> None:
         self._options = options
+        self._tls = TlsContexts(options.security) if options.security.uses_tls else None
         # Invariant: at most one entry for a broker and purpose; a closed connection is replaced on the next use.
         self._connections: dict[tuple[Broker, str], Connection] = {}
         self._opening: dict[tuple[Broker, str], asyncio.Task[Connection]] = {}
@@ -70,14 +75,19 @@ class ConnectionPool:
             client_id=self._options.client_id,
             request_timeout_ms=self._options.request_timeout_ms,
             connect_timeout_ms=self._options.connect_timeout_ms,
+            security=self._options.security,
+            tls=None if self._tls is None else self._tls.current(),
         )
         self._connections[key] = connection
         return connection
 
     def _opened(self, key: tuple[Broker, str], task: asyncio.Task[Connection]) -> None:
         del self._opening[key]
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not warn if all who waited were cancelled
+        if task.cancelled():
+            return
+        error = task.exception()  # retrieved, so that asyncio does not warn if all who waited were cancelled
+        if isinstance(error, AuthenticationFailed):
+            _log.warning("%s", error.message)  # tasks in the background would try it again without a word
 
     def stop_connecting(self) -> list[asyncio.Task[Connection]]:
         """Open no more connections. Return the cancelled attempts, for the caller to wait for."""
@@ -90,5 +100,4 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close all connections; may be called again."""
         connections, self._connections = list(self._connections.values()), {}
-        for connection in connections:
-            await connection.close()
+        await asyncio.gather(*(connection.close() for connection in connections))

@@ -48,6 +48,11 @@ class Exchange(Generic[W]):
         # The cluster's finalized features with their levels (KIP-584).
         self.features: dict[str, int] = {}
 
+    @property
+    def sent(self) -> int:
+        """How many requests were sent, until the numbers begin again."""
+        return self._next_id
+
     def version_for(self, request: type[Message], at_most: int | None = None) -> int:
         """Return the highest version of `request` that both sides support. Raises UnsupportedVersion."""
         assert request.KEY is not None

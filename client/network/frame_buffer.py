@@ -14,6 +14,8 @@ STAGING_BYTES = 64 * 1024
 # A fetch of `fetch_max_bytes` (50 MiB) plus one batch over the limit (KIP-74) is the largest plausible response. Beyond
 # this the peer is not a Kafka broker: "HTTP" read as a length is 1.2 GB, a TLS alert 350 MB.
 MAX_FRAME_BYTES = 256 * 1024 * 1024
+# How a TLS alert begins: its type, and the major version 3.
+_TLS_ALERT = 0x1503
 
 
 class FrameBuffer:
@@ -53,9 +55,7 @@ class FrameBuffer:
         while filled - position >= 4:
             size = int.from_bytes(staging[position : position + 4], "big", signed=True)
             if not 4 <= size <= self._limit:
-                raise BadResponse(
-                    f"a frame of {size} bytes was announced (4 to {self._limit} are possible): not a Kafka broker?"
-                )
+                raise BadResponse(no_frame(size, self._limit))
             start = position + 4
             if filled - start >= size:
                 position = start + size
@@ -74,3 +74,10 @@ class FrameBuffer:
         self._frame = bytearray(size)
         self._frame[: len(head)] = head
         self._view, self._filled = memoryview(self._frame), len(head)
+
+
+def no_frame(size: int, limit_bytes: int = MAX_FRAME_BYTES) -> str:
+    """Return what a length means that no frame has: a TLS listener, or no Kafka broker at all."""
+    if size >> 16 == _TLS_ALERT:
+        return "the listener speaks TLS: set security_protocol to SSL or SASL_SSL"
+    return f"a frame of {size} bytes was announced (4 to {limit_bytes} are possible): not a Kafka broker?"

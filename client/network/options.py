@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import InvalidOption
 from .addresses import bootstrap_addresses
+from .security_options import PLAINTEXT, SecurityOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class ClusterOptions:
     # How long a call may wait in all, retries included (Kafka's default.api.timeout.ms and max.block.ms).
     default_api_timeout_ms: float = 60_000
     allow_auto_create_topics: bool = True
+    security: SecurityOptions = PLAINTEXT
 
     def __post_init__(self) -> None:
         bootstrap_addresses(self.bootstrap_servers)

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from ...protocol.records.batch import encode_value_batch
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record
@@ -34,6 +34,7 @@ from ..errors import (
 from ..metadata import TopicInfo
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
+from ..network.security_options import SecurityArguments, security_options
 from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata, TopicPartition
 from .accumulator import RecordAccumulator
 from .batch import DeliveryCallback
@@ -107,6 +108,7 @@ class Producer(Generic[K, V]):
         partitioner: str | OwnPartitioner = DEFAULT,
         interceptors: Sequence[ProducerInterceptor] = (),
         listeners: Sequence[ProducerListener] = (),
+        **security: Unpack[SecurityArguments],
     ) -> None:
         self._options = ProducerOptions(
             acks=acks,
@@ -131,6 +133,7 @@ class Producer(Generic[K, V]):
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
             default_api_timeout_ms=max_block_ms,
+            security=security_options("Producer", security),
         )
         self._accumulator = _accumulator(self._options)
         self._room = Room(self._accumulator, max_block_ms, self._make_room)

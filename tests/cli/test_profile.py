@@ -94,6 +94,25 @@ def test_client_configs_reach_the_client_that_knows_them() -> None:
     assert options("admin") == {"client_id": "odradek-cli", "request_timeout_ms": 1}
 
 
+def test_security_reaches_every_client_by_the_names_of_java() -> None:
+    jaas = 'sasl.jaas.config=ScramLoginModule required username="u" password="p";'
+    given = ("-X", "security.protocol=SASL_SSL", "-X", "sasl.mechanism=SCRAM-SHA-512", "-X", jaas)
+    expected = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }
+    for kind in ("admin", "consumer"):
+        assert expected.items() <= options(kind, *given).items()
+
+
+def test_security_that_does_not_go_together_is_one_line() -> None:
+    ended = run("topics", "list", "-X", "security.protocol=SASL_SSL")
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith("odradek: sasl_mechanism must be one of") and ended.stderr.count("\n") == 1
+
+
 def test_client_configs_of_a_profile_are_replaced_by_x() -> None:
     run("profile", "set", "p", "fetch.min.bytes=3", "client.id=p", "linger.ms=4")
     assert options("consumer", "--profile", "p", "-X", "client.id=x") == {
@@ -111,7 +130,8 @@ def test_client_configs_of_a_profile_are_replaced_by_x() -> None:
         ("fetch.min.bytes=x", "needs a whole number"),
         ("check.crcs=1", "needs true or false"),
         ("group.id=g", "--group"),
-        ("security.protocol=SSL", "TLS and SASL are not supported yet"),
+        ("ssl.truststore.type=JKS", "-X: ssl.truststore.type=JKS: only PEM can be read"),
+        ("ssl.trustore.location=x", "did you mean ssl.truststore.location?"),
         ("novalue", "NAME=VALUE"),
     ],
 )

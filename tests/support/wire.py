@@ -11,6 +11,7 @@ uses up one. A step gets the request and the default answer. It returns a respon
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from odradek.tests.support.apis import DECLARED
 
+# Kafka's socket.request.max.bytes: a broker hangs up at more, such as at the beginning of TLS.
+MAX_REQUEST_BYTES = 104_857_600
+
 
 @dataclass
 class Call:
@@ -32,6 +36,8 @@ class Call:
     version: int
     request: Any
     default: Callable[[], Awaitable[Any]]
+    # The connection that it came on.
+    peer: object = None
 
 
 class HangUp:
@@ -111,7 +117,7 @@ class FakeBroker:
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def start(self) -> None:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.cluster.tls)
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -130,6 +136,8 @@ class FakeBroker:
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
+                if size > MAX_REQUEST_BYTES:
+                    return
                 if not await self._one(await reader.readexactly(size), writer):
                     return
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -159,8 +167,10 @@ class FakeBroker:
         async def default() -> Any:
             return await self.cluster.defaults[key](call)
 
-        call = Call(self, key, version, request, default)
+        call = Call(self, key, version, request, default, writer)
         self.calls.append(call)
+        if self.cluster.refuses(call):
+            return False
         steps = self.cluster.steps[key]
         result = await (steps.popleft()(call) if steps else default())
         return await _reply(writer, correlation_id, version, result)
@@ -195,6 +205,9 @@ class Wire:
         self.defaults: dict[ApiKey, Step] = {ApiKey.API_VERSIONS: self._api_versions}
         self.tasks: set[asyncio.Task[None]] = set()
         self.problems: list[str] = []
+        # For a cluster that speaks TLS, and whether it hangs up at a request.
+        self.tls: ssl.SSLContext | None = None
+        self.refuses: Callable[[Call], bool] = lambda call: False
 
     @property
     def address(self) -> str:
