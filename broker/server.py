@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import Disk
@@ -458,10 +458,22 @@ async def _starts_before(stop: asyncio.Event, broker: Broker) -> bool:
     return False
 
 
+async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
+    """Wait for a signal. Raises StartError where the broker has lost its place in the cluster."""
+    signalled = asyncio.ensure_future(stop.wait())
+    member = broker.services.cluster
+    ends: list[asyncio.Future[Any]] = [signalled] if member is None else [signalled, member.expelled]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    if member is not None and member.expelled.done():
+        member.expelled.result()
+
+
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
-    Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does.
+    Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does, and when another
+    broker of the cluster has taken this one's number.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -479,6 +491,8 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
         gc.freeze()
         announce(broker.address)
         load_messages(loop)
-        await stop.wait()
-        broker.watchdog.stop()
-        _log.info("stopping")
+        try:
+            await _until_stopped(stop, broker)
+        finally:
+            broker.watchdog.stop()
+            _log.info("stopping")

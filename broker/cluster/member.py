@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -91,9 +92,13 @@ class Member:
         self._configs: ConfigWatch
         self._parts: BrokerParts
         self._registration: Registration | None = None
+        # Fails with StartError when another broker has taken this one's number: it must stop, with that message.
+        self.expelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Set when the broker's own znode has changed: another run of it has gone.
         self._own_znode_changed = asyncio.Event()
         self._tasks: set[asyncio.Future[None]] = set()
+        # Whether the znode was made, and nobody has changed it since.
+        self._is_registered = False
         self._is_leaving = False
 
     # -- Join
@@ -168,7 +173,8 @@ class Member:
             await self._adopt()
             await self._configs.read_all()
             await self.producer_ids.fetch()
-            await self._take_number(registration)
+            patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
+            await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
         self.controller.start()
@@ -188,10 +194,12 @@ class Member:
             if await run(adopt_topic(topic.name, topic.id, topic.partitions, topic.configs, self.broker_id, epoch)):
                 _log.info("topic %s of this data directory is now the cluster's", topic.name)
 
-    async def _take_number(self, registration: Registration) -> None:
-        """Register. An earlier run of this broker is waited for until its session has expired."""
+    async def _take_number(self, registration: Registration, patience_s: float = math.inf) -> None:
+        """Register. An earlier session of this broker is waited for until it has expired.
+
+        Raises StartError where another broker has the number, or that session outlives `patience_s`.
+        """
         run, path = self.zookeeper.run, broker_path(self.broker_id)
-        patience_s = _PATIENCE_SESSIONS * self._config.zookeeper_session_timeout_ms / 1000
         deadline = asyncio.get_running_loop().time() + patience_s
         while True:
             self._own_znode_changed.clear()
@@ -207,10 +215,11 @@ class Member:
             if await run(read(path, watch=True)) is None:
                 continue
             try:
-                await asyncio.wait_for(self._own_znode_changed.wait(), remaining_s)
+                await asyncio.wait_for(self._own_znode_changed.wait(), min(remaining_s, _REPORT_S))
             except TimeoutError:
                 continue
         self._parts.replicas.broker_epoch = outcome.broker_epoch
+        self._is_registered = True
         await run(write(Create(FEATURE, encode_feature())))
         _log.info("broker %d is registered, epoch %d", self.broker_id, outcome.broker_epoch)
 
@@ -235,6 +244,10 @@ class Member:
             return
         if path == broker_path(self.broker_id):
             self._own_znode_changed.set()
+            if self._is_registered and not self._is_leaving:
+                # Somebody has removed the znode, and the session lives: for the others this broker is dead.
+                self._is_registered = False
+                self._spawn(self._register_again(self._registration))
         self.controller.note_change(path)
 
     def _note_session(self, is_there: bool) -> None:
@@ -245,13 +258,34 @@ class Member:
             self.zookeeper.renew()
             self._spawn(self._return(registration))
         else:
+            self._is_registered = False
             self.controller.resign()
 
     async def _return(self, registration: Registration) -> None:
         """Register in a new session, and be a candidate again. Watches of the old session are gone."""
-        await self._take_number(registration)
-        await self._configs.read_all()
+        await self._register_again(registration)
+        if self.expelled.done():
+            return
+        try:
+            await self._configs.read_all()
+        except BadZnode as error:
+            # The configs stay as they were; the broker is registered all the same.
+            _log.error("%s", error)
         self.controller.stand()
+
+    async def _register_again(self, registration: Registration) -> None:
+        try:
+            await self._take_number(registration)
+        except StartError as error:
+            # Two brokers of one number would write into the same partitions' state: this one must go.
+            self._expel(error)
+
+    def _expel(self, error: StartError) -> None:
+        _log.error("this broker has lost its place in the cluster: %s", error)
+        if not self.expelled.done():
+            self.expelled.set_exception(error)
+            # Whoever runs the broker may never ask.
+            self.expelled.exception()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -264,6 +298,8 @@ class Member:
     async def leave(self) -> None:
         """Have the controller move this broker's leaders away, as far as controlled.shutdown.* asks for it."""
         self._is_leaving = True
+        if self.expelled.done():
+            return
         if self._registration is not None and self._config.controlled_shutdown_enable:
             await Leaving(self._config, self._door, self._parts.replicas).run()
 

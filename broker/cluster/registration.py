@@ -50,11 +50,11 @@ def take_broker_id(reserved_max_id: int) -> Steps[int]:
 
 
 def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]:
-    """Make the broker's ephemeral znode, unless another session has made it."""
+    """Make the broker's ephemeral znode, unless another session has made it. Watch for the next change of it."""
     path = broker_path(broker.broker_id)
     while True:
         yield from write(Create(path, encode_registration(broker), ephemeral=True))
-        found = yield from read(path)
+        found = yield from read(path, watch=True)
         if found is None:
             # The holder has gone in between.
             continue

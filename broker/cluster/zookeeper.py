@@ -26,6 +26,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
     SessionExpiredError,
+    WriterNotClosedException,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState
@@ -39,6 +40,11 @@ T = TypeVar("T")
 
 # Requests that wait for ZooKeeper at a time: more would only fill its queue.
 IN_FLIGHT = 200
+# How kazoo looks for a ZooKeeper that is away: for ever, and once a second. By itself it would wait up to a minute
+# between two attempts, in which a ZooKeeper that is back would find no broker.
+RECONNECT = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0}
+# How long a stop waits for ZooKeeper to take note of it. A session that is not ended expires.
+STOP_WITHIN_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +79,9 @@ class ZooKeeper:
         self._on_change = on_change
         self._on_session = on_session
         self._loop = asyncio.get_running_loop()
-        self._client: Any = KazooClient(hosts=self._hosts, timeout=session_timeout_ms / 1000)
+        self._client: Any = KazooClient(
+            hosts=self._hosts, timeout=session_timeout_ms / 1000, connection_retry=dict(RECONNECT)
+        )
         self._is_expired = False
         self._is_stopping = False
         # Set while there is a connection.
@@ -100,14 +108,26 @@ class ZooKeeper:
             raise StartError(f"ZooKeeper at {self._hosts} cannot be used: {_describe(error)}") from error
 
     async def stop(self) -> None:
-        """End the session, so that the ephemeral znodes go at once. Idempotent."""
-        if not self._is_stopping:
-            self._is_stopping = True
-            await in_thread(self._close, "odradek-zookeeper")
+        """End the session, so that the ephemeral znodes go at once. Idempotent.
+
+        A ZooKeeper that does not answer is waited for with a bound: then the znodes stay until the session expires.
+        """
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        done, _ = await asyncio.wait([in_thread(self._close, "odradek-zookeeper")], timeout=STOP_WITHIN_S)
+        if not done:
+            self._note_open_session()
 
     def _close(self) -> None:
-        self._client.stop()
-        self._client.close()
+        try:
+            self._client.stop()
+            self._client.close()
+        except WriterNotClosedException:
+            self._note_open_session()
+
+    def _note_open_session(self) -> None:
+        _log.warning("ZooKeeper at %s does not answer: this broker stays registered until its time-out", self._hosts)
 
     @property
     def session_id(self) -> int:

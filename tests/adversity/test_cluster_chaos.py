@@ -1,21 +1,23 @@
-"""Three brokers and a ZooKeeper under load, killed and paused by seed: no acknowledged record is lost or doubled."""
+"""Three brokers and a ZooKeeper under load, whose processes and wires fail by seed: what was promised holds."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from odradek.tests.support.cluster import cluster_processes
-from odradek.tests.support.cluster_chaos import PARTITIONS, Chaos, History, check, check_replicas
+from odradek.tests.support.cluster import linked_processes
+from odradek.tests.support.cluster_chaos import PARTITIONS, Chaos, History, check, check_replicas, check_watchers
+from odradek.tests.support.cluster_loads import check_transactions
 from odradek.tests.support.zookeeper import why_missing
 
 FAULTS = 2
 
 
 @pytest.mark.skipif(bool(why_missing()), reason=why_missing())
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_acknowledged_record_is_lost_or_doubled(tmp_path: Path, seed: int) -> None:
-    with cluster_processes(tmp_path) as cluster:
+def test_records_transactions_and_groups_outlive_faults(tmp_path: Path) -> None:
+    seed = 1
+    with linked_processes(tmp_path) as cluster:
         Chaos(cluster, seed).run(FAULTS)
 
 
@@ -45,6 +47,29 @@ def test_the_checker_accepts_a_whole_history() -> None:
 def test_the_checker_finds_what_is_wrong(records: list[tuple[int, int]], why: str) -> None:
     with pytest.raises(AssertionError, match=why):
         check(history(), [records, *([] for _ in range(PARTITIONS - 1))])
+
+
+def test_the_checker_finds_transactions_that_are_not_whole() -> None:
+    outcomes: dict[int, bool | None] = {1: True, 2: False, 3: None}
+    check_transactions(outcomes, [[1, 3], [1, 3]])
+    for wrong, why in (
+        ([[1], [1, 3]], "in some partitions only"),
+        ([[], []], "was True to its producer"),
+        ([[1, 2], [1, 2]], "was False to its producer"),
+        ([[1, 1], [1]], "twice"),
+    ):
+        with pytest.raises(AssertionError, match=why):
+            check_transactions(outcomes, wrong)
+
+
+def test_the_checker_finds_members_and_offsets_that_are_lost() -> None:
+    member = SimpleNamespace(failures=[], assignments=[[0, 1]], committed={0: 5})
+    check_watchers([member], {0: 5})  # type: ignore[list-item]
+    with pytest.raises(AssertionError, match="committed offsets went back"):
+        check_watchers([member], {0: 4})  # type: ignore[list-item]
+    member.assignments.append([0])
+    with pytest.raises(AssertionError, match="a stable member has lost partitions"):
+        check_watchers([member], {0: 5})  # type: ignore[list-item]
 
 
 def test_the_checker_finds_replicas_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,11 @@
-"""Three brokers and a ZooKeeper under load, killed and paused by 50 seeds."""
+"""Three brokers and a ZooKeeper under load, whose processes and wires fail by 50 seeds."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.cluster import cluster_processes
+from odradek.tests.support.cluster import linked_processes
 from odradek.tests.support.cluster_chaos import Chaos
 from odradek.tests.support.zookeeper import why_missing
 
@@ -14,6 +14,6 @@ FAULTS = 5
 
 @pytest.mark.skipif(bool(why_missing()), reason=why_missing())
 @pytest.mark.parametrize("seed", range(100, 150))
-def test_no_acknowledged_record_is_lost_or_doubled(tmp_path: Path, seed: int) -> None:
-    with cluster_processes(tmp_path) as cluster:
+def test_records_transactions_and_groups_outlive_faults(tmp_path: Path, seed: int) -> None:
+    with linked_processes(tmp_path) as cluster:
         Chaos(cluster, seed).run(FAULTS)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.lines import Lines
+from odradek.tests.support.links import ZOOKEEPER, Links
+from odradek.tests.support.process import BrokerProcess, free_port
 from odradek.tests.support.zookeeper import ZooKeeperProcess, zookeeper
 
 # What a broker of a test has: quick to notice the death of another.
@@ -24,20 +28,62 @@ SETTINGS: dict[str, object] = {
 }
 
 
-class ClusterProcesses:
-    """Brokers by number, in one cluster."""
+class LinkedBroker(BrokerProcess):
+    """A broker that other brokers, and it ZooKeeper, reach through gates; clients connect to it directly."""
 
-    def __init__(self, folder: Path, ensemble: ZooKeeperProcess, chroot: str, numbers: Iterable[int]) -> None:
+    def __init__(self, number: int, links: Links, ensemble: ZooKeeperProcess, folder: Path, **settings: object) -> None:
+        inner, outer = free_port(), free_port()
+        connect = str(settings["zookeeper_connect"]).partition("/")[2]
+        links_to = links.gate(number, inner)
+        wires = {
+            "zookeeper_connect": f"127.0.0.1:{links.gate(ZOOKEEPER, ensemble.port, number)}/{connect}",
+            "listeners": f"INNER://127.0.0.1:{inner},PLAINTEXT://127.0.0.1:{outer}",
+            "advertised_listeners": f"INNER://127.0.0.1:{links_to},PLAINTEXT://127.0.0.1:{outer}",
+            "listener_security_protocol_map": "INNER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        }
+        super().__init__(folder, **{**settings, **wires})
+        self.address = self._outer = f"127.0.0.1:{outer}"
+
+    def command(self) -> list[str]:
+        command = super().command()
+        at = command.index("--listen")
+        return command[:at] + command[at + 2 :]
+
+    def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
+        super().wait_until_ready(process, lines)
+        return self._outer
+
+
+class ClusterProcesses:
+    """Brokers by number, in one cluster. With `links` there is a proxy on each wire between them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        ensemble: ZooKeeperProcess,
+        chroot: str,
+        numbers: Iterable[int],
+        links: Links | None = None,
+        program: list[str] | None = None,
+    ) -> None:
+        """`program` is what Python runs in the place of the broker, such as one with a planted bug."""
         self.ensemble = ensemble
+        self.links = links
         self.connect = f"{ensemble.address}/{chroot}"
         self.brokers = {number: self.broker(folder / f"broker-{number}", number) for number in numbers}
+        for each in self.brokers.values():
+            if program is not None:
+                each.program = lambda: program  # type: ignore[method-assign]
 
     def broker(self, folder: Path, number: int | None, **settings: object) -> BrokerProcess:
         """Return a broker of this cluster, not started."""
         folder.mkdir(parents=True, exist_ok=True)
         own = {} if number is None else {"broker_id": number, "broker_rack": f"r{number}"}
         # The underscore keeps Kafka's names apart from Python's.
-        return BrokerProcess(folder, **{"zookeeper_connect": self.connect, **SETTINGS, **own, **settings})
+        given = {"zookeeper_connect": self.connect, **SETTINGS, **own, **settings}
+        if self.links is not None and number is not None:
+            return LinkedBroker(number, self.links, self.ensemble, folder, **given)
+        return BrokerProcess(folder, **given)
 
     @property
     def addresses(self) -> str:
@@ -45,9 +91,9 @@ class ClusterProcesses:
         return ",".join(each.address for each in self.brokers.values())
 
     def start(self) -> ClusterProcesses:
-        """Start every broker."""
-        for each in self.brokers.values():
-            each.start()
+        """Start every broker, all at the same time."""
+        with ThreadPoolExecutor(len(self.brokers)) as threads:
+            list(threads.map(BrokerProcess.start, self.brokers.values()))
         return self
 
     def close(self) -> None:
@@ -55,6 +101,17 @@ class ClusterProcesses:
         for each in self.brokers.values():
             if each.is_running:
                 each.kill()
+
+
+@contextmanager
+def linked_processes(folder: Path, program: list[str] | None = None) -> Iterator[ClusterProcesses]:
+    """Yield a running cluster of three with a proxy on every wire."""
+    with zookeeper(folder / "zookeeper") as ensemble, Links() as links:
+        cluster = ClusterProcesses(folder, ensemble, "kafka", (1, 2, 3), links, program)
+        try:
+            yield cluster.start()
+        finally:
+            cluster.close()
 
 
 @contextmanager

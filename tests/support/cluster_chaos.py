@@ -1,7 +1,8 @@
-"""A cluster under load whose processes are killed and paused, by seed, and a checker of what is left.
+"""A cluster under load whose processes and wires fail by seed, and checkers of what is left.
 
-The producer is librdkafka's, idempotent and with acks=all. The checker knows every acknowledged record: each must be in
-its partition once, in the order in which it was sent, and at the end the logs of all replicas are equal byte by byte.
+An idempotent producer writes with acks=all: every acknowledged record is in its partition once, in the order in which
+it was sent, and at the end the logs of all replicas are equal byte by byte. Transactions are whole, and a stable group
+keeps its partitions and its offsets (cluster_loads.py).
 """
 
 from __future__ import annotations
@@ -15,9 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.tests.support.cluster import ClusterProcesses
+from odradek.tests.support.cluster_loads import (
+    WHOLE,
+    Transactions,
+    Watcher,
+    check_transactions,
+    committed_offsets,
+)
+from odradek.tests.support.links import ZOOKEEPER, Links
 from odradek.tests.support.process import BrokerProcess
 
 TOPIC = "chaos"
@@ -92,22 +101,37 @@ class Chaos:
 
     def run(self, faults: int) -> None:
         """Do so many faults under load and check what is left. Raises AssertionError."""
-        self.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(WAIT_S)
-        load = Load(self.cluster.addresses)
-        load.start()
+        wanted = [NewTopic(TOPIC, PARTITIONS, 3), NewTopic(WHOLE, PARTITIONS, 3)]
+        for made in self.admin.create_topics(wanted).values():
+            made.result(WAIT_S)
+        addresses = self.cluster.addresses
+        load, transactions = Load(addresses), Transactions(addresses, PARTITIONS)
+        watchers = [Watcher(addresses, TOPIC) for _ in range(2)]
+        for each in (load, transactions, *watchers):
+            each.start()
+        self._wait_until_shared(watchers)
         for _ in range(faults):
-            self._wait_until_acknowledged(load.history)
+            self._wait_until_acknowledged(load.history, transactions, watchers)
             self._do_fault()
             self._wait_until_whole()
-        history = load.finish()
+        self._wait_until_acknowledged(load.history, transactions, watchers)
+        history, outcomes = load.finish(), transactions.finish()
         self._wait_until_whole()
-        check(history, read_all(self.cluster.addresses))
-        check_replicas([each.data_dir for each in self.cluster.brokers.values()])
+        check_watchers(watchers, committed_offsets(addresses, TOPIC, PARTITIONS))
+        for each in watchers:
+            each.finish()
+        check(history, read_all(addresses))
+        check_transactions(outcomes, [[number for _, number in each] for each in read_all(addresses, WHOLE)])
+        for topic in (TOPIC, WHOLE):
+            check_replicas([each.data_dir for each in self.cluster.brokers.values()], topic)
 
     # -- Faults
 
     def _do_fault(self) -> None:
-        kind = self.random.choice(("leader", "follower", "controller", "zookeeper"))
+        if self.cluster.links is not None and self.random.random() < 0.5:
+            self._break_wires(self.cluster.links)
+            return
+        kind = self.random.choice(("leader", "follower", "controller", "coordinator", "zookeeper"))
         is_killed = self.random.random() < 0.5
         self.faults.append(f"{'kill' if is_killed else 'pause'} {kind}")
         victim: Any = self.cluster.ensemble if kind == "zookeeper" else self._broker(kind)
@@ -120,9 +144,34 @@ class Chaos:
             time.sleep(self.random.choice((0.5, PAUSE_S)))
             victim.go_on()
 
+    def _break_wires(self, links: Links) -> None:
+        kind = self.random.choice(("cut", "one way", "delay", "drop", "cut ZooKeeper", "one way from ZooKeeper"))
+        numbers = list(self.cluster.brokers)
+        one, other = self.random.sample(numbers, 2)
+        seconds = self.random.choice((0.5, PAUSE_S))
+        self.faults.append(f"{kind} {one} {other} for {seconds} s")
+        if kind == "cut":
+            links.cut(one, other)
+        elif kind == "one way":
+            links.hold(one, other)
+        elif kind == "delay":
+            links.delay(0.05)
+        elif kind == "drop":
+            links.drop(one)
+        elif kind == "cut ZooKeeper":
+            links.cut(one, ZOOKEEPER)
+        else:
+            links.hold(ZOOKEEPER, one)
+        time.sleep(seconds)
+        links.heal()
+
     def _broker(self, kind: str) -> BrokerProcess:
         metadata = self.admin.list_topics(timeout=WAIT_S)
         partition = metadata.topics[TOPIC].partitions[0]
+        if kind == "coordinator":
+            topic = self.random.choice(("__consumer_offsets", "__transaction_state"))
+            leaders = [each.leader for each in metadata.topics[topic].partitions.values()]
+            return self.cluster.brokers[self.random.choice([each for each in leaders if each in self.cluster.brokers])]
         if kind == "controller" and metadata.controller_id in self.cluster.brokers:
             return self.cluster.brokers[metadata.controller_id]
         followers = [each for each in partition.replicas if each != partition.leader]
@@ -135,19 +184,38 @@ class Chaos:
 
         def is_whole() -> bool:
             try:
-                found = self.admin.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions.values()
+                topics = self.admin.list_topics(timeout=5).topics
             except KafkaException:
                 return False
-            return len(found) == PARTITIONS and all(each.leader > 0 and len(each.isrs) == 3 for each in found)
+            found = [each for topic in topics.values() for each in topic.partitions.values()]
+            return all(each.leader > 0 and len(each.isrs) == 3 for each in found)
 
         self._wait("the partitions are not whole again", is_whole)
 
-    def _wait_until_acknowledged(self, history: History) -> None:
-        """Wait until more records of every partition are acknowledged than now."""
-        before = [len(each) for each in history.acknowledged]
+    def _wait_until_shared(self, watchers: list[Watcher]) -> None:
+        """Wait until the members of the group have all partitions between them."""
+
+        def given() -> list[int]:
+            return sorted(number for each in watchers for number in (each.assignments or [[]])[-1])
+
+        everything = list(range(PARTITIONS))
+        # Each has some: the first member had all of them for a moment.
+        self._wait("the group has not settled", lambda: given() == everything and all(w.assignments for w in watchers))
+        for each in watchers:
+            del each.assignments[:-1]
+            each.failures.clear()
+
+    def _wait_until_acknowledged(self, history: History, transactions: Transactions, watchers: list[Watcher]) -> None:
+        """Wait until more records of every partition, transactions and offsets are acknowledged than now."""
+
+        def counts() -> list[int]:
+            offsets = sum(sum(each.committed.values()) for each in watchers)
+            return [*map(len, history.acknowledged), transactions.committed, offsets]
+
+        before = counts()
         self._wait(
-            f"nothing is acknowledged any more ({history.errors[:3]})",
-            lambda: all(len(now) > then for now, then in zip(history.acknowledged, before, strict=True)),
+            f"nothing is acknowledged any more ({history.errors[:3]}, {transactions.failure})",
+            lambda: all(now > then for now, then in zip(counts(), before, strict=True)),
         )
 
     def _wait(self, what: str, is_true: Callable[[], bool]) -> None:
@@ -157,27 +225,44 @@ class Chaos:
             time.sleep(0.1)
 
 
-def read_all(addresses: str) -> list[list[tuple[int, int]]]:
-    """Return (offset, number) of every record of every partition."""
+def read_all(addresses: str, topic: str = TOPIC) -> list[list[tuple[int, int]]]:
+    """Return (offset, number) of every committed record of every partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": addresses,
             "group.id": "checker",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
             "log_level": 0,
         }
     )
     found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]
-    ends = [consumer.get_watermark_offsets(TopicPartition(TOPIC, each), WAIT_S)[1] for each in range(PARTITIONS)]
-    consumer.assign([TopicPartition(TOPIC, each, 0) for each in range(PARTITIONS)])
+    places = [TopicPartition(topic, each, 0) for each in range(PARTITIONS)]
+    consumer.assign(places)
+    at_end: set[int] = set()
     deadline = time.monotonic() + WAIT_S
-    while any((each[-1][0] if each else -1) < end - 1 for each, end in zip(found, ends, strict=True)):
+    while len(at_end) < PARTITIONS:
         assert time.monotonic() < deadline, "not all records can be read"
         message = consumer.poll(1)
-        if message is not None and message.error() is None:
-            found[message.partition() or 0].append((message.offset() or 0, int(message.value() or b"")))
+        if message is None:
+            continue
+        partition, error = message.partition() or 0, message.error()
+        if error is None:
+            found[partition].append((message.offset() or 0, int(message.value() or b"")))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            at_end.add(partition)
     consumer.close()
     return found
+
+
+def check_watchers(watchers: list[Watcher], committed: dict[int, int]) -> None:
+    """Raise AssertionError unless the members have kept their partitions, and the group what they have committed."""
+    for each in watchers:
+        changes = each.assignments[1:]
+        assert not (each.failures or changes), f"a stable member has lost partitions: {each.failures} {changes}"
+        behind = {at: (told, committed.get(at)) for at, told in each.committed.items() if committed.get(at, -1) < told}
+        assert not behind, f"committed offsets went back (partition: told, found): {behind}"
 
 
 def check(history: History, found: list[list[tuple[int, int]]]) -> None:
@@ -194,12 +279,12 @@ def check(history: History, found: list[list[tuple[int, int]]]) -> None:
         assert not moved, f"partition {partition} has the records {moved[:5]} at other offsets"
 
 
-def check_replicas(directories: list[Path]) -> None:
+def check_replicas(directories: list[Path], topic: str = TOPIC) -> None:
     """Raise AssertionError unless the logs of all replicas are equal byte by byte."""
     for partition in range(PARTITIONS):
         deadline = time.monotonic() + WAIT_S
         while True:
-            logs = [b"".join(each.read_bytes() for each in sorted(path.glob(f"{TOPIC}-{partition}/*.log")))
+            logs = [b"".join(each.read_bytes() for each in sorted(path.glob(f"{topic}-{partition}/*.log")))
                     for path in directories]  # fmt: skip
             if len(set(logs)) == 1:
                 break

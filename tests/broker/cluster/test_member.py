@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.cluster.operations import Delete, children, read, write
+from odradek.broker.cluster.operations import Create, Delete, children, read, write
 from odradek.broker.cluster.zookeeper import ZooKeeper
 from odradek.broker.log_dirs.data_dir import StartError
+from odradek.broker.server import serve
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -156,6 +157,39 @@ async def test_a_broker_whose_session_expires_registers_again_and_may_be_control
     await until(lambda: broker.topics.get("t").partitions[0].not_leading is None)  # type: ignore[union-attr]
     answer = await raw.produce("t", batch_of(b"x"))
     assert answer.error_code == 0
+
+
+async def test_a_broker_whose_registration_was_removed_registers_again(cluster: Members) -> None:
+    first, second = await cluster.start(1), await cluster.start(2)
+    replicas = first.services.replicas
+    assert replicas is not None
+    before = replicas.broker_epoch
+    await member(second).zookeeper.run(write(Delete("/brokers/ids/1")))
+    await until(lambda: replicas.broker_epoch > before)
+    # And once more: the watch was set again.
+    before = replicas.broker_epoch
+    await member(second).zookeeper.run(write(Delete("/brokers/ids/1")))
+    await until(lambda: replicas.broker_epoch > before)
+    told = second.services.replicas
+    assert told is not None
+    await until(lambda: set(told.view.brokers) == {1, 2})
+
+
+async def test_a_broker_whose_number_another_has_taken_ends_with_a_message(cluster: Members) -> None:
+    second = await cluster.start(2)
+    announced = asyncio.Event()
+    running = asyncio.ensure_future(serve(cluster.config("first", broker_id=1), lambda _: announced.set()))
+    await asyncio.wait([asyncio.ensure_future(announced.wait()), running], return_when=asyncio.FIRST_COMPLETED)
+    path, zookeeper = "/brokers/ids/1", member(second).zookeeper
+    found = await zookeeper.run(read(path))
+    assert found is not None
+    other = found.data.replace(b"127.0.0.1", b"10.99.99.9")
+    assert await zookeeper.run(write(Delete(path), Create(path, other, ephemeral=True))) is None
+    with pytest.raises(StartError, match=r"broker.id 1 is taken by the broker at 10.99.99.9:\d+: choose another"):
+        await running
+    # The holder's znode stays.
+    kept = await zookeeper.run(read(path))
+    assert kept is not None and kept.data == other
 
 
 async def test_a_new_controller_is_elected_when_its_znode_is_removed(cluster: Members) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from kazoo.exceptions import WriterNotClosedException
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
 from odradek.broker.cluster.operations import Create, Delete, Put, children, read, write, write_all
 from odradek.broker.cluster.registration import Registered, Taken, join_cluster, register, take_broker_id
@@ -135,3 +137,43 @@ async def test_no_zookeeper_is_an_error_that_says_what_to_do() -> None:
         await made.zookeeper.start()
     with pytest.raises(SessionExpired):
         await made.zookeeper.run(read("/"))
+
+
+async def test_a_stop_does_not_wait_for_a_zookeeper_that_hangs(
+    ensemble: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("odradek.broker.cluster.zookeeper.STOP_WITHIN_S", 0.2)
+    async with session(ensemble, "stop") as made:
+        ensemble.pause()
+        try:
+            await made.zookeeper.stop()
+        finally:
+            ensemble.go_on()
+        # The stop goes on in its thread.
+        for each in [each for each in threading.enumerate() if each.name == "odradek-zookeeper"]:
+            await asyncio.to_thread(each.join)
+    assert "does not answer: this broker stays registered until its time-out" in caplog.text
+
+
+async def test_a_session_that_cannot_be_ended_is_no_error(
+    ensemble: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with session(ensemble, "writer") as made:
+        client = made.zookeeper._client
+        stop = client.stop
+
+        def fail() -> None:
+            stop()
+            raise WriterNotClosedException("Writer still open")
+
+        monkeypatch.setattr(client, "stop", fail)
+        await made.zookeeper.stop()
+        client.close()
+    assert "does not answer" in caplog.text
+
+
+async def test_a_zookeeper_that_was_away_is_looked_for_every_second(ensemble: ZooKeeperProcess) -> None:
+    # kazoo by itself waits for up to a minute after it was away for a minute.
+    async with session(ensemble, "away") as made:
+        retry = made.zookeeper._client._connection.retry_sleeper
+        assert (retry.max_tries, retry.max_delay) == (-1, 1.0)
