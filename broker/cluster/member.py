@@ -284,7 +284,7 @@ class Member:
         _log.error("this broker has lost its place in the cluster: %s", error)
         if not self.expelled.done():
             self.expelled.set_exception(error)
-            # Whoever runs the broker may never ask.
+            # A program that runs the broker may never ask.
             self.expelled.exception()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
