@@ -1,4 +1,4 @@
-"""For all tests: every asynchronous test runs twice, on asyncio's own loop in debug mode and on uvloop.
+"""For all tests: on which event loop an asynchronous test runs.
 
 The fixtures `config`, `broker` and `raw` are a broker in the test's own loop and a connection to it.
 """
@@ -29,11 +29,26 @@ def _debug_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"debug": _debug_loop, "uvloop": uvloop.new_event_loop}
+LOOPS_OF = {
+    # What depends on the loop: transports and protocols.
+    "broker/network": ("debug", "uvloop"),
+    "client/network": ("debug", "uvloop"),
+    # Time and memory are those of the loop that `odradek serve` runs on.
+    "adversity": ("uvloop",),
+    "soak": ("uvloop",),
+    # Several brokers in one loop.
+    "broker/cluster": ("uvloop",),
+}
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the loops that the suite runs on."""
-    return {"debug": _debug_loop, "uvloop": uvloop.new_event_loop}
+    """Return the loops that a test runs on: asyncio's own in debug mode, which finds more, unless its room says else."""
+    path = item.path.relative_to(Path(__file__).parent)
+    names = next((LOOPS_OF[str(room)] for room in path.parents if str(room) in LOOPS_OF), ("debug",))
+    return {name: LOOPS[name] for name in names}
 
 
 @pytest.hookimpl(optionalhook=True)

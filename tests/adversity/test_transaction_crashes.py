@@ -293,10 +293,10 @@ def test_a_kill_at_any_step_loses_nothing(tmp_path: Path, kind: type[Writer], en
     begin = [STATE, "t-0", STATE, "t-1", STATE, GROUPS]
     assert writes(points) == [*begin, *WRITES[ending]]
     for number, point in enumerate(points):
-        # The older version is the same coordinator's: by turns, so that it takes seconds.
-        for how in (newcomer, same) if kind is Writer else (newcomer, same)[number % 2 :][:1]:
-            directory = point.restore(tmp_path / f"{number} {how.__name__}")
-            uvloop.run(start(directory, how, kind, point, ending, power=""))
+        # The older version is the same coordinator's: at every third step, so that it takes seconds.
+        if kind is Writer or number % 3 == 0:
+            how = (newcomer, same)[number % 2]
+            uvloop.run(start(point.restore(tmp_path / str(number)), how, kind, point, ending, power=""))
 
 
 def test_a_power_cut_at_any_step_loses_nothing_if_every_append_is_flushed(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_power_cut_at_any_step_loses_nothing_if_the_topic_asks_for_flushes(
     tmp_path: Path, kind: type[Writer], ending: str
 ) -> None:
     points = uvloop.run(film(tmp_path / "whole", kind, ending, power=ONE_TOPIC))
-    for number, point in enumerate(points):
+    for number, point in list(enumerate(points))[:: 1 if kind is Writer else 3]:
         # The epoch of a producer that has not begun a transaction belongs to no topic yet, so it may be lost.
         how = newcomer if ending == "taken over" else (newcomer, same)[number % 2]
         directory = point.restore(tmp_path / str(number))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import click
@@ -21,6 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from odradek.cli import main
+from odradek.tests.support.command import completed
 from odradek.tests.support.process import BrokerProcess
 
 WAIT_S = 20
@@ -34,8 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "odradek.broker", *args, "--bootstrap-server", address]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return completed(*args, "--bootstrap-server", address)
 
 
 def printed(address: str, *args: str) -> list[str]:

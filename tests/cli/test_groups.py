@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from odradek.tests.support.command import completed
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -37,7 +38,7 @@ def command(address: str, *args: str) -> list[str]:
 
 
 def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(address, *args), capture_output=True, text=True, timeout=30, check=False)
+    return completed(*args, "--bootstrap-server", address)
 
 
 def printed(address: str, *args: str) -> list[str]:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from odradek.cli import main
 from odradek.cli.line_input import LineCutter
+from odradek.tests.support.command import completed
 from odradek.tests.support.process import BrokerProcess, free_port
 
 Pair = tuple[bytes | None, bytes | None]
@@ -26,9 +27,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process.close()
 
 
-def produce(address: str, topic: str, text: bytes, *args: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "odradek.broker", "produce", topic, "--bootstrap-server", address, *args]
-    return subprocess.run(command, input=text, capture_output=True, timeout=30, check=False)
+def produce(address: str, topic: str, text: bytes, *args: str) -> subprocess.CompletedProcess[str]:
+    return completed("produce", topic, "--bootstrap-server", address, *args, stdin=text)
 
 
 def consumed(address: str, topic: str, count: int) -> list[Pair]:
@@ -46,7 +46,7 @@ def consumed(address: str, topic: str, count: int) -> list[Pair]:
 def test_each_line_is_a_record_in_order(broker: str) -> None:
     lines = [b"%d" % number for number in range(50_000)]
     ended = produce(broker, "lines", b"\n".join(lines) + b"\n", "--compression", "zstd")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert consumed(broker, "lines", len(lines)) == [(None, line) for line in lines]
 
 
@@ -63,7 +63,7 @@ def test_keys_end_at_the_first_separator(broker: str) -> None:
 def test_a_line_without_the_separator_is_named(broker: str) -> None:
     ended = produce(broker, "missing", b"a:1\nb2\n", "--key-separator", ":")
     assert ended.returncode == 1
-    assert ended.stderr == b"odradek: line 2 has no ':': b'b2'; line 1 was sent\n"
+    assert ended.stderr == "odradek: line 2 has no ':': b'b2'; line 1 was sent\n"
     assert consumed(broker, "missing", 1) == [(b"a", b"1")]
 
 
@@ -80,7 +80,7 @@ def test_a_line_may_be_as_long_as_the_topic_allows_and_a_longer_one_is_named(bro
     assert produce(broker, "long", line + b"\n").returncode == 0
     ended = produce(broker, "long", b"short\n" + b"y" * 11_000_000 + b"\n")
     assert ended.returncode == 1
-    assert "line 2 is too large (11,000,000 bytes)" in ended.stderr.decode() and ended.stderr.count(b"\n") == 1
+    assert "line 2 is too large (11,000,000 bytes)" in ended.stderr and ended.stderr.count("\n") == 1
 
 
 def test_a_long_line_is_copied_once_however_many_reads_it_takes() -> None:
@@ -132,7 +132,7 @@ def test_a_line_is_sent_when_it_came_not_when_the_next_one_comes(broker: str) ->
 )
 def test_impossible_messages_are_rejected(broker: str, args: tuple[str, ...], words: str) -> None:
     ended = produce(broker, "refused", b"x\n", *args)
-    assert ended.returncode != 0 and words in ended.stderr.decode()
+    assert ended.returncode != 0 and words in ended.stderr
 
 
 def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_keys_from_columns_one_key_for_all_and_tombstones(broker: str) -> None:
     assert produce(broker, "columns", b"1,ann,x\n2,bob\n", *args).returncode == 0
     assert consumed(broker, "columns", 2) == [(b"ann", b"1,ann,x"), (b"bob", b"2,bob")]
     ended = produce(broker, "columns", b"3,cat\n4\n", *args)
-    assert ended.returncode == 1 and ended.stderr == b"odradek: line 2 has 1 column, not 2: b'4'; line 1 was sent\n"
+    assert ended.returncode == 1 and ended.stderr == "odradek: line 2 has 1 column, not 2: b'4'; line 1 was sent\n"
     assert produce(broker, "fixed", b"a\nNULL\n", "--key", "k", "--null", "NULL").returncode == 0
     assert consumed(broker, "fixed", 2) == [(b"k", b"a"), (b"k", None)]
     assert produce(broker, "dead", b"ann\nbob\n", "--tombstones").returncode == 0
@@ -181,8 +181,8 @@ def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(broker: 
     lines = b'{"value": "1", "partition": 0}\n{"value": 2}\n{"value": "3"}\n'
     ended = produce(broker, "badjson", lines, "--json", "--keep-partitions")
     assert ended.returncode == 1
-    assert ended.stderr.startswith(b"odradek: line 2 has a value that is neither text nor null nor")
-    assert ended.stderr.endswith(b"; line 1 was sent\n") and consumed(broker, "badjson", 1) == [(None, b"1")]
+    assert ended.stderr.startswith("odradek: line 2 has a value that is neither text nor null nor")
+    assert ended.stderr.endswith("; line 1 was sent\n") and consumed(broker, "badjson", 1) == [(None, b"1")]
 
 
 def test_what_consume_printed_as_json_is_produced_as_it_was(broker: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from odradek.cli import main
+from odradek.tests.support.command import completed
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -39,7 +40,7 @@ def command(address: str, *args: str) -> list[str]:
 
 
 def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(address, *args), capture_output=True, text=True, timeout=30, check=False)
+    return completed(*args, "--bootstrap-server", address)
 
 
 def printed(address: str, *args: str) -> list[str]:

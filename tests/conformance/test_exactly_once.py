@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from odradek.tests.support import exactly_once
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 def test_each_record_is_copied_exactly_once_however_often_clients_and_broker_are_killed(
-    tmp_path: Path, seed: int
+    tmp_path: Path,
 ) -> None:
-    started = exactly_once.run(tmp_path, seed)
+    started = exactly_once.run(tmp_path, seed=1)
     assert sum(started.values()) > len(started), "no worker was ever started again"

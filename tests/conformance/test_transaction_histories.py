@@ -12,17 +12,17 @@ from odradek.tests.support.process import broker_process
 SETTINGS = {"transaction_state_log_num_partitions": 5, "offsets_topic_num_partitions": 5}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_transactions_are_all_or_nothing_however_often_clients_and_broker_are_killed(tmp_path: Path, seed: int) -> None:
+def test_transactions_are_all_or_nothing_however_often_clients_and_broker_are_killed(tmp_path: Path) -> None:
     broker = broker_process(tmp_path, **SETTINGS).start()
     try:
-        history = txn_history.record(broker, tmp_path, seed)
+        history = txn_history.record(broker, tmp_path, seed=1)
     finally:
         broker.close()
     assert check(history) == []
 
 
-@pytest.mark.parametrize("bug", planted_broker.BUGS)
+# `make soak` plants them all. test_history_checker.py has them without a broker.
+@pytest.mark.parametrize("bug", ["lost", "half-visible"])
 def test_a_planted_bug_is_found(tmp_path: Path, bug: str) -> None:
     broker = planted_broker.PlantedBroker(bug, tmp_path, **SETTINGS).start()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import txn_history
+from odradek.tests.support import planted_broker, txn_history
 from odradek.tests.support.history import check
 from odradek.tests.support.process import broker_process
 
@@ -28,3 +28,15 @@ def test_transactions_of_our_own_clients_are_all_or_nothing(tmp_path: Path, seed
     finally:
         broker.close()
     assert check(history) == []
+
+
+@pytest.mark.parametrize("bug", planted_broker.BUGS)
+def test_a_planted_bug_is_found(tmp_path: Path, bug: str) -> None:
+    broker = planted_broker.PlantedBroker(
+        bug, tmp_path, transaction_state_log_num_partitions=5, offsets_topic_num_partitions=5
+    ).start()
+    try:
+        history = txn_history.record(broker, tmp_path, seed=3, broker_kills=0, writer_kills=0)
+    finally:
+        broker.close()
+    assert ("dirty" if bug == "early" else bug) in {fault.kind for fault in check(history)}

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
 
 from click.testing import CliRunner, Result
 from odradek.broker import Broker, BrokerConfig
-from odradek.cli import main
+from odradek.cli import COMMANDS, main
+
+COMMAND_ENDS_WITHIN_S = 60.0
+_NEW_FILE = os.O_WRONLY | os.O_CREAT
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__, *(f"odradek.cli.{name}" for name in COMMANDS)])
 
 
 def run(*args: str | Path, stdin: bytes | None = None) -> Result:
@@ -24,6 +34,35 @@ def rows(*args: str | Path) -> list[list[str]]:
     result = run(*args)
     assert result.exit_code == 0, result.output
     return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+def completed(*args: str | Path, stdin: bytes = b"") -> CompletedProcess[str]:
+    """Run a command as a process; return its status and what it printed.
+
+    The process is forked from one that has imported the command line, so it costs a tenth of one that imports.
+    """
+    with TemporaryDirectory() as folder:
+        files = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
+        files[0].write_bytes(stdin)
+        process = _FORKS.Process(target=_command, args=([str(arg) for arg in args], files, dict(os.environ), Path.cwd()))
+        process.start()
+        process.join(COMMAND_ENDS_WITHIN_S)
+        if process.exitcode is None:
+            process.kill()
+        assert process.exitcode is not None, f"{args} did not end; it printed {files[2].read_text()!r}"
+        return CompletedProcess(args, process.exitcode, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
+
+
+def _command(args: list[str], files: list[Path], environment: dict[str, str], folder: Path) -> None:
+    """In the forked process: be the command."""
+    for number, (file, flags) in enumerate(zip(files, (os.O_RDONLY, _NEW_FILE, _NEW_FILE), strict=True)):
+        os.dup2(os.open(file, flags), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 -- it lives as long as the process
+    sys.argv = ["odradek", *args]
+    main(prog_name="odradek")
 
 
 @contextmanager

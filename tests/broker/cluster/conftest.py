@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import uvloop
 from odradek.tests.support.members import Members, members
 from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
-
-
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run these tests once, because each starts several brokers."""
-    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="session")
