@@ -45,7 +45,7 @@ LOOPS_OF = {
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the loops that a test runs on: asyncio's own in debug mode, which finds more, unless its room says else."""
+    """Return the loops of a test: asyncio's own in debug mode, which finds more, unless its room says otherwise."""
     path = item.path.relative_to(Path(__file__).parent)
     names = next((LOOPS_OF[str(room)] for room in path.parents if str(room) in LOOPS_OF), ("debug",))
     return {name: LOOPS[name] for name in names}

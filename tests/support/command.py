@@ -44,7 +44,8 @@ def completed(*args: str | Path, stdin: bytes = b"") -> CompletedProcess[str]:
     with TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
         files[0].write_bytes(stdin)
-        process = _FORKS.Process(target=_command, args=([str(arg) for arg in args], files, dict(os.environ), Path.cwd()))
+        task = [str(arg) for arg in args], files, dict(os.environ), Path.cwd()
+        process = _FORKS.Process(target=_command, args=task)
         process.start()
         process.join(COMMAND_ENDS_WITHIN_S)
         if process.exitcode is None:

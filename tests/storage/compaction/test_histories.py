@@ -1,4 +1,4 @@
-"""Compacted logs against a list, a hundred times (`make soak`: thousands). A failure names its seed, which does it again."""
+"""Compacted logs against a list, a hundred times. A failure names its seed, which does it again."""
 
 from __future__ import annotations
 
