@@ -10,6 +10,7 @@ from base64 import b64encode
 from typing import Any
 
 from ..broker.coordination.groups import records as group_records
+from ..broker.coordination.transactions import query_records
 from ..broker.coordination.transactions import records as transaction_records
 from ..broker.topics.topic_names import OFFSETS_TOPIC
 from ..protocol.errors import DecodeError
@@ -83,7 +84,7 @@ def _fields(value: Struct) -> Fields:
 def _of_transaction(key: bytes, value: bytes | None) -> tuple[Fields, Fields | None] | None:
     record = transaction_records.decode_record(key, value)
     if record is None:
-        return None
+        return _of_query(key, value)
     found = {"type": "transaction", "transactional_id": record.transactional_id}
     if record.standing is None:
         return found, None
@@ -92,3 +93,11 @@ def _of_transaction(key: bytes, value: bytes | None) -> tuple[Fields, Fields | N
     row["partitions"] = [f"{topic}-{number}" for topic, number in sorted(record.standing.partitions)]
     del row["last_producer_epoch"]  # the format does not have it
     return found, row
+
+
+def _of_query(key: bytes, value: bytes | None) -> tuple[Fields, Fields | None] | None:
+    record = query_records.decode_record(key, value)
+    if record is None:
+        return None
+    found = {"type": "query", "query": record.query_id}
+    return found, None if record.standing is None else record.standing._asdict()

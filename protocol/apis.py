@@ -118,6 +118,10 @@ class ApiKey(IntEnum):
 class OwnApiKey(IntEnum):
     """The APIs that Odradek alone has. Kafka's keys stop below 100, these begin at 30000 (decision 20)."""
 
+    ODRADEK_JOIN_QUERY = 30000
+    ODRADEK_END_QUERY_BATCH = 30001
+    ODRADEK_DESCRIBE_QUERIES = 30002
+
 
 AnyKey = ApiKey | OwnApiKey
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-_INT_MIN = -(2**31)
+INT_MIN = -(2**31)
 
 
 def partition_for(key: str, partitions: int) -> int:
     """Return the absolute value of the hash, modulo the number of partitions. Kafka does not mask to 31 bits here."""
     code = java_hash(key)
     # Java's smallest int has no positive counterpart. Kafka uses 0 for it.
-    return 0 if code == _INT_MIN else abs(code) % partitions
+    return 0 if code == INT_MIN else abs(code) % partitions
 
 
 def java_hash(text: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from .actor import Actor, Runtime
@@ -25,6 +25,22 @@ ENTRIES_A_TURN = 500
 
 ActorT = TypeVar("ActorT", bound=Actor[Any, Any, Any])
 RecordT = TypeVar("RecordT")
+
+
+class Companion(Protocol):
+    """What a partition holds beside actors."""
+
+    def restore(self, written: Written, partition: int) -> bool:
+        """Take a record that was loaded. Return whether it is no actor's. Raises DecodeError."""
+        ...
+
+    def loaded(self, partition: int) -> None:
+        """Serve what was loaded of a partition."""
+        ...
+
+    def unload(self, partition: int) -> None:
+        """Forget what belongs to a partition."""
+        ...
 
 
 class Shards(Generic[ActorT, RecordT]):
@@ -55,6 +71,7 @@ class Shards(Generic[ActorT, RecordT]):
         self.owned: set[int] = set()
         # Invariant: disjoint from `owned` but for a partition that is loaded again.
         self.loading: set[int] = set()
+        self.companion: Companion | None = None
         # The latest load in turns of each partition.
         self._loads: dict[int, object] = {}
 
@@ -116,6 +133,8 @@ class Shards(Generic[ActorT, RecordT]):
             if not number % ENTRIES_A_TURN:
                 yield
         self.actors.update(restored)
+        if self.companion is not None:
+            self.companion.loaded(partition)
         self.loading.discard(partition)
         self.owned.add(partition)
         for actor in restored.values():
@@ -128,11 +147,15 @@ class Shards(Generic[ActorT, RecordT]):
             self.loading.discard(partition)
         for key in [key for key, actor in self.actors.items() if actor.partition == partition]:
             self.actors.pop(key).close()
+        if self.companion is not None:
+            self.companion.unload(partition)
 
     def _restore(self, written: Written, partition: int, restored: dict[str, ActorT]) -> None:
         if written.value is None:
             return
         try:
+            if self.companion is not None and self.companion.restore(written, partition):
+                return
             decoded = self._decode(written, partition)
         except DecodeError as error:
             # One record that cannot be read must not cost all other ids of its partition.

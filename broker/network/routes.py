@@ -14,7 +14,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, message
+from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
+from ..coordination.transactions.queries import MAX_PARTICIPANTS
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 
@@ -206,7 +207,15 @@ CLUSTER_ROUTES = (
 )
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
-OWN_ROUTES: tuple[Route, ...] = ()
+OWN_ROUTES: tuple[Route, ...] = (
+    Route(OwnApiKey.ODRADEK_JOIN_QUERY, lambda services: services.transactions.queries.join),
+    Route(
+        OwnApiKey.ODRADEK_END_QUERY_BATCH,
+        lambda services: services.transactions.queries.end,
+        max_values=MAX_PARTICIPANTS,
+    ),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, lambda services: services.transactions.queries.describe),
+)
 
 
 def routes_of(services: Services) -> tuple[Route, ...]:

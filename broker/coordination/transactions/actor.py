@@ -90,6 +90,27 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
         self._write_marker = write_marker
         self._requires_fsync = requires_fsync
 
+    # -- A commit together with others (queries.py)
+
+    def hold(self) -> None:
+        """Make every event wait until `settle` or `let_go`: a record of this id is written together with others."""
+        self._locked = True
+        self._appending += 1
+
+    def let_go(self) -> None:
+        """Go on as if nothing had been prepared."""
+        self._locked = False
+        self._appending -= 1
+        self._drain()
+
+    def settle(self, outcome: Outcome, error: KafkaError | None) -> None:
+        """Let the outcome that was prepared take effect, or fail with `error`."""
+        self._appended(outcome, error)
+
+    def durable_after(self, outcome: Outcome) -> Sequence[TopicPartition] | None:
+        """Return the partitions that must be on disk before the records, None where the topic's configs decide."""
+        return self._durable_after(outcome)
+
     def _durable_after(self, outcome: Outcome) -> Sequence[TopicPartition] | None:
         """Require an fsync where a topic of the transaction does (flush.messages=1).
 

@@ -31,6 +31,7 @@ from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
 from . import description, events, id_pattern, records, requests
 from .actor import TransactionActor, WriteMarker
+from .queries import Queries
 from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TransactionRecord
 from .states import TransactionState
 from .transaction import TransactionLimits
@@ -80,6 +81,9 @@ class TransactionCoordinator:
         )
         # Invariant: only ids of partitions that this broker owns.
         self.ids = self.shards.actors
+        shards = self.shards
+        self.queries = Queries(log, clock, shards.actors, shards.check, shards.partition_of, logger)
+        shards.companion = self.queries
         self._sweeps = (
             Sweep(timers, clock, lambda: _timeout_interval_ms(config), self._look_for_timeouts),
             Sweep(timers, clock, lambda: _expiry_interval_ms(config), self._expire),
@@ -105,6 +109,7 @@ class TransactionCoordinator:
             actor.state.limits = self._limits
 
     def _new_actor(self, transactional_id: str, partition: int, runtime: Runtime) -> TransactionActor:
+        self.queries.note(transactional_id)
         outside = self._write_marker, self._requires_fsync
         return TransactionActor(transactional_id, partition, self._limits, *outside, runtime)
 
@@ -239,6 +244,7 @@ class TransactionCoordinator:
     def _expire(self) -> None:
         for actor in list(self.ids.values()):
             actor.feed(events.Expire(self._config.transactional_id_expiration_ms))
+        self.queries.expire(self._config.transactional_id_expiration_ms)
 
     # -- Checks
 

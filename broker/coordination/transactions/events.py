@@ -1,8 +1,8 @@
 """The events, answers and outcome of the machine of a transactional id. Plain values.
 
-An event is a request (Initialize, AddPartitions, VerifyPartitions, EndTransaction), a periodic check (LookForTimeout,
-Expire), the result of markers (MarkersWritten, MarkersFailed), the one timer (RetryMarkers), or something that happened
-to the log (Loaded, Unload, AppendFailed).
+An event is a request (Initialize, AddPartitions, VerifyPartitions, EndTransaction), a check of the coordinator
+(LookForTimeout, Abandon, Expire), the result of markers (MarkersWritten, MarkersFailed), the one timer (RetryMarkers),
+or something that happened to the log (Loaded, Unload, AppendFailed).
 """
 
 from __future__ import annotations
@@ -68,6 +68,14 @@ class EndTransaction:
 @dataclass(slots=True)
 class LookForTimeout:
     """Abort the transaction if it has run for longer than its producer's time-out."""
+
+
+@dataclass(slots=True)
+class Abandon:
+    """Abort this producer's transaction if it is open: it belongs to no batch of its query any more."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 @dataclass(slots=True)
@@ -161,7 +169,16 @@ class AppendFailed(outcome.AppendFailed[Outcome]):
 
 
 Event = (
-    Request | LookForTimeout | Expire | RetryMarkers | MarkersWritten | MarkersFailed | Loaded | Unload | AppendFailed
+    Request
+    | LookForTimeout
+    | Abandon
+    | Expire
+    | RetryMarkers
+    | MarkersWritten
+    | MarkersFailed
+    | Loaded
+    | Unload
+    | AppendFailed
 )
 
 __all__ = ["Loaded", "SetTimer", "Token", "Unload"]

@@ -31,6 +31,7 @@ STEPS: dict[type[events.Event], Callable[[Transaction, Any, events.Outcome, int]
     events.VerifyPartitions: partitions.verify_partitions,
     events.EndTransaction: preparation.end_transaction,
     events.LookForTimeout: preparation.look_for_timeout,
+    events.Abandon: preparation.abandon,
     events.Expire: expiry.expire,
     events.RetryMarkers: completion.retry_markers,
     events.MarkersWritten: completion.markers_written,

@@ -8,7 +8,7 @@ response carries the new epoch, or a new producer id if the epochs are used up. 
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from .events import EndTransaction, LookForTimeout, Markers, Outcome, Producer
+from .events import Abandon, EndTransaction, LookForTimeout, Markers, Outcome, Producer
 from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, Standing
 from .states import ENDING, IDLE, TransactionState
 from .transaction import Transaction
@@ -111,6 +111,15 @@ def look_for_timeout(transaction: Transaction, event: LookForTimeout, outcome: O
         fence(transaction, outcome, now_ms)
         spent = f"its time-out of {standing.timeout_ms} ms is over"
         outcome.notes.append(f"transaction of {transaction.transactional_id}: aborted, {spent}")
+
+
+def abandon(transaction: Transaction, event: Abandon, outcome: Outcome, now_ms: int) -> None:
+    """Abort a transaction of a query that no batch names: its task was repeated, or its driver is gone."""
+    standing = transaction.standing
+    is_meant = (event.producer_id, event.producer_epoch) == (standing.producer_id, standing.producer_epoch)
+    if transaction.state is TransactionState.ONGOING and is_meant:
+        fence(transaction, outcome, now_ms)
+        outcome.notes.append(f"transaction of {transaction.transactional_id}: aborted, no batch of its query names it")
 
 
 def fence(transaction: Transaction, outcome: Outcome, now_ms: int) -> None:

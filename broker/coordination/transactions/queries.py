@@ -1,0 +1,382 @@
+"""Queries at the transaction coordinator: tasks join a batch, and all transactions of a batch end together.
+
+The machine is in `query.py`, the transactions of the participants are ordinary ones. To commit a batch, `Queries` holds
+the actor of each participant, has each machine prepare its commit, and appends all records at once. A participant whose
+transaction is not open any more makes the whole batch fail before anything is written.
+
+Work on many participants takes turns of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.messages.odradek_describe_queries import (
+    DescribedQuery,
+    OdradekDescribeQueriesRequest,
+    OdradekDescribeQueriesResponse,
+)
+from ....protocol.messages.odradek_end_query_batch import (
+    OdradekEndQueryBatchRequest,
+    OdradekEndQueryBatchResponse,
+    Participant,
+)
+from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
+from ..append_errors import append_error
+from ..calls import Call, Eventual
+from ..interfaces import Clock, Context, StateLog
+from ..large_response import LargeResponse, fill
+from ..replay import Written
+from . import events, machine, query_records, records
+from .actor import TransactionActor
+from .participant_names import participant_name, query_of
+from .query import NO_BATCH, Ended, Joined, Query, QueryRecord, end, has_expired, join
+from .states import TransactionState
+
+_log = logging.getLogger(__name__)
+
+# The most tasks of a batch: their records are one record batch, of some 200 bytes each and more for many partitions.
+MAX_PARTICIPANTS = 2_000
+MAX_NAME_BYTES = 1_000
+# How many participants, or partitions of them, one turn of the event loop takes: each costs up to 100 microseconds.
+_A_TURN = 50
+
+
+EndCall = Call[Ended, OdradekEndQueryBatchResponse]
+
+
+class Held(NamedTuple):
+    """A participant whose commit is prepared: no event reaches it until it is let go."""
+
+    actor: TransactionActor
+    outcome: events.Outcome
+
+
+class Rejected(NamedTuple):
+    """Why a participant cannot commit."""
+
+    error: ErrorCode
+    why: str
+
+
+class Queries:
+    """The queries of one transaction coordinator. `check` says why an id is not coordinated here."""
+
+    def __init__(
+        self,
+        log: StateLog,
+        clock: Clock,
+        ids: dict[str, TransactionActor],
+        check: Callable[[str], ErrorCode],
+        partition_of: Callable[[str], int],
+        logger: logging.Logger = _log,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._ids = ids
+        self._check = check
+        self._partition_of = partition_of
+        self._logger = logger
+        # Invariant: only queries of owned partitions.
+        self.queries: dict[str, Query] = {}
+        # Those of partitions that are being loaded.
+        self._loading: dict[int, dict[str, Query]] = {}
+        # The queries that have a record under way. Their requests get CONCURRENT_TRANSACTIONS and come again.
+        self._writing: set[str] = set()
+        # Query id -> its transactional ids. May hold some that have expired.
+        self._names: dict[str, set[str]] = {}
+
+    # -- Requests
+
+    def join(self, context: Context, request: OdradekJoinQueryRequest) -> Eventual[OdradekJoinQueryResponse]:
+        """Answer an OdradekJoinQuery."""
+        invalid = not request.task or "/" in request.task or request.batch_id < 0 or _is_long(request.task)
+        error = ErrorCode.INVALID_REQUEST if invalid else self._absence(request.query_id, request.run_id)
+        if error is not ErrorCode.NONE:
+            return OdradekJoinQueryResponse(error_code=error)
+        self._log.ensure_topic()
+        query = self.queries.setdefault(request.query_id, Query(request.query_id))
+        joined = join(query, request.run_id, request.batch_id, self._clock.now_ms())
+        if joined.record is None:
+            return self._joined(request, joined)
+        call: Call[ErrorCode, OdradekJoinQueryResponse] = Call(partial(self._run_begun, query, request))
+        self._append_record(query, joined.record, call.answer)
+        return call.result()
+
+    def _run_begun(self, query: Query, request: OdradekJoinQueryRequest, error: ErrorCode) -> OdradekJoinQueryResponse:
+        if error is not ErrorCode.NONE:
+            return OdradekJoinQueryResponse(error_code=error)
+        self._logger.info("query %s: run %s begins with batch %d", query.query_id, request.run_id, request.batch_id)
+        self._abandon(self._open(query.query_id))
+        return self._joined(request, join(query, request.run_id, request.batch_id, self._clock.now_ms()))
+
+    def _joined(self, request: OdradekJoinQueryRequest, joined: Joined) -> OdradekJoinQueryResponse:
+        if joined.error is not ErrorCode.NONE:
+            return OdradekJoinQueryResponse(error_code=joined.error, error_message=joined.why)
+        if joined.is_done:
+            return OdradekJoinQueryResponse(is_done=True)
+        if joined.is_new_batch:
+            self._abandon(self._open(request.query_id))
+        name = participant_name(request.query_id, request.task, self._log.partition_count())
+        return OdradekJoinQueryResponse(transactional_id=name)
+
+    def end(self, context: Context, request: OdradekEndQueryBatchRequest) -> Eventual[OdradekEndQueryBatchResponse]:
+        """Answer an OdradekEndQueryBatch: a commit once it is decided, an abort at once."""
+        names = [each.transactional_id for each in request.participants]
+        error = self._absence(request.query_id, request.run_id)
+        if error is ErrorCode.NONE and (len(set(names)) < len(names) or {*map(query_of, names)} - {request.query_id}):
+            error = ErrorCode.INVALID_REQUEST
+        if error is not ErrorCode.NONE:
+            return OdradekEndQueryBatchResponse(error_code=error)
+        query = self.queries.get(request.query_id) or Query(request.query_id)
+        ended = end(query, request.run_id, request.batch_id, self._clock.now_ms()) if request.committed else Ended()
+        if ended.record is None:
+            if ended.error is ErrorCode.NONE:
+                self._abandon(request.participants)
+            return _ended(ended)
+        call = Call(_ended)
+        self._writing.add(query.query_id)
+        in_turns(self._commit(query, ended.record, request.participants, call))
+        return call.result()
+
+    def describe(
+        self, context: Context, request: OdradekDescribeQueriesRequest
+    ) -> OdradekDescribeQueriesResponse | LargeResponse[OdradekDescribeQueriesResponse]:
+        """Answer an OdradekDescribeQueries."""
+        wanted = self.queries if request.query_ids is None else dict.fromkeys(request.query_ids)
+        found = [query for each in wanted if (query := self.queries.get(each)) and query.standing]
+        response = OdradekDescribeQueriesResponse()
+
+        def describe(query: Query) -> Iterator[int]:
+            response.queries.append(self._described(query))
+            yield 1 + len(self._names.get(query.query_id, ()))
+
+        steps = (values for query in found for values in describe(query))
+        return fill(response, steps, sum(1 + len(self._names.get(query.query_id, ())) for query in found))
+
+    def _described(self, query: Query) -> DescribedQuery:
+        standing, current = query.standing, query.current_batch
+        assert standing is not None
+        return DescribedQuery(
+            query_id=query.query_id,
+            run_id=standing.run_id,
+            committed_batch_id=standing.batch_id,
+            current_batch_id=NO_BATCH if current is None else current,
+            last_update_ms=standing.update_ms,
+            transactional_ids=[each.transactional_id for each in self._open(query.query_id)],
+        )
+
+    # -- The commit of a batch
+
+    def _commit(
+        self, query: Query, record: QueryRecord, participants: Sequence[Participant], call: EndCall
+    ) -> Iterator[None]:
+        """Prepare every participant, then append all records in one batch. Each step is a turn."""
+        held: list[Held] = []
+        encoded = [query_records.encode(record)]
+        for number, each in enumerate(participants, 1):
+            prepared = self._prepare(each)
+            if isinstance(prepared, Rejected):
+                self._writing.discard(query.query_id)
+                call.answer(Ended(*prepared))
+                for one in held:
+                    one.actor.let_go()
+                return
+            held.append(prepared)
+            encoded.extend(map(records.encode, prepared.outcome.records))
+            if not number % _A_TURN:
+                yield
+        after = [each.actor.durable_after(each.outcome) for each in held]
+        durable = [each for each in after if each is not None]
+        self._log.append(
+            self._partition_of(query.query_id),
+            encoded,
+            partial(self._appended, query, record, held, call),
+            None,
+            sorted({place for places in durable for place in places}) if durable else None,
+        )
+
+    def _prepare(self, participant: Participant) -> Held | Rejected:
+        """Have a participant's machine prepare its commit, and hold it. Nothing changes yet."""
+        name = participant.transactional_id
+        actor = self._ids.get(name)
+        if actor is None:
+            return Rejected(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"transactional id {name} is not known")
+        if actor.is_busy:
+            return Rejected(ErrorCode.CONCURRENT_TRANSACTIONS, f"transactional id {name} has a request under way")
+        answer: Call[events.Producer, events.Producer] = Call(lambda each: each)
+        who = participant.producer_id, participant.producer_epoch
+        event = events.EndTransaction(answer, *who, True, records.RAISES_EPOCH)
+        try:
+            outcome = machine.step(actor.state, event, self._clock.now_ms())
+        except KafkaError as error:
+            return Rejected(append_error(error.code), error.message)
+        if not outcome.records:
+            return _rejection(actor, outcome)
+        actor.hold()
+        return Held(actor, outcome)
+
+    def _appended(
+        self,
+        query: Query,
+        record: QueryRecord,
+        held: list[Held],
+        call: EndCall,
+        error: KafkaError | None,
+    ) -> None:
+        """Let the records take effect, or nothing. The driver is answered first: the batch is decided."""
+        self._writing.discard(query.query_id)
+        if error is None:
+            query.apply(record)
+            call.answer(Ended())
+            names = {each.actor.key for each in held}
+            self._abandon([each for each in self._open(query.query_id) if each.transactional_id not in names])
+        else:
+            call.answer(Ended(append_error(error.code, ErrorCode.UNKNOWN_SERVER_ERROR), error.message))
+        in_turns(_settle(held, error))
+
+    # -- Transactions that belong to no batch any more
+
+    def _open(self, query_id: str) -> list[Participant]:
+        """Return the open transactions of a query."""
+        names = self._names.get(query_id, set())
+        known = [(name, actor.state) for name in list(names) if (actor := self._ids.get(name))]
+        names.intersection_update(name for name, _ in known)
+        return [
+            Participant(name, state.standing.producer_id, state.standing.producer_epoch)
+            for name, state in known
+            if state.state is TransactionState.ONGOING
+        ]
+
+    def _abandon(self, participants: Sequence[Participant]) -> None:
+        """Abort these transactions unless something newer has happened to them."""
+        in_turns(self._abandon_each(participants))
+
+    def _abandon_each(self, participants: Sequence[Participant]) -> Iterator[None]:
+        for number, each in enumerate(participants, 1):
+            actor = self._ids.get(each.transactional_id)
+            if actor is not None:
+                actor.feed(events.Abandon(each.producer_id, each.producer_epoch))
+            if not number % _A_TURN:
+                yield
+
+    def note(self, transactional_id: str) -> None:
+        """Remember the query of a transactional id that comes into memory."""
+        query_id = query_of(transactional_id)
+        if query_id is not None:
+            self._names.setdefault(query_id, set()).add(transactional_id)
+
+    # -- Partitions of `__transaction_state`, and expiry
+
+    def restore(self, written: Written, partition: int) -> bool:
+        """Take a record that was loaded. Return whether it is one of a query. Raises DecodeError."""
+        record = query_records.decode_record(written.key, written.value)
+        if record is None:
+            return False
+        queries = self._loading.setdefault(partition, {})
+        queries.setdefault(record.query_id, Query(record.query_id)).apply(record)
+        return True
+
+    def loaded(self, partition: int) -> None:
+        """Serve the queries of a partition that was read to its end."""
+        self.queries.update(self._loading.pop(partition, {}))
+
+    def unload(self, partition: int) -> None:
+        """Forget the queries of a partition that this broker gives up."""
+        self._loading.pop(partition, None)
+        for query_id in [each for each in self.queries if self._partition_of(each) == partition]:
+            self._forget(query_id)
+
+    def expire(self, retention_ms: int) -> None:
+        """Write a tombstone for each query that has committed nothing for so long."""
+        in_turns(self._expire_each(retention_ms))
+
+    def _expire_each(self, retention_ms: int) -> Iterator[None]:
+        now_ms = self._clock.now_ms()
+        for number, query in enumerate(list(self.queries.values()), 1):
+            is_idle = query.query_id not in self._writing and not self._open(query.query_id)
+            if is_idle and has_expired(query, retention_ms, now_ms) and self.queries.get(query.query_id) is query:
+                self._logger.info("query %s has expired", query.query_id)
+                self._append_record(query, QueryRecord(query.query_id, None), _ignore)
+            if not number % _A_TURN:
+                yield
+
+    def _append_record(self, query: Query, record: QueryRecord, done: Callable[[ErrorCode], None]) -> None:
+        """Append a record alone, apply it when it is committed, and call `done`."""
+
+        def appended(error: KafkaError | None) -> None:
+            self._writing.discard(query.query_id)
+            if error is not None:
+                if query.standing is None:
+                    self._forget(query.query_id)
+                done(append_error(error.code, ErrorCode.UNKNOWN_SERVER_ERROR))
+                return
+            query.apply(record)
+            if record.standing is None:
+                self._forget(query.query_id)
+            done(ErrorCode.NONE)
+
+        self._writing.add(query.query_id)
+        self._log.append(self._partition_of(query.query_id), [query_records.encode(record)], appended)
+
+    def _forget(self, query_id: str) -> None:
+        self.queries.pop(query_id, None)
+        self._names.pop(query_id, None)
+
+    def _absence(self, query_id: str, run_id: str) -> ErrorCode:
+        """Return why a query gets no answer here now; NONE if it does."""
+        if not query_id or not run_id or _is_long(query_id) or _is_long(run_id):
+            return ErrorCode.INVALID_REQUEST
+        error = self._check(query_id)
+        if error is ErrorCode.NONE and query_id in self._writing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return error
+
+
+def in_turns(steps: Iterator[None]) -> None:
+    """Take the first step now, and one in each turn of the event loop after this."""
+    for _ in steps:
+        asyncio.get_running_loop().call_soon(in_turns, steps)
+        return
+
+
+def _settle(held: list[Held], error: KafkaError | None) -> Iterator[None]:
+    """Let each participant go on: with its markers, or as if nothing had been asked."""
+    weight = 0
+    for each in held:
+        markers = each.outcome.markers
+        weight += 1 + (len(markers.partitions) if markers else 0)
+        each.actor.settle(each.outcome, error)
+        if weight >= _A_TURN:
+            weight = 0
+            yield
+
+
+def _rejection(actor: TransactionActor, outcome: events.Outcome) -> Rejected:
+    """Return why a machine prepared nothing."""
+    answers = [answer.error for _, answer in outcome.replies if isinstance(answer, events.Producer)]
+    error = answers[0] if answers and answers[0] is not ErrorCode.NONE else ErrorCode.INVALID_TXN_STATE
+    why = (
+        f"the transaction of {actor.key} is not open any more ({actor.state.state.value}): it ran for longer than "
+        "transaction.timeout.ms, or another task has its transactional id"
+    )
+    return Rejected(error, why)
+
+
+def _ended(ended: Ended) -> OdradekEndQueryBatchResponse:
+    return OdradekEndQueryBatchResponse(
+        error_code=ended.error, error_message=ended.why or None, was_done=ended.was_done
+    )
+
+
+def _ignore(error: ErrorCode) -> None:
+    """A tombstone that was not written is written by the next sweep."""
+
+
+def _is_long(name: str) -> bool:
+    return len(name.encode()) > MAX_NAME_BYTES
