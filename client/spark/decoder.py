@@ -33,6 +33,7 @@ from . import layout
 from .columns import Column
 from .errors import SchemaError
 from .machine_code import KERNELS
+from .spark_types import arrow_type
 
 Bytes = NDArray[np.uint8]
 BatchTable = NDArray[np.int64]
@@ -136,7 +137,10 @@ class ArrowDecoder:
         self._start, self._end = start, end
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._check_crcs = check_crcs
-        self._wanted = sum(_WANTED.get(column.name, 0) for column in columns)
+        self._typed = [column for column in columns if column.format is not None]
+        # An error of a typed value names its offset.
+        wanted = {_WANTED.get(column.name, 0) for column in columns} | ({layout.WANT_OFFSET} if self._typed else set())
+        self._wanted = sum(wanted)
         self._schema = arrow_schema(columns)
         # These are the same in every row: they are made once, and each Arrow batch gets a slice.
         self._constant = {
@@ -224,6 +228,8 @@ class ArrowDecoder:
         """Close the open columns as an Arrow batch and open new ones."""
         rows = int(self._cursor[layout.ROWS])
         arrays = [self._array(column, rows) for column in self._columns]
+        if self._typed:
+            arrays = self._typed_arrays(arrays, rows)
         for column, array in zip(self._columns, arrays, strict=True):
             if array.null_count and not column.nullable:
                 raise SchemaError(
@@ -234,6 +240,25 @@ class ArrowDecoder:
         self._open = self._new_columns(self._max_bytes)
         self._headers = self._new_headers()
         return batch
+
+    def _typed_arrays(self, arrays: list[Any], rows: int) -> list[Any]:
+        """Return the columns with typed keys and values, without the rows that `mode` drops."""
+        from . import typed_columns
+
+        dropped = np.zeros(rows, np.bool_)
+        for number, column in enumerate(self._columns):
+            if column.format is None:
+                continue
+            decoded = typed_columns.decode(arrays[number], column.format, column.kind)
+            arrays[number] = decoded.array
+            if column.format.mode == "FAILFAST":
+                typed_columns.fail_on(decoded, column.name, self._open.offsets)
+            if column.format.mode == "DROPMALFORMED":
+                dropped |= decoded.bad
+        if not dropped.any():
+            return arrays
+        kept = pa.array(~dropped)
+        return [each.filter(kept) for each in arrays]
 
     def _array(self, column: Column, rows: int) -> Any:
         cursor, opened, name = self._cursor, self._open, column.name
@@ -409,6 +434,8 @@ def arrow_schema(columns: Sequence[Column]) -> Any:
 
 
 def _arrow_type(column: Column) -> Any:
+    if column.format is not None:
+        return arrow_type(column.kind)
     if column.name != "headers":
         return _TYPES[column.name]
     nulls = column.headers

@@ -28,6 +28,13 @@ class CompilationFailed(KafkaError):
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
+class BadRecord(KafkaError):
+    """A key or value that does not fit its schema, with mode=FAILFAST."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
 class DataLoss(OffsetOutOfRange):
     """Offsets of the read no longer exist: retention, truncation or the deletion of the topic removed them."""
 

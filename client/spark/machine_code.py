@@ -99,6 +99,8 @@ class Kernels:
 
 KERNELS = Kernels(f"{__package__}.kernels", tuple(_HERE / name for name in ("kernels.py", "memory.py", "layout.py")))
 
+JSON_KERNELS = Kernels(f"{__package__}.json_kernels", (_HERE / "json_kernels.py", _HERE / "memory.py"))
+
 
 def _short_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]

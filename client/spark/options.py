@@ -10,6 +10,7 @@ one, as existing jobs carry both; with `strictOptions=true` an unknown one is re
     starting/endingOffsetsByTimestamp          JSON; starting/endingTimestamp: one time for all partitions
     minOffset, maxOffset, minTimestamp, maxTimestamp, partitions, limit        slices (ours)
     maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay, groupIdPrefix, commitOffsets       streams
+    value/keyFormat, value/keySchema, value/keyAvroSchema, mode                typed values (ours)
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from enum import IntEnum
 from ..errors import InvalidOption
 from ..network.addresses import Address, bootstrap_addresses
 from ..record import EARLIEST, LATEST, TopicPartition
+from .columns import Format
 from .errors import OptionError
 from .java_pattern import compile_pattern
 from .kafka_settings import (
@@ -37,6 +39,7 @@ from .kafka_settings import (
     reason_for_no_effect,
 )
 from .offsets import MAX_OFFSET, OffsetLimit, parse_assign, parse_limit, parse_times
+from .typed_options import formats_of
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 # Options of both kinds of reads.
@@ -44,6 +47,7 @@ COMMON = (
     *STRATEGIES, "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions",
     "maxRecordsPerPartition", "kafkaConsumer.pollTimeoutMs", "arrowBatchRows", "strictOptions", "partitions",
+    "valueFormat", "valueSchema", "valueAvroSchema", "keyFormat", "keySchema", "keyAvroSchema", "mode",
 )  # fmt: skip
 BATCH_ONLY = (
     "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "minOffset", "maxOffset", "minTimestamp",
@@ -140,6 +144,8 @@ class SourceOptions:
     arrow_batch_rows: int
     slice: Slice = Slice()
     stream: StreamOptions = StreamOptions()
+    # The formats of the columns `value` and `key`, where they are not bytes.
+    formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
     # What the user should know, a sentence each.
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -161,6 +167,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         arrow_batch_rows=_number(texts, "arrowBatchRows", 32_768, 1, 1_000_000) or 0,
         slice=_slice(texts),
         stream=_stream(texts),
+        formats=formats_of(texts),
         warnings=tuple(warnings),
     )
 

@@ -40,7 +40,7 @@ from pyspark.sql.streaming.datasource import (
 from .brokers import Brokers
 from .columns import columns_of, default_ddl
 from .errors import OptionError
-from .machine_code import KERNELS
+from .machine_code import JSON_KERNELS, KERNELS
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
@@ -83,17 +83,19 @@ class OdradekSource(DataSource):
                 options = parse_options(self.options, streaming=True)
             except OptionError:
                 raise error from None
-        return default_ddl(options.include_headers)
+        return default_ddl(options.include_headers, options.formats)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of one batch read. Raises OptionError, SchemaError."""
-        KERNELS.compile_ahead()
-        return BatchReader(_parse(self.options, streaming=False), columns_of(schema))
+        options = _parse(self.options, streaming=False)
+        _compile_ahead(options)
+        return BatchReader(options, columns_of(schema, options.formats))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of one stream. Raises OptionError, SchemaError."""
-        KERNELS.compile_ahead()
-        return StreamReader(_parse(self.options, streaming=True), columns_of(schema))
+        options = _parse(self.options, streaming=True)
+        _compile_ahead(options)
+        return StreamReader(options, columns_of(schema, options.formats))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, SchemaError."""
@@ -110,6 +112,13 @@ def _sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> t
     for each in options.warnings:
         log.warning("%s", each)
     return options, columns_of_rows(schema, options)
+
+
+def _compile_ahead(options: SourceOptions) -> None:
+    """Compile what tasks need while the read is planned; no more than a look where that was done before."""
+    KERNELS.compile_ahead()
+    if any(each.name == "json" for each in options.formats.values()):
+        JSON_KERNELS.compile_ahead()
 
 
 def _parse(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:

@@ -1,4 +1,5 @@
-"""Typed values: what each format makes of rows and of bytes, good and bad."""
+"""Typed values: what each format makes of rows."""
+# pyright: basic
 
 from __future__ import annotations
 
