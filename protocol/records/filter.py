@@ -9,7 +9,7 @@ timestamp is when the tombstones may go) has their timestamp deltas written agai
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .batch import HEADER_SIZE, BatchHeader, TimestampType, with_body
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
@@ -17,7 +17,7 @@ from .errors import InvalidRecord
 from .record import NO_TIMESTAMP, encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _DELETE_HORIZON = 0x40
 
@@ -32,6 +32,10 @@ class Part(NamedTuple):
     start: int  # where its length begins
     rest: int  # where its offset delta begins, behind the timestamp's
     end: int
+
+
+# A named tuple made without its Python-level constructor, in half the time.
+_new_part = cast("Callable[[type[Part], tuple[object, ...]], Part]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Selection:
@@ -67,6 +71,52 @@ def body_of(batch: memoryview, header: BatchHeader, limit: int = MAX_DECOMPRESSE
     return decompress(header.compression, batch[HEADER_SIZE : header.size_bytes], limit)
 
 
+def iter_keys(body: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes | None, bool]]:
+    """Yield (offset, key, whether it has a value) of each record in `body`. Raises InvalidRecord.
+
+    A cleaning reads every record of the dirty part so. Varints of one and two bytes cost no call: a record takes 0.5 us
+    instead of 1.5.
+    """
+    position, base_offset, body_end = 0, header.base_offset, len(body)
+    try:
+        for _ in range(header.record_count):
+            number = body[position]
+            if number < 0x80:
+                position += 1
+            elif (byte := body[position + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                position += 2
+            else:
+                number, position = _varint(body, position)
+            end = position + (number >> 1)
+            position += 1  # behind the attributes, which nothing uses
+            while body[position] > 0x7F:  # the timestamp
+                position += 1
+            position += 1
+            delta = body[position]
+            if delta < 0x80:
+                position += 1
+            elif (byte := body[position + 1]) < 0x80:
+                delta += (byte << 7) - 0x80
+                position += 2
+            else:
+                delta, position = _varint(body, position)
+            size = body[position]
+            if size < 0x80:
+                position += 1
+            else:
+                size, position = _varint(body, position)
+            key = None if size & 1 else body[position : (position := position + (size >> 1))]
+            size = body[position]
+            if number & 1 or end > body_end or position >= end:
+                raise InvalidRecord(_wrong_end(base_offset))
+            yield base_offset + (delta >> 1), key, not size & 1
+            position = end
+    except IndexError:
+        raise InvalidRecord(f"a record goes beyond the {len(body)} bytes of its batch") from None
+    _check_whole(body, position, header)
+
+
 def iter_parts(body: bytes, header: BatchHeader) -> Iterator[Part]:
     """Yield where each record lies in `body`; of its content only the key is copied. Raises InvalidRecord."""
     position, base_offset, base_timestamp = 0, header.base_offset, header.base_timestamp
@@ -92,14 +142,23 @@ def iter_parts(body: bytes, header: BatchHeader) -> Iterator[Part]:
             key = None if size & 1 else body[position : (position := position + (size >> 1))]
             size = body[position]
             if number & 1 or end > len(body) or position >= end:
-                raise InvalidRecord(f"a record of the batch at offset {base_offset} does not end where its length says")
+                raise InvalidRecord(_wrong_end(base_offset))
             timestamp_ms = base_timestamp + ((late >> 1) ^ -(late & 1))
-            yield Part(base_offset + (delta >> 1), timestamp_ms, key, not size & 1, start, rest, end)
+            yield _new_part(Part, (base_offset + (delta >> 1), timestamp_ms, key, not size & 1, start, rest, end))
             position = end
     except IndexError:
         raise InvalidRecord(f"a record goes beyond the {len(body)} bytes of its batch") from None
+    _check_whole(body, position, header)
+
+
+def _wrong_end(base_offset: int) -> str:
+    return f"a record of the batch at offset {base_offset} does not end where its length says"
+
+
+def _check_whole(body: bytes, position: int, header: BatchHeader) -> None:
     if position != len(body):
-        raise InvalidRecord(f"{len(body) - position} bytes are left after the {header.record_count} records of a batch")
+        left = len(body) - position
+        raise InvalidRecord(f"{left} bytes are left after the {header.record_count} records of a batch")
 
 
 def with_selection(

@@ -1,7 +1,8 @@
 """Compaction: closed segments are rewritten with the last record of each key, as Kafka's cleaner does it.
 
     1. An `OffsetMap` of the dirty part gets the last offset of each key, up to the first segment that must stay, or
-       until its memory is full.
+       until its memory is full. It also marks the offsets whose records are the last of their keys: of a batch in the
+       dirty part, they tell what stays without another look at its keys.
     2. Every segment up to there is rewritten as `.cleaned` files, several small segments as one. A record stays if no
        later record has its key. A tombstone stays until its batch's delete horizon (KIP-534), which the first cleaning
        that keeps it sets. Aborted data goes. A transaction marker stays until its transaction's data is gone and its
@@ -25,7 +26,7 @@ from typing import NamedTuple
 from ...protocol.records.batch import BatchHeader, check_crc, iter_records, read_header
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.errors import RecordError
-from ...protocol.records.filter import Part, Selection, body_of, emptied, iter_parts, with_selection
+from ...protocol.records.filter import Part, Selection, body_of, emptied, iter_keys, iter_parts, with_selection
 from ..errors import CorruptBatch
 from ..files import DISK, Disk, File
 from ..segments import walk
@@ -120,7 +121,10 @@ class Compaction:
         end = job.sources[-1].end_offset if job.sources else job.first_dirty_offset
         self._aborted = [each for each in _aborted(job, disk) if each.first_offset < end]
         self._transactions = CleanedTransactions(self._aborted)
-        self._map = OffsetMap(job.dedupe_buffer_bytes, end - job.first_dirty_offset)
+        self._dirty = [source for source in job.sources if source.end_offset > job.first_dirty_offset]
+        # No record lies between the offset that earlier cleanings have reached and the first dirty segment.
+        start = max([job.first_dirty_offset, *(source.base_offset for source in self._dirty[:1])])
+        self._map = OffsetMap(job.dedupe_buffer_bytes, start, end)
 
     def run(self) -> Iterator[Cleaned]:
         """Yield each group once its files are on disk. Raises CorruptBatch, DiskError, DamagedFile."""
@@ -134,14 +138,12 @@ class Compaction:
     # -- the map -----------------------------------------------------------------------------------
 
     def _build_map(self) -> None:
-        start = self._job.first_dirty_offset
-        dirty = [source for source in self._job.sources if source.end_offset > start]
+        dirty = self._dirty
         # The marker of any other aborted transaction lies before the dirty segments. The walk would never meet it, and
         # would take all later batches of its producer for aborted ones.
         ending = [each for each in self._aborted if dirty and each.last_offset >= dirty[0].base_offset]
         transactions = CleanedTransactions(ending)
         seen = self._map
-        seen.latest_offset = start - 1
         for source in dirty:
             for file, position, header, batch in self._batches(source):
                 try:
@@ -153,16 +155,12 @@ class Compaction:
 
     def _map_batch(self, transactions: CleanedTransactions, header: BatchHeader, batch: memoryview) -> bool:
         """Put a batch's keys into the map; return False where the map is full."""
-        seen, start = self._map, self._job.first_dirty_offset
+        seen = self._map
         check_crc(batch, 0, header)
         if header.is_control:
             transactions.is_spent(header, _kind(header, batch))
         elif not transactions.is_aborted(header):
-            for part in iter_parts(body_of(batch, header), header):
-                if part.key is not None and part.offset >= start:
-                    if not seen.put(part.key, part.offset):
-                        return False
-                    seen.latest_offset = part.offset
+            return seen.put_all(iter_keys(body_of(batch, header), header), header.last_offset)
         seen.latest_offset = max(seen.latest_offset, header.last_offset)
         return True
 
@@ -220,8 +218,13 @@ class Compaction:
             return batch if must_stay else None
         if discarded or header.base_offset > self._map.latest_offset:
             return (emptied(header) if must_stay else None) if discarded else batch
+        marks = None if header.is_control else self._map.marks_of(header.base_offset, header.last_offset)
+        if marks is not None and (count := marks.count(1)) in (0, header.record_count) and not self._may_expire(count):
+            self.stats.records_read += header.record_count
+            self.stats.records_kept += count
+            return batch if count else emptied(header) if must_stay else None
         body = body_of(batch, header)
-        read, kept = self._select(header, body)
+        read, kept = self._select(header, body, marks)
         if not kept.count:
             return emptied(header) if must_stay else None
         is_mark = spent if header.is_control else kept.has_tombstone
@@ -231,12 +234,21 @@ class Compaction:
             return with_selection(header, body, kept, self._job.now_ms + self._job.delete_retention_ms)
         return batch if kept.count == read else with_selection(header, body, kept)
 
-    def _select(self, header: BatchHeader, body: bytes) -> tuple[int, Selection]:
-        """Return how many records a batch has, and those that stay."""
+    def _may_expire(self, count: int) -> bool:
+        """Return whether tombstones may be among records that stay: these have a time of their own."""
+        return count > 0 and self._map.has_tombstones
+
+    def _select(self, header: BatchHeader, body: bytes, marks: bytearray | None) -> tuple[int, Selection]:
+        """Return how many records a batch has, and those that stay: by their `marks`, or else by their keys."""
         read, kept = 0, Selection()
+        is_control, base_offset, drops_tombstones = header.is_control, header.base_offset, self._is_past_horizon(header)
         for part in iter_parts(body, header):
             read += 1
-            if header.is_control or self._stays(header, part):
+            if marks is not None:
+                stays = marks[part.offset - base_offset] and (part.has_value or not drops_tombstones)
+            else:
+                stays = is_control or self._stays(header, part)
+            if stays:
                 kept.add(part)
         self.stats.records_read += read
         self.stats.records_kept += kept.count

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from odradek.protocol.records.batch import BatchHeader, decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import InvalidRecord
-from odradek.protocol.records.filter import Selection, body_of, emptied, iter_parts, with_selection
+from odradek.protocol.records.filter import Selection, body_of, emptied, iter_keys, iter_parts, with_selection
 from odradek.protocol.records.record import Record
 
 NOW_MS = 1_700_000_000_000
@@ -40,6 +40,8 @@ def test_the_parts_of_a_batch_are_its_records(given_: tuple[bytes, BatchHeader])
     assert [(each.offset, each.timestamp_ms, each.key, each.has_value) for each in parts] == [
         (each.offset, each.timestamp_ms, each.key, each.value is not None) for each in records
     ]
+    keys = list(iter_keys(body_of(memoryview(data), header), header))
+    assert keys == [(each.offset, each.key, each.value is not None) for each in records]
 
 
 @settings(max_examples=50)
@@ -84,6 +86,8 @@ def test_a_body_that_is_cut_or_does_not_fit_is_refused(given_: tuple[bytes, Batc
     for wrong in (body[:cut], body + b"\0"):
         with pytest.raises(InvalidRecord):
             list(iter_parts(wrong, header))
+        with pytest.raises(InvalidRecord):
+            list(iter_keys(wrong, header))
 
 
 @pytest.mark.parametrize("varint", [b"\xff" * 10 + b"\x01", b"\xff" * 20])
@@ -91,3 +95,5 @@ def test_a_varint_without_an_end_is_refused(varint: bytes) -> None:
     header = read_header(encode_batch([Record(0, NOW_MS, b"k", b"v")]))
     with pytest.raises(InvalidRecord):
         list(iter_parts(varint, header))
+    with pytest.raises(InvalidRecord):
+        list(iter_keys(varint, header))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import pytest
-from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
+from odradek.protocol.records.batch import decode_batch, encode_batch, read_header, with_body
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
+from odradek.protocol.records.filter import body_of
 from odradek.protocol.records.record import Record
 from odradek.storage.compaction.compaction import Compaction
 from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
@@ -377,3 +380,44 @@ def test_a_small_batch_of_many_records_takes_memory_for_its_bytes_only(tmp_path:
     (header, _) = next(log.iter_batches(0))
     assert (header.record_count, header.has_delete_horizon) == (count // keep_every + (keep_every - 1), True)
     assert peak < 4 * 1024 * 1024
+
+
+def test_a_record_that_is_superseded_costs_two_calls(tmp_path: Path) -> None:
+    """Its key is read once, and its batch is dropped unparsed: what the cleaner's speed is made of, without noise."""
+    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
+    keys = [(b"key-%d" % at, b"v" * 20) for at in range(100)]
+    for _ in range(10):
+        put(log, *keys)
+        roll(log, 0)
+    calls = 0
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(note)
+    try:
+        clean(log)
+    finally:
+        sys.setprofile(None)
+    assert [each.key for each in committed(log)] == [key for key, _ in keys]
+    # Some two hundred calls a segment are not for records.
+    assert calls < 2 * 1000 + 10 * 400
+
+
+@pytest.mark.parametrize("deltas", [[0, 0, 2], [0, 4, 2], [1, 0, 2]], ids=["twice", "outside", "backwards"])
+def test_records_that_do_not_lie_where_their_batch_says_are_kept_by_their_keys(log: Log, deltas: list[int]) -> None:
+    """Nobody checks the offsets inside a batch that a client sends."""
+    put(log, (b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
+    data = bytearray(encode_batch([Record(-1, 1000, key, b"new") for key in (b"a", b"b", b"c")], base_offset=3))
+    body = bytearray(body_of(memoryview(data), read_header(data)))
+    size = len(body) // 3
+    for number, delta in enumerate(deltas):
+        assert body[number * size + 3] == 2 * number
+        body[number * size + 3] = 2 * delta
+    data = with_body(read_header(data), body, Compression.NONE)
+    log.append(data, read_header(data), 0)
+    roll(log, 0)
+    clean(log)
+    values = {record.key: record.value for _, data in log.iter_batches(0) for record in decode_batch(data)}
+    assert values == {b"a": b"new", b"b": b"new", b"c": b"new"}
