@@ -1,0 +1,34 @@
+"""The consumer of Kafka 0.8, whose groups rebalance through ZooKeeper: `ConsumerConnector`, with `odradek[cluster]`.
+
+Names are loaded when they are first used: only the session needs kazoo.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .connector import ConsumerConnector
+    from .errors import RebalanceFailed, ZooKeeperUnreachable
+    from .streams import MessageStream
+
+__all__ = ["ConsumerConnector", "MessageStream", "RebalanceFailed", "ZooKeeperUnreachable"]
+
+_HOMES = {
+    "ConsumerConnector": "connector",
+    "MessageStream": "streams",
+    "RebalanceFailed": "errors",
+    "ZooKeeperUnreachable": "errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

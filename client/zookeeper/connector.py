@@ -1,0 +1,463 @@
+"""The high-level consumer of Kafka 0.8: `ConsumerConnector`. Its group rebalances through ZooKeeper.
+
+    async with ConsumerConnector(zookeeper_connect="127.0.0.1:2181/odradek", group_id="old") as connector:
+        streams = await connector.create_message_streams({"flights": 2})
+        async for record in streams["flights"][0]: ...
+
+It is for groups that are on their way to the coordinator; for anything new take `odradek.client.Consumer`. What the
+member does in ZooKeeper is in membership.py. This module runs those steps, reads the partitions that they give, and
+commits what was consumed.
+
+Promise: records are handed out only while this consumer owns their partition. It hands out none while it has not heard
+from ZooKeeper for so long that its session may have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import uuid
+from collections.abc import Collection, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..clock import wait_for, wall_clock_ms
+from ..consumer import Consumer
+from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
+from ..network.options import ClusterOptions, check_choice
+from ..network.task_ends import end_tasks
+from ..record import OffsetAndMetadata, TopicPartition
+from . import registry
+from .errors import RebalanceFailed, SessionExpired
+from .membership import Member, leave, live
+from .offset_storage import KAFKA, STORAGES, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
+from .operations import Operation, ReadAll, ReadChildren, Report, StartReading, Steps, StopReading, Wait, WriteAll
+from .registry import Subscription
+from .session import Contact, Session
+from .streams import MessageStream, MessageStreams
+
+T = TypeVar("T")
+
+_POLL_MS = 500
+# The part of the session time-out that is left for certain when a lost connection is noticed: ZooKeeper's clients give
+# a connection up after two thirds without an answer.
+_CERTAIN = 1 / 3
+
+_log = logging.getLogger(__name__)
+
+
+class _Begin:
+    """Where the present assignment begins, as the offset store of the consumer that reads it."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[TopicPartition, int] = {}
+
+    async def load(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that the storage had when the partitions were claimed."""
+        return self.offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit nothing: the connector commits what its streams have consumed."""
+
+
+class ConsumerConnector:
+    """A member of a group in ZooKeeper. Use `async with`, or `start()` and `shutdown()`."""
+
+    def __init__(
+        self,
+        *,
+        zookeeper_connect: str = "127.0.0.1:2181",
+        group_id: str,
+        consumer_id: str | None = None,
+        client_id: str = "odradek-connector",
+        auto_offset_reset: str = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: float = 60_000,
+        offsets_storage: str = ZOOKEEPER,
+        dual_commit_enabled: bool = False,
+        rebalance_max_retries: int = 4,
+        rebalance_backoff_ms: float = 2_000,
+        zookeeper_session_timeout_ms: float = 6_000,
+        zookeeper_connection_timeout_ms: float = 6_000,
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 100,
+        max_partition_fetch_bytes: int = 1_048_576,
+        max_poll_records: int = 500,
+        request_timeout_ms: float = 30_000,
+    ) -> None:
+        """Take the options of Kafka 0.8's consumer under the names of `Consumer`, with Kafka 0.8's defaults.
+
+        Raises InvalidOption.
+        """
+        check_choice("offsets_storage", offsets_storage, STORAGES)
+        if not registry.is_node_name(group_id):
+            raise InvalidOption(f"group_id {group_id!r} cannot be the name of a znode")
+        if rebalance_max_retries < 1 or rebalance_backoff_ms <= 0:
+            raise InvalidOption("rebalance_max_retries must be at least 1, and rebalance_backoff_ms above 0")
+        self._group = group_id
+        # HOST:UUID, which no other consumer has.
+        self._consumer_id = consumer_id or f"{socket.gethostname()}:{uuid.uuid4()}"
+        self._zookeeper_connect = zookeeper_connect
+        self._timeouts_ms = zookeeper_session_timeout_ms, zookeeper_connection_timeout_ms
+        self._commit_interval_ms = auto_commit_interval_ms if enable_auto_commit else None
+        self._storage_name, self._is_dual = offsets_storage, dual_commit_enabled
+        self._retries = rebalance_max_retries, rebalance_backoff_ms
+        self._request_timeout_ms, self._client_id = request_timeout_ms, client_id
+        self._consumer_options: dict[str, Any] = {
+            "client_id": client_id,
+            "auto_offset_reset": auto_offset_reset,
+            "fetch_min_bytes": fetch_min_bytes,
+            "fetch_max_wait_ms": fetch_max_wait_ms,
+            "max_partition_fetch_bytes": max_partition_fetch_bytes,
+            "max_poll_records": max_poll_records,
+            "request_timeout_ms": request_timeout_ms,
+            "allow_auto_create_topics": False,
+        }
+        # Checks the options; `start` makes the one that reads.
+        Consumer(**self._consumer_options)
+        self._session: Session | None = None
+        self._is_stopping = False
+        self._consumer: Consumer | None = None
+        self._storage: OffsetStorage | None = None
+        self._streams = MessageStreams(0, self._wake_poll)
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._member: Member | None = None
+        self._begin = _Begin()
+        self._changed = asyncio.Event()
+        self._has_room = asyncio.Event()
+        # One commit at a time, and none while an assignment is given up.
+        self._commits = asyncio.Lock()
+        self._doubts: asyncio.TimerHandle | None = None
+        # The result of the first rebalance.
+        self._first: asyncio.Future[None] | None = None
+
+    # -- Start and shutdown
+
+    async def start(self) -> None:
+        """Open the session, and reach the registered brokers. Raises ZooKeeperUnreachable, NoBrokerReachable."""
+        if self._session is not None:
+            return
+        session = Session(self._zookeeper_connect, *self._timeouts_ms, self._changed.set, self._note_contact)
+        await session.start()
+        self._session = session
+        try:
+            brokers = await self._brokers(session)
+            self._consumer = Consumer(
+                bootstrap_servers=brokers, offset_store=self._begin, enable_auto_commit=False, **self._consumer_options
+            )
+            await self._consumer.start()
+        except BaseException:
+            await self.shutdown()
+            raise
+        self._storage = self._open_storage(brokers)
+
+    async def _brokers(self, session: Session) -> list[str]:
+        names: list[str] = await session.execute(ReadChildren(registry.BROKER_IDS))
+        paths = tuple(f"{registry.BROKER_IDS}/{name}" for name in names)
+        found = await session.execute(ReadAll(paths))
+        brokers = [address for znode in found if znode and (address := registry.decode_address(znode.data))]
+        if not brokers:
+            raise NoBrokerReachable(f"any broker: none is registered in ZooKeeper at {self._zookeeper_connect}")
+        return brokers
+
+    def _open_storage(self, brokers: list[str]) -> OffsetStorage:
+        in_zookeeper = ZooKeeperStorage(self._group, registry.id_path(self._group, self._consumer_id), self._run)
+        if self._storage_name == ZOOKEEPER and not self._is_dual:
+            return in_zookeeper
+        options = ClusterOptions(brokers, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms)
+        in_kafka = KafkaStorage(self._group, options)
+        if not self._is_dual:
+            return in_kafka
+        both = (in_kafka, in_zookeeper) if self._storage_name == KAFKA else (in_zookeeper, in_kafka)
+        return DualStorage(*both)
+
+    async def shutdown(self) -> None:
+        """Commit (with auto-commit) what was consumed, give the partitions back, leave and close. Idempotent."""
+        session = self._session
+        if session is None or self._is_stopping:
+            return
+        self._is_stopping = True
+        await end_tasks(self._tasks)
+        self._tasks.clear()
+        try:
+            if self._member is not None and not self._streams.has_ended:
+                async with asyncio.timeout(session.timeout_ms / 1000):
+                    await self._drive(session, leave(self._member))
+        except (KafkaError, TimeoutError) as error:
+            why = error if isinstance(error, KafkaError) else "ZooKeeper did not answer in time"
+            _log.warning("consumer %s left without its last commit: %s", self._consumer_id, why)
+        finally:
+            self._streams.close()
+            if self._doubts is not None:
+                self._doubts.cancel()
+            if self._consumer is not None:
+                await self._consumer.stop()
+            if self._storage is not None:
+                await self._storage.close()
+            await session.stop()
+            self._session = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    @property
+    def consumer_id(self) -> str:
+        """The consumer's name in the registry."""
+        return self._consumer_id
+
+    def owned(self) -> frozenset[TopicPartition]:
+        """Return the partitions that this consumer owns and reads now."""
+        return self._streams.partitions()
+
+    # -- Streams
+
+    async def create_message_streams(self, topics: Mapping[str, int]) -> dict[str, list[MessageStream]]:
+        """Subscribe to topics, and return so many streams for each. May be called once.
+
+        Returns when the first rebalance is done. Raises RebalanceFailed if it failed.
+        """
+        if not topics or min(topics.values()) < 1:
+            raise InvalidOption("give create_message_streams a topic, and a number of streams above 0 for each")
+        streams = await self._subscribe(Subscription(dict(topics)), sum(topics.values()))
+        made: dict[str, list[MessageStream]] = {}
+        for topic, count in topics.items():
+            begin = sum(map(len, made.values()))
+            made[topic] = streams[begin : begin + count]
+        return made
+
+    async def create_message_streams_by_filter(
+        self, *, whitelist: str | None = None, blacklist: str | None = None, count: int = 1
+    ) -> list[MessageStream]:
+        """Subscribe to the topics that a pattern matches, or does not match, also later ones. May be called once.
+
+        The pattern matches whole names, and may be a list with commas. Internal topics are left out. Returns when the
+        first rebalance is done. Raises RebalanceFailed if it failed.
+        """
+        if (whitelist is None) == (blacklist is None) or count < 1:
+            raise InvalidOption("give a whitelist or a blacklist, and a number of streams above 0")
+        text, kind = (whitelist, registry.WHITE_LIST) if blacklist is None else (blacklist, registry.BLACK_LIST)
+        subscription = Subscription({text or "": count}, kind)
+        if registry.decode_subscription(registry.encode_subscription(subscription, 0)) is None:
+            raise InvalidOption(f"{text!r} is no regular expression")
+        return await self._subscribe(subscription, count)
+
+    async def _subscribe(self, subscription: Subscription, total: int) -> list[MessageStream]:
+        self._running()
+        if self._first is not None:
+            raise InvalidOption("message streams can be created once: make another connector for other topics")
+        self._streams = MessageStreams(total, self._wake_poll)
+        self._first = asyncio.get_running_loop().create_future()
+        self._tasks += [self._spawn(self._live(subscription), "membership"), self._spawn(self._poll(), "poll")]
+        if self._commit_interval_ms is not None:
+            self._tasks.append(self._spawn(self._commit_again_and_again(self._commit_interval_ms), "auto-commit"))
+        await asyncio.shield(self._first)
+        return self._streams.all
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=f"odradek {name}")
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() or (error := task.exception()) is None:
+                return
+            broke = error if isinstance(error, KafkaError) else None
+            broke = broke or KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} broke: {error!r}")
+            self._fail(broke)
+            self._streams.close()
+
+        task.add_done_callback(ended)
+        return task
+
+    def _fail(self, error: KafkaError) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_exception(error)
+        else:
+            self._streams.fail(error)
+
+    def _running(self) -> Session:
+        if self._session is None:
+            raise ClientStopped("the connector is not running: use `async with`, or await start() first")
+        return self._session
+
+    # -- Membership
+
+    async def _live(self, subscription: Subscription) -> None:
+        """Be a member in one session after another."""
+        session = self._running()
+        while True:
+            self._member = Member(
+                self._group, self._consumer_id, session.session_id, subscription, wall_clock_ms(), *self._retries
+            )
+            try:
+                await self._drive(session, live(self._member))
+            except SessionExpired:
+                self._give_up()
+                await session.renewed()
+
+    async def _drive(self, session: Session, steps: Steps[T]) -> T:
+        """Run steps to their end, and return what they return. Raises SessionExpired."""
+        result: Any = None
+        try:
+            while True:
+                try:
+                    operation = steps.send(result)
+                except StopIteration as end:
+                    return end.value
+                result = await self._do(session, operation)
+        finally:
+            steps.close()
+
+    async def _run(self, steps: Steps[T]) -> T:
+        return await self._drive(self._running(), steps)
+
+    async def _do(self, session: Session, operation: Operation) -> Any:
+        if isinstance(operation, (ReadAll, ReadChildren, WriteAll)):
+            return await session.execute(operation)
+        if isinstance(operation, StopReading):
+            return await self._stop_reading()
+        if isinstance(operation, StartReading):
+            return await self._start_reading(operation.streams)
+        if isinstance(operation, Wait):
+            session.check()
+            await wait_for(self._changed, operation.timeout_ms)
+            self._changed.clear()
+            return session.check()
+        return self._report(operation)
+
+    def _report(self, operation: Report) -> None:
+        _log.warning("%s", operation.why)
+        self._fail(RebalanceFailed(operation.why))
+
+    # -- Reading
+
+    async def _stop_reading(self) -> None:
+        """Give the assignment up. Records that are handed out and not consumed will be read again."""
+        assert self._consumer is not None
+        async with self._commits:
+            consumed = self._streams.consumed
+            self._give_up()
+            if consumed and self._commit_interval_ms is not None:
+                try:
+                    await self._store(consumed)
+                except SessionExpired:
+                    raise
+                except KafkaError as error:
+                    _log.warning("the commit before a rebalance failed, records will be read again: %s", error)
+
+    def _give_up(self) -> None:
+        assert self._consumer is not None
+        self._streams.end()
+        self._consumer.assign(())
+
+    async def _start_reading(self, streams: Mapping[TopicPartition, int]) -> bool:
+        assert self._consumer is not None and self._storage is not None and self._first is not None
+        try:
+            self._begin.offsets = await self._storage.load(streams) if streams else {}
+        except SessionExpired:
+            raise
+        except KafkaError as error:
+            _log.warning("the committed offsets of group %s could not be read: %s", self._group, error)
+            return False
+        homes = self._homes(streams)
+        self._streams.begin(homes)
+        self._consumer.assign(sorted(streams))
+        _log.info("consumer %s owns %d partitions of group %s", self._consumer_id, len(streams), self._group)
+        if not self._first.done():
+            self._first.set_result(None)
+        return True
+
+    def _homes(self, streams: Mapping[TopicPartition, int]) -> dict[TopicPartition, MessageStream]:
+        """Return the stream of each partition. Streams are numbered by topic, in the order of the subscription."""
+        assert self._member is not None
+        subscription = self._member.subscription
+        if subscription.has_filter:
+            return {place: self._streams.all[number] for place, number in streams.items()}
+        begins: dict[str, int] = {}
+        total = 0
+        for topic, count in subscription.streams.items():
+            begins[topic] = total
+            total += count
+        return {place: self._streams.all[begins[place.topic] + number] for place, number in streams.items()}
+
+    async def _poll(self) -> None:
+        """Deal records out to the streams, until cancelled."""
+        assert self._consumer is not None
+        consumer = self._consumer
+        while True:
+            full = self._streams.full()
+            owned = consumer.assignment()
+            consumer.pause(*(full & owned))
+            consumer.resume(*(consumer.paused() - full))
+            if full and full >= owned:
+                self._has_room.clear()
+                await wait_for(self._has_room, _POLL_MS)
+                continue
+            try:
+                found = await consumer.getmany(timeout_ms=_POLL_MS)
+            except KafkaError as error:
+                self._streams.fail(error)
+                continue
+            for partition, records in found.items():
+                self._streams.add(partition, records)
+
+    def _wake_poll(self) -> None:
+        self._has_room.set()
+
+    # -- Contact with ZooKeeper
+
+    def _note_contact(self, contact: Contact) -> None:
+        if self._doubts is not None:
+            self._doubts.cancel()
+            self._doubts = None
+        if contact is Contact.SUSPENDED:
+            certain_s = self._running().timeout_ms * _CERTAIN / 1000
+            self._doubts = asyncio.get_running_loop().call_later(certain_s, self._doubt)
+        elif contact is Contact.CONNECTED:
+            self._streams.is_open = True
+            self._streams.wake()
+        else:
+            # Before the steps know of it: not one record more.
+            self._streams.end()
+            self._changed.set()
+
+    def _doubt(self) -> None:
+        _log.warning("ZooKeeper is away for so long that others may own the partitions: no records until it is back")
+        self._streams.is_open = False
+
+    # -- Commits
+
+    async def commit_offsets(self) -> None:
+        """Commit the offsets of all records that are consumed. Raises KafkaError: they are kept for the next commit."""
+        self._running()
+        async with self._commits:
+            await self._commit_consumed()
+
+    async def _commit_consumed(self) -> None:
+        tenure, consumed = self._streams.tenure, dict(self._streams.consumed)
+        if not consumed:
+            return
+        await self._store(consumed)
+        if self._streams.tenure == tenure:
+            for place, offset in consumed.items():
+                if self._streams.consumed.get(place) == offset:
+                    del self._streams.consumed[place]
+
+    async def _store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        assert self._storage is not None
+        await self._storage.store(offsets)
+
+    async def _commit_again_and_again(self, interval_ms: float) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                async with self._commits:
+                    await self._commit_consumed()
+            except KafkaError as error:
+                _log.warning("auto-commit failed: %s", error)

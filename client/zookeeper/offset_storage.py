@@ -1,0 +1,132 @@
+"""Where a member of a group in ZooKeeper keeps its offsets: in ZooKeeper, at the group's coordinator, or in both.
+
+Both is for the way from one to the other: every commit goes to both, and reading takes the newer offset. So a member
+that commits to both can take over from any other, and any other from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol, TypeVar
+
+from ...protocol.errors import ErrorCode
+from ..errors import CommitFailed
+from ..network.cluster import Cluster
+from ..network.committed_offsets import CommittedOffsets, Generation
+from ..network.coordinator import Coordinator
+from ..network.options import ClusterOptions
+from ..record import OffsetAndMetadata, TopicPartition
+from .offset_steps import load_offsets, store_offsets
+from .operations import Steps
+
+ZOOKEEPER = "zookeeper"
+KAFKA = "kafka"
+STORAGES = (ZOOKEEPER, KAFKA)
+
+T = TypeVar("T")
+
+
+class OffsetStorage(Protocol):
+    """Keeps the offsets of one group."""
+
+    async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets that there are. Raises KafkaError."""
+        ...
+
+    async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets. Raises KafkaError."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections; may be called again."""
+        ...
+
+
+class Run(Protocol):
+    """Drives steps in the session with ZooKeeper."""
+
+    async def __call__(self, steps: Steps[T], /) -> T:
+        """Return what the steps return. Raises SessionExpired."""
+        ...
+
+
+class ZooKeeperStorage:
+    """Offsets in ZooKeeper, written in the session that owns the partitions."""
+
+    def __init__(self, group: str, member_path: str, run: Run) -> None:
+        self._group = group
+        self._member_path = member_path
+        self._run = run
+
+    async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets that there are. Raises SessionExpired."""
+        return await self._run(load_offsets(self._group, partitions))
+
+    async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets. Raises SessionExpired, CommitFailed where the consumer is not registered any more."""
+        if offsets and not await self._run(store_offsets(self._group, self._member_path, offsets)):
+            raise CommitFailed(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"nothing was committed: the consumer's znode {self._member_path} is gone. The records since the last "
+                "commit will be read again.",
+            )
+
+    async def close(self) -> None:
+        """Do nothing: the session is closed by its owner."""
+
+
+class KafkaStorage:
+    """Offsets at the group's coordinator, committed from outside of any generation."""
+
+    def __init__(self, group: str, options: ClusterOptions) -> None:
+        self._group = group
+        self._options = options
+        self._cluster: Cluster | None = None
+        self._offsets: CommittedOffsets | None = None
+
+    async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets that there are. Raises KafkaError."""
+        found = await (await self._committed()).fetch(partitions)
+        return {place: each.offset for place, each in found.items() if each is not None}
+
+    async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets. Raises KafkaError."""
+        values = {place: OffsetAndMetadata(offset) for place, offset in offsets.items()}
+        await (await self._committed()).commit(values, Generation())
+
+    async def _committed(self) -> CommittedOffsets:
+        if self._offsets is None:
+            self._cluster = await Cluster.open(self._options, ())
+            self._offsets = CommittedOffsets(Coordinator(self._cluster, self._group))
+        return self._offsets
+
+    async def close(self) -> None:
+        """Close the connections; may be called again."""
+        cluster, self._cluster, self._offsets = self._cluster, None, None
+        if cluster is not None:
+            await cluster.close()
+
+
+class DualStorage:
+    """Offsets in both: `target` is where they will be."""
+
+    def __init__(self, target: OffsetStorage, other: OffsetStorage) -> None:
+        self._target = target
+        self._other = other
+
+    async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the newer offset of each partition. Raises KafkaError where one of both cannot be read."""
+        found = await self._target.load(partitions)
+        for place, offset in (await self._other.load(partitions)).items():
+            found[place] = max(offset, found.get(place, 0))
+        return found
+
+    async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets to both. Raises KafkaError; then one of both may have them."""
+        await self._target.store(offsets)
+        await self._other.store(offsets)
+
+    async def close(self) -> None:
+        """Close both; may be called again."""
+        await self._target.close()
+        await self._other.close()

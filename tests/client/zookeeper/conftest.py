@@ -1,0 +1,33 @@
+"""A real ZooKeeper for the tests of this folder, with a broker of a cluster for each test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import uvloop
+from odradek.tests.support.members import Members, members
+from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run these tests once, because each starts a broker."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    if why_missing():
+        pytest.skip(why_missing())
+    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as process:
+        yield process
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, ensemble: ZooKeeperProcess) -> AsyncIterator[Members]:
+    async with members(tmp_path, ensemble, f"{tmp_path.parent.name}-{tmp_path.name}") as made:
+        yield made

@@ -1,0 +1,198 @@
+"""Groups in ZooKeeper under faults, by seed: one reader a partition, no record skipped, work goes on by itself."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from odradek.client import TopicPartition
+from odradek.client.zookeeper.offset_steps import store_offsets
+from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
+from odradek.tests.support.registry_simulation import Simulation, Timing
+
+SEEDS = range(24)
+
+
+def begin(seed: int, timing: Timing | None = None) -> Simulation:
+    simulation = Simulation(seed, timing)
+    for number in (1, 2, 3):
+        simulation.start_broker(number)
+    simulation.make_topic("a", 7)
+    simulation.make_topic("b", 4)
+    return simulation
+
+
+def subscriptions(choice: random.Random) -> Subscription:
+    """A subscription to both topics."""
+    return choice.choice(
+        [
+            Subscription({"a": 1, "b": 2}),
+            Subscription({"a": 2, "b": 1}),
+            Subscription({"a,b": 2}, WHITE_LIST),
+            Subscription({"z.*": 1}, BLACK_LIST),
+        ]
+    )
+
+
+def disturb(simulation: Simulation) -> None:
+    """Do something to the group or the cluster."""
+    choice = simulation.random
+    names = [name for name, each in simulation.members.items() if each.is_up]
+    action = choice.choice(["start", "stop", "kill", "expire", "expire", "broker", "zookeeper", "topic", "nothing"])
+    if action == "start" and len(names) < 6:
+        simulation.start(f"host:{len(simulation.members)}", subscriptions(choice))
+    elif action == "stop" and names:
+        simulation.stop(choice.choice(names))
+    elif action == "kill" and names:
+        simulation.kill(choice.choice(names))
+    elif action == "expire" and names:
+        simulation.expire(choice.choice(names))
+    elif action == "broker":
+        choice.choice([simulation.start_broker, simulation.stop_broker])(choice.randint(1, 3))
+    elif action == "zookeeper":
+        simulation.stop_zookeeper(choice.uniform(0, 500))
+    elif action == "topic":
+        simulation.make_topic("a", choice.randint(7, 9))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_partition_has_two_owners_and_no_record_is_skipped_whatever_happens(seed: int) -> None:
+    timing = random.Random(seed).choice([Timing(), Timing(40, 20), Timing(4, 600)])
+    simulation = begin(seed, timing)
+    for number in range(3):
+        simulation.start(f"host:{number}", subscriptions(simulation.random))
+    for _ in range(25):
+        disturb(simulation)
+        simulation.run(simulation.random.choice([1, 10, 100, 700]))
+    simulation.start("host:last", subscriptions(simulation.random))
+    simulation.settle()
+    simulation.make_topic("a", 9)
+    simulation.settle()
+    simulation.start_broker(1)
+    simulation.stop_broker(2)
+    simulation.settle()
+    simulation.check_history()
+    simulation.check_complete({"a": 9, "b": 4})
+
+
+# A member of two makes so many requests from its start until it has its part, and more where it must retry.
+REQUESTS = 18
+
+
+@pytest.mark.parametrize("is_sent_again", [False, True])
+def test_a_session_may_expire_before_each_request_of_the_rebalance(is_sent_again: bool) -> None:
+    for request in range(REQUESTS):
+        simulation = begin(request)
+        simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+        simulation.settle()
+        simulation.run(500)
+        simulation.expiry = ("host:1", request, is_sent_again)
+        simulation.start("host:1", Subscription({"a": 1, "b": 1}))
+        simulation.settle()
+        assert simulation.expiry is None, f"there is no request {request}"
+        simulation.check_history()
+        simulation.check_complete({"a": 7, "b": 4})
+
+
+@pytest.mark.parametrize("is_sent_again", [False, True])
+def test_the_session_of_a_member_may_expire_before_each_request_when_another_joins(is_sent_again: bool) -> None:
+    for request in range(REQUESTS):
+        simulation = begin(request)
+        simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+        simulation.settle()
+        simulation.run(500)
+        simulation.expiry = ("host:0", request, is_sent_again)
+        simulation.start("host:1", Subscription({"a": 1, "b": 1}))
+        simulation.settle()
+        simulation.check_history()
+        simulation.check_complete({"a": 7, "b": 4})
+
+
+def test_a_group_whose_attempts_have_all_failed_tries_again_by_itself() -> None:
+    simulation = begin(1)
+    simulation.failing_loads = 9
+    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation.settle()
+    assert simulation.counts["reports"] == 2
+    simulation.check_complete({"a": 7, "b": 4})
+
+
+def test_a_dead_member_holds_its_partitions_until_its_session_ends_and_the_others_retry_until_then() -> None:
+    simulation = begin(2)
+    for number in range(3):
+        simulation.start(f"host:{number}", Subscription({"a": 1, "b": 1}))
+    simulation.settle()
+    simulation.kill("host:1")
+    simulation.run(1)
+    assert len(simulation.zookeeper.children_of("/consumers/g/ids")) == 3
+    simulation.settle()
+    simulation.check_history()
+    simulation.check_complete({"a": 7, "b": 4})
+
+
+def test_a_member_that_leaves_has_committed_and_given_everything_back() -> None:
+    simulation = begin(3)
+    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation.settle()
+    simulation.run(1000)
+    simulation.stop("host:0")
+    simulation.settle()
+    assert simulation.zookeeper.children_of("/consumers/g/ids") == []
+    assert simulation.zookeeper.children_of("/consumers/g/owners/a") == []
+    for place, offset in simulation.consumed.items():
+        assert simulation.zookeeper.get(f"/consumers/g/offsets/{place.topic}/{place.partition}") == b"%d" % offset
+
+
+def test_a_consumer_whose_znode_an_operator_removes_registers_again() -> None:
+    simulation = begin(4)
+    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation.settle()
+    simulation.zookeeper.delete_by_hand("/consumers/g/ids/host:0")
+    simulation.settle()
+    assert simulation.zookeeper.children_of("/consumers/g/ids") == ["host:0"]
+    simulation.check_complete({"a": 7, "b": 4})
+
+
+def test_zookeeper_may_be_away_for_long_and_work_goes_on_by_itself() -> None:
+    simulation = begin(5)
+    for number in range(3):
+        simulation.start(f"host:{number}", Subscription({"a": 1, "b": 1}))
+    simulation.run(30)
+    simulation.stop_zookeeper(5_000)
+    simulation.run(1_000)
+    simulation.expire("host:1")
+    simulation.settle()
+    simulation.check_history()
+    simulation.check_complete({"a": 7, "b": 4})
+
+
+def test_a_consumer_that_starts_again_under_its_name_waits_for_the_end_of_its_old_session() -> None:
+    simulation = begin(6)
+    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation.settle()
+    simulation.kill("host:0")
+    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation.settle()
+    simulation.check_history()
+    simulation.check_complete({"a": 7, "b": 4})
+
+
+def test_offsets_are_not_written_for_a_consumer_that_is_not_registered() -> None:
+    simulation = begin(7)
+    session = simulation.zookeeper.connect()
+    simulation.zookeeper.make("/consumers/g/offsets")
+    place = TopicPartition("a", 0)
+
+    def store(member: str) -> bool:
+        steps, result = store_offsets("g", member, {place: 5}), None
+        while True:
+            try:
+                result = simulation.zookeeper.do(session, steps.send(result))
+            except StopIteration as end:
+                return end.value
+
+    assert not store("/consumers/g/ids/gone")
+    assert simulation.zookeeper.get("/consumers/g/offsets/a/0") is None
+    simulation.zookeeper.make("/consumers/g/ids/host:0")
+    assert store("/consumers/g/ids/host:0")
+    assert simulation.zookeeper.get("/consumers/g/offsets/a/0") == b"5"
