@@ -57,6 +57,7 @@ from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics, restore_compaction
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition import Partition
+from .topics.segment_leases import SegmentLeases
 from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
@@ -291,6 +292,10 @@ class Broker:
             topics.requires_fsync,
         )
         background = BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads)
+        segment_leases = SegmentLeases(
+            config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms,
+            clock, timers, self._threads, self._disk, background.file_removal.remove_leftovers,
+        )  # fmt: skip
         verification = Verification(config, transactions, offsets_log)
         replicas = None
         if isinstance(topics, ClusterTopics):
@@ -314,6 +319,7 @@ class Broker:
             flusher=flusher,
             conversions=Conversions(self._threads),
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
+            segment_leases=segment_leases,
             groups=groups,
             transactions=transactions,
             verification=verification,

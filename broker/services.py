@@ -24,6 +24,7 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.segment_leases import SegmentLeases
 from .topics.topic import Topic
 from .topics.topics import Topics
 
@@ -49,6 +50,7 @@ class Services:
     flusher: Flusher
     conversions: Conversions
     fetch_sessions: FetchSessions
+    segment_leases: SegmentLeases
     # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator

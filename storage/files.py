@@ -197,6 +197,16 @@ class Disk:
         with _translated("rename", source):
             os.replace(source, target)
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give the file `source` the second name `target`, which must be new."""
+        with _translated("link", source):
+            os.link(source, target)
+
+    def is_same(self, file: File, path: Path) -> bool:
+        """Return whether `path` is a name of an open file."""
+        with _translated("stat", path):
+            return os.path.samestat(os.fstat(file.fd), os.stat(path))
+
     def unlink(self, path: Path) -> None:
         """Remove a file; a missing one is no error."""
         with _translated("unlink", path):

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import large_response, shards
 from odradek.broker.coordination.transactions import id_pattern
-from odradek.broker.handlers import fetch, metadata
+from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
 from odradek.broker.network import connection, dispatcher, large_messages, routes, send_queue
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.threads import Work
@@ -35,6 +35,7 @@ FIXED = {
     "bytes of batches that one turn writes": BY_KEY[ApiKey.PRODUCE].max_values * routes.VALUE_BYTES,
     "record errors of one rejected batch": validation.MAX_RECORD_ERRORS,
     "producer ids of one partition": producers.PRODUCERS_MAX,
+    "files of one lease": odradek_lease_segments.MAX_FILES,
     "values of one request": BY_KEY[ApiKey.FETCH].max_values,
     "partitions that one turn reads": fetch.PARTITIONS_PER_TURN,
     "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,

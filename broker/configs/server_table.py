@@ -97,4 +97,12 @@ class ServerTable:
         doc="The most bytes of records in a Fetch response. Its first batch may be larger.")
     max_incremental_fetch_session_cache_slots: int = define(INT, 1000, low=0,
         doc="The most fetch sessions that the broker remembers (KIP-227); 0: none.")
+
+    # -- Direct read
+    direct_read_max_leases: int = define(INT, 1000, low=0,
+        doc="The most leases of segments that readers on this machine may hold at a time; 0: they must fetch.")
+    direct_read_lease_ms: int = define(LONG, 60_000, low=100,
+        doc="A lease that its reader does not renew for so long ends, and its files may go.")
+    direct_read_lease_max_ms: int = define(LONG, 3_600_000, low=100,
+        doc="A lease ends after this time at the latest, so that no reader holds disk space for ever.")
     # fmt: on

@@ -215,6 +215,8 @@ OWN_ROUTES: tuple[Route, ...] = (
         max_values=MAX_PARTICIPANTS,
     ),
     Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, lambda services: services.transactions.queries.describe),
+    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS),
+    Route(OwnApiKey.ODRADEK_RENEW_LEASE),
 )
 
 

@@ -344,6 +344,11 @@ class FaultyDisk(Disk):
         self._moves = [(first, _moved(last, source, target)) for first, last in self._moves]
         self._moves.append((source, target))
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name. That is one step; a power cut leaves both names."""
+        self._step()
+        super().link(source, target)
+
     def unlink(self, path: Path) -> None:
         if path.exists():
             self._step()

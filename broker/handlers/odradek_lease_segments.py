@@ -1,0 +1,122 @@
+"""OdradekLeaseSegments, API key 30010, ours: lets a reader on this machine read a range from the files themselves.
+
+A client that may fetch the partition may lease it: the same checks of topic, leader epoch and offset, and the same end
+by isolation level. The files are found in a thread, and then leased (topics/segment_leases.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.odradek_lease_segments import (
+    AbortedTransaction,
+    LeasedFile,
+    OdradekLeaseSegmentsRequest,
+    OdradekLeaseSegmentsResponse,
+)
+from ...protocol.primitives import ZERO_UUID
+from ...storage.errors import StorageError
+from ...storage.leased_files import Extent, find_extent
+from ..network.request import RequestContext
+from ..topics.disk_reads import read_from_disk
+from ..topics.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+
+if TYPE_CHECKING:
+    from ..services import Services
+
+# Files of one lease. With more, the reader asks again.
+MAX_FILES = 256
+# Retention or compaction may replace a file between the look-up and the link, which then begin again.
+MAX_ATTEMPTS = 3
+
+
+def handle(
+    services: Services, context: RequestContext, request: OdradekLeaseSegmentsRequest
+) -> OdradekLeaseSegmentsResponse | asyncio.Future[OdradekLeaseSegmentsResponse]:
+    """Find the files and lease them, or return why that is not possible."""
+    try:
+        services.segment_leases.check_room()
+        return asyncio.ensure_future(_lease(services, request, _find(services, request)))
+    except KafkaError as error:
+        return _error(error)
+
+
+def _find(services: Services, request: OdradekLeaseSegmentsRequest) -> Partition:
+    """Return the partition of a request. Raises KafkaError."""
+    topics = services.topics
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED) or request.max_files < 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the isolation level is 0 or 1, and max_files at least 1")
+    by_id = request.topic_id != ZERO_UUID
+    topic = topics.by_id(request.topic_id) if by_id else topics.get(request.topic)
+    if topic is None or topic.name != request.topic:
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        raise KafkaError(unknown, f"there is no topic {request.topic} of this id" if by_id else unknown.text)
+    partition = topic.partition(request.partition)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{request.topic} has no partition {request.partition}")
+    partition.check_epoch(request.current_leader_epoch)
+    return partition
+
+
+async def _lease(
+    services: Services, request: OdradekLeaseSegmentsRequest, partition: Partition
+) -> OdradekLeaseSegmentsResponse:
+    try:
+        for attempt in range(MAX_ATTEMPTS):
+            response, extent = await _look_up(services, request, partition)
+            if not extent.parts:
+                return response
+            segments = partition.log.segments
+            try:
+                lease = await services.segment_leases.grant(partition.log.directory, extent)
+            except StorageError:
+                if partition.log.segments is segments or attempt + 1 == MAX_ATTEMPTS:
+                    raise
+                continue
+            response.lease_id = lease.id
+            response.directory = str(lease.directory.absolute())
+            return response
+    except KafkaError as error:
+        return _error(error)
+    raise AssertionError("the last attempt raises")
+
+
+async def _look_up(
+    services: Services, request: OdradekLeaseSegmentsRequest, partition: Partition
+) -> tuple[OdradekLeaseSegmentsResponse, Extent]:
+    """Return the response but for the lease, and what is to be leased. Raises KafkaError."""
+    is_committed = request.isolation_level == READ_COMMITTED
+    up_to = partition.end_for(request.isolation_level)
+    log, leases = partition.log, services.segment_leases
+    response = OdradekLeaseSegmentsResponse(
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        lease_ms=leases.lease_ms,
+        max_life_ms=leases.max_life_ms,
+    )
+    extent = await read_from_disk(
+        partition,
+        lambda view: find_extent(
+            view, request.start_offset, request.end_offset, up_to,
+            with_aborted=is_committed, max_files=min(request.max_files, MAX_FILES),
+        ),
+        services.threads,
+    )  # fmt: skip
+    data = services.log_dirs.of(log).data
+    if data is None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory.parent} is offline")
+    response.cluster_id, response.directory_id = data.meta.cluster_id, data.meta.directory_id
+    response.files = [
+        LeasedFile(each.name, each.position, each.end, each.base_offset, each.next_offset) for each in extent.parts
+    ]
+    response.aborted_transactions = [
+        AbortedTransaction(each.producer_id, each.first_offset, each.last_offset) for each in extent.aborted
+    ]
+    return response, extent
+
+
+def _error(error: KafkaError) -> OdradekLeaseSegmentsResponse:
+    return OdradekLeaseSegmentsResponse(error_code=int(error.code), error_message=error.message)
