@@ -74,6 +74,10 @@ class ArrowColumns:
         else:
             self._add_records(data, start)
 
+    def table_of(self, batches: Sequence[Any]) -> Any:
+        """Return a `pyarrow.Table` of Arrow batches that another decoder has made of these columns."""
+        return self._arrow.Table.from_batches(batches, schema=self._schema)
+
     def table(self) -> Any:
         """Return a `pyarrow.Table` with what was added."""
         if self._decoder is not None and (rest := self._decoder.rest()) is not None:

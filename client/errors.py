@@ -24,6 +24,7 @@ __all__ = [
     "DeliveryFailed",
     "DeliveryStopped",
     "DeliveryTimedOut",
+    "DirectReadNotPossible",
     "ErrorCode",
     "GroupRequired",
     "HandlerFailed",
@@ -331,6 +332,13 @@ class OffsetStoreFailed(KafkaError):
     @property
     def retriable(self) -> bool:
         return False
+
+
+class DirectReadNotPossible(KafkaError):
+    """The broker's files cannot be read from here; what they hold can be fetched. The message says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(ErrorCode.UNSUPPORTED_VERSION, why)
 
 
 class CommitFailed(KafkaError):

@@ -1,11 +1,14 @@
 """A topic as a table: `await read_topic("flights", start=datetime(...))` is a `pyarrow.Table`, or pandas, or Polars.
 
+With `path="direct"` they come from the broker's files, where this program can read these (direct_topic.py).
+
 The end is decided when the call begins, so it ends also while others write. Records come partition by partition, each
 in the order of its offsets.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
@@ -13,7 +16,8 @@ from typing import Any, Unpack
 
 from .arrow_columns import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
-from .errors import InvalidOption
+from .direct_topic import DirectPartition
+from .errors import DirectReadNotPossible, InvalidOption
 from .network.options import check_choice
 from .network.security_options import SecurityArguments
 from .record import TopicPartition
@@ -24,6 +28,9 @@ Bounds = Bound | Mapping[int, Bound]
 # Called with the offsets that are done and all of them.
 Progress = Callable[[int, int], object]
 
+log = logging.getLogger(__name__)
+
+PATHS = ("fetch", "direct", "auto")
 FORMATS = ("arrow", "pandas", "polars")
 # A fetch brings so much of a partition, and a poll so much in all.
 _FETCH_BYTES = 8 << 20
@@ -41,6 +48,7 @@ async def read_topic(
     columns: Sequence[str] = DEFAULT_COLUMNS,
     format: str = "arrow",
     isolation_level: str = "read_uncommitted",
+    path: str = "fetch",
     progress: Progress | None = None,
     request_timeout_ms: float = 30_000,
     **security: Unpack[SecurityArguments],
@@ -48,10 +56,12 @@ async def read_topic(
     """Return the records of a topic from `start` up to `end` (exclusive), as a table of `columns`.
 
     A bound is "earliest", "latest", an offset, a time (the first record at or after it), or one of these by partition.
-    Records that retention has removed are left out. Raises KafkaError, InvalidOption (also where the package of a
-    `format` is missing), UnknownTopic.
+    Records that retention has removed are left out. `path` is "fetch", "direct" (from the broker's files) or "auto"
+    (from the files where that is possible). Raises KafkaError, DirectReadNotPossible, InvalidOption (also where the
+    package of a `format` is missing), UnknownTopic.
     """
     check_choice("format", format, FORMATS)
+    check_choice("path", path, PATHS)
     consumer = Consumer(
         bootstrap_servers=bootstrap_servers,
         client_id="odradek-read-topic",
@@ -69,8 +79,15 @@ async def read_topic(
         starts = await _offsets(consumer, start, places, first, last)
         ends = await _offsets(consumer, end, places, first, last)
         filled = {place: ArrowColumns(columns, place, ends[place]) for place in places}
+        tables: list[Any] = []
+        if path != "fetch":
+            direct = [DirectPartition(place, columns, starts[place], ends[place]) for place in places]
+            options = _source_options(bootstrap_servers, isolation_level, request_timeout_ms)
+            await _read_directly(direct, options, progress, must=path == "direct")
+            tables = [filled[each.place].table_of(each.batches) for each in direct]
+            starts = {each.place: each.position for each in direct}
         await _read(consumer, starts, ends, filled, progress)
-    tables = [each.table() for each in filled.values()]
+    tables += [each.table() for each in filled.values()]
     return _in_format(import_module("pyarrow").concat_tables(tables), format)
 
 
@@ -99,6 +116,35 @@ async def _offsets(
             offset = first[place] if bound == "earliest" else last[place]
         offsets[place] = min(max(offset, first[place]), last[place])
     return offsets
+
+
+def _source_options(servers: str | Sequence[str], isolation_level: str, request_timeout_ms: float) -> dict[str, str]:
+    """Return what a direct read shares with the consumer, as options of the Spark source."""
+    return {
+        "kafka.bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
+        "kafka.isolation.level": isolation_level,
+        "kafka.request.timeout.ms": str(round(request_timeout_ms)),
+        "kafka.client.id": "odradek-read-topic",
+    }
+
+
+async def _read_directly(
+    partitions: Sequence[DirectPartition], options: Mapping[str, str], progress: Progress | None, *, must: bool
+) -> None:
+    """Read each partition as far as its files can be read. Raises DirectReadNotPossible if they `must` be."""
+    total = sum(each.end - each.start for each in partitions)
+
+    def passed() -> None:
+        if progress is not None:
+            progress(sum(each.position - each.start for each in partitions), total)
+
+    for each in partitions:
+        try:
+            await each.read(options, passed)
+        except DirectReadNotPossible as error:
+            if must:
+                raise
+            log.warning("%s; it is fetched", error.message)
 
 
 async def _read(

@@ -8,7 +8,7 @@ deleted partition, so that the next start, of this broker or of Kafka, removes i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .deleted_directory import DELETED_DIR_SUFFIX, MAX_FILE_NAME_BYTES, remove_directory
@@ -41,6 +41,8 @@ class Extent:
     """A range of a log as parts of its files, in order. It keeps them open."""
 
     parts: tuple[FilePart, ...]
+    # Where the log goes on behind them.
+    next_offset: int
     # Those that reach into the parts, by first offset.
     aborted: tuple[AbortedTransaction, ...] = ()
 
@@ -53,19 +55,19 @@ def find_extent(view: LogView, start: int, end: int, up_to: int, *, with_aborted
     """
     if not view.start_offset <= start <= view.end_offset:
         raise OffsetOutOfRange(start, view.start_offset, view.end_offset)
-    parts = _parts(view, start, min(end, up_to), up_to, max_files)
-    if not parts or not with_aborted:
-        return Extent(parts)
-    aborted = _aborted(view, start, parts, up_to)
+    extent = _extent(view, start, min(end, up_to), up_to, max_files)
+    if not extent.parts or not with_aborted:
+        return extent
+    aborted = _aborted(view, start, extent, up_to)
     if len(aborted) > MAX_ABORTED:
         # Those that begin behind the cut go. Those that reach over it are open at the same time: they are few.
         cut = max(sorted(each.last_offset for each in aborted)[MAX_ABORTED], start + 1)
-        parts = _parts(view, start, cut, up_to, max_files)
-        aborted = [each for each in _aborted(view, start, parts, up_to) if each.first_offset < parts[-1].next_offset]
-    return Extent(parts, tuple(aborted))
+        extent = _extent(view, start, cut, up_to, max_files)
+        aborted = [each for each in _aborted(view, start, extent, up_to) if each.first_offset < extent.next_offset]
+    return replace(extent, aborted=tuple(aborted))
 
 
-def _parts(view: LogView, start: int, end: int, up_to: int, max_files: int) -> tuple[FilePart, ...]:
+def _extent(view: LogView, start: int, end: int, up_to: int, max_files: int) -> Extent:
     parts: list[FilePart] = []
     segments, offset = view.segments, start
     while offset < end and len(parts) < max_files:
@@ -76,6 +78,7 @@ def _parts(view: LogView, start: int, end: int, up_to: int, max_files: int) -> t
                 raise
             break
         if located is None:
+            offset = max(offset, end)
             break
         slot = slot_of(segments, located.base_offset)
         segment = segments[slot]
@@ -92,7 +95,7 @@ def _parts(view: LogView, start: int, end: int, up_to: int, max_files: int) -> t
         if next_offset <= offset:
             break
         offset = next_offset
-    return tuple(parts)
+    return Extent(tuple(parts), offset)
 
 
 def _end_of(segment: Segment, end: int, limit: int) -> tuple[int, int]:
@@ -106,8 +109,8 @@ def _end_of(segment: Segment, end: int, limit: int) -> tuple[int, int]:
     return min(position + header.size_bytes, limit), header.next_offset
 
 
-def _aborted(view: LogView, start: int, parts: Sequence[FilePart], up_to: int) -> list[AbortedTransaction]:
-    last = parts[-1]
+def _aborted(view: LogView, start: int, extent: Extent, up_to: int) -> list[AbortedTransaction]:
+    last = extent.parts[-1]
     return view.aborted_transactions(start, FileRange(last.file, last.position, last.end - last.position), up_to)
 
 

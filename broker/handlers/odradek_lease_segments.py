@@ -105,6 +105,7 @@ async def _look_up(
         ),
         services.threads,
     )  # fmt: skip
+    response.next_offset = extent.next_offset
     data = services.log_dirs.of(log).data
     if data is None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory.parent} is offline")

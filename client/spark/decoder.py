@@ -84,6 +84,16 @@ def next_offset(table: BatchTable) -> int:
     return int(table[-1, layout.LAST_OFFSET]) + 1
 
 
+def first_offset(table: BatchTable) -> int:
+    """Return the first offset of `table`, which must not be empty."""
+    return int(table[0, layout.BASE_OFFSET])
+
+
+def scanned_bytes(table: BatchTable) -> int:
+    """Return where the last batch of `table` ends in its source; it must not be empty."""
+    return int(table[-1, layout.POSITION] + table[-1, layout.SIZE])
+
+
 def readable(table: BatchTable, start: int, end: int, aborted: Sequence[tuple[int, int]]) -> BatchTable:
     """Return the batches for a reader of [start, end), without control batches and aborted transactions.
 

@@ -82,6 +82,11 @@ class RangeFetch:
         finally:
             self._disconnect()
 
+    @property
+    def position(self) -> int:
+        """The offset behind the last section."""
+        return self._position
+
     def prefetch(self) -> None:
         """Send the next fetch, so that it is in flight while the caller is busy. `sections` repeats it if it fails."""
         try:
@@ -94,9 +99,7 @@ class RangeFetch:
     def _next(self) -> Section | None:
         """Return the next section, None if there is none yet."""
         try:
-            if not self._in_flight:
-                self._send()
-            return self._take(self._receive())
+            return self._step()
         except UnknownTopic as error:
             self._lost(f"{self._range}: {error.message}", self._range.end)
         except DataLoss:
@@ -109,6 +112,11 @@ class RangeFetch:
             if not self._brokers.pause(self._failures, self._deadline):
                 raise
         return None
+
+    def _step(self) -> Section | None:
+        if not self._in_flight:
+            self._send()
+        return self._take(self._receive())
 
     # -- Requests
 

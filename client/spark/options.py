@@ -9,6 +9,7 @@ one, as existing jobs carry both; with `strictOptions=true` an unknown one is re
     startingOffsets, endingOffsets             earliest, latest or JSON
     starting/endingOffsetsByTimestamp          JSON; starting/endingTimestamp: one time for all partitions
     minOffset, maxOffset, minTimestamp, maxTimestamp, partitions, limit        slices (ours)
+    path                fetch, direct or auto: from the broker, or from its files (ours)
     maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay, groupIdPrefix, commitOffsets       streams
     value/keyFormat, value/keySchema, value/keyAvroSchema, mode                typed values (ours)
 """
@@ -20,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from ..errors import InvalidOption
 from ..network.addresses import Address, bootstrap_addresses
@@ -46,7 +47,7 @@ STRATEGIES = ("subscribe", "subscribePattern", "assign")
 COMMON = (
     *STRATEGIES, "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions",
-    "maxRecordsPerPartition", "kafkaConsumer.pollTimeoutMs", "arrowBatchRows", "strictOptions", "partitions",
+    "maxRecordsPerPartition", "kafkaConsumer.pollTimeoutMs", "arrowBatchRows", "strictOptions", "partitions", "path",
     "valueFormat", "valueSchema", "valueAvroSchema", "keyFormat", "keySchema", "keyAvroSchema", "mode",
 )  # fmt: skip
 BATCH_ONLY = (
@@ -64,7 +65,6 @@ WITHOUT_EFFECT = {
 }
 # Options that users of Spark's connector know and that this source does not take, with the reason.
 UNSUPPORTED = {
-    "path": "load() takes no path: name topics with subscribe, subscribePattern or assign",
     **{f"kafka.{name}": why for name, why in REJECTED.items()},
 }
 _ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
@@ -75,6 +75,17 @@ class IsolationLevel(IntEnum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+
+
+class ReadPath(Enum):
+    """How a task gets the bytes of a range."""
+
+    # From the broker.
+    FETCH = "fetch"
+    # From the broker's files, or not at all.
+    DIRECT = "direct"
+    # From the files where that is possible.
+    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,7 @@ class SourceOptions:
     stream: StreamOptions = StreamOptions()
     # The formats of the columns `value` and `key`, where they are not bytes.
     formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
+    path: ReadPath = ReadPath.FETCH
     # What the user should know, a sentence each.
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -168,6 +180,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         slice=_slice(texts),
         stream=_stream(texts),
         formats=formats_of(texts),
+        path=_path(texts),
         warnings=tuple(warnings),
     )
 
@@ -353,6 +366,14 @@ def _stream(texts: Mapping[str, str]) -> StreamOptions:
         texts.get("groupidprefix", "spark-odradek"),
         _flag(texts, "commitOffsets", True),
     )
+
+
+def _path(texts: Mapping[str, str]) -> ReadPath:
+    text = texts.get("path", "fetch").strip().lower()
+    if text not in (each.value for each in ReadPath):
+        why = f"'{text}' is none of direct, fetch and auto; topics are named with subscribe, subscribePattern or assign"
+        raise OptionError("path", why)
+    return ReadPath(text)
 
 
 def _time(texts: Mapping[str, str], name: str) -> int | None:

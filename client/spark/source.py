@@ -266,9 +266,9 @@ def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column
 
 def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
     """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError."""
-    from .fetch import RangeFetch
+    from .direct_read import range_reader
 
-    fetch = RangeFetch(wanted, options, Brokers(options.client, first=wanted.partition))
+    fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
     fetch.prefetch()  # so that the broker works while numba loads
 
     from .decoder import ArrowDecoder

@@ -1,7 +1,7 @@
 """OdradekLeaseSegments, API key 30010, ours: the files of a range, kept on disk for a reader on this machine.
 
 The range begins at `start_offset`. The response names whole batches in files of `directory`, which hold the range up to
-the last `next_offset`; from there the reader asks again. `cluster_id` and `directory_id` stand in `meta.properties`
+`next_offset`. `cluster_id` and `directory_id` stand in `meta.properties`
 beside `directory`: a reader that finds others there is on another machine. Version 0 is the only one.
 """
 
@@ -30,7 +30,9 @@ class OdradekLeaseSegmentsResponse(Message, request=OdradekLeaseSegmentsRequest)
     high_watermark: int = int64("0+", default=-1)
     last_stable_offset: int = int64("0+", default=-1)
     log_start_offset: int = int64("0+", default=-1)
-    # -1: there is nothing to read, and nothing is leased.
+    # From here the reader asks again. Below it the files hold everything, unless the last one ends at damage.
+    next_offset: int = int64("0+", default=-1)
+    # -1: there are no batches below `next_offset`, and nothing is leased.
     lease_id: int = int64("0+", default=-1)
     # The lease ends when it is not renewed for so long, and at the latest after `max_life_ms`.
     lease_ms: int = int64("0+")

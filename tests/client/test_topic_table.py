@@ -10,11 +10,12 @@ import pytest
 from odradek.broker import Broker
 from odradek.client import Consumer, Producer, RecordColumns, TopicPartition, read_topic
 from odradek.client.arrow_columns import COLUMNS, ArrowColumns, has_kernel
-from odradek.client.errors import ClientStopped, InvalidOption
+from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidOption
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.raw import Raw
 
 pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
 T0 = TopicPartition("t", 0)
@@ -120,3 +121,41 @@ async def test_our_brokers_topic_comes_in_every_format(broker: Broker, format: s
         if (format == "arrow")
         else list(table["value"]) == [b"0", b"1", b"2", b"3", b"4"]
     )
+
+
+async def produced(broker: Broker) -> str:
+    """A topic `t` of two partitions at a broker, and the broker's address."""
+    async with Producer(bootstrap_servers=broker.address) as producer:
+        for number in range(200):
+            await producer.send("t", b"%d" % number, key=b"k" if number % 3 else None, partition=number % 2,
+                                headers=[("h", b"1")] if number % 5 == 0 else [])  # fmt: skip
+    return broker.address
+
+
+@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
+async def test_a_table_from_the_brokers_files_is_the_table_of_a_fetch(broker: Broker) -> None:
+    async with await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 2)
+    address = await produced(broker)
+    seen: list[tuple[int, int]] = []
+    for bounds in ({}, {"start": 13, "end": 77}, {"partitions": [1]}):
+        fetched = await read_topic("t", bootstrap_servers=address, columns=COLUMNS, **bounds)
+        direct = await read_topic("t", bootstrap_servers=address, columns=COLUMNS, path="direct",
+                                  progress=lambda done, total: seen.append((done, total)), **bounds)  # fmt: skip
+        assert fetched.num_rows
+        assert direct.equals(fetched)
+    assert (200, 200) in seen
+    assert len(broker.services.segment_leases) == 0
+
+
+@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
+async def test_where_files_cannot_be_read_auto_fetches_and_direct_fails(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster)
+        table = await read_topic("t", bootstrap_servers=cluster.address, path="auto")
+        assert table.num_rows == 50
+        assert [each.message[:25] for each in caplog.records].count("direct read not possible:") == 1
+        with pytest.raises(DirectReadNotPossible, match="no Odradek broker"):
+            await read_topic("t", bootstrap_servers=cluster.address, path="direct")
+        with pytest.raises(InvalidOption, match="path"):
+            await read_topic("t", bootstrap_servers=cluster.address, path="quick")

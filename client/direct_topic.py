@@ -1,0 +1,80 @@
+"""Records of a partition from the broker's files as Arrow batches: what `read_topic(path="direct")` reads.
+
+It runs the direct read of the Spark source in a thread, because files are read without the event loop. It needs the
+compiled kernel (numba).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .arrow_columns import has_kernel
+from .errors import DirectReadNotPossible
+from .record import TopicPartition
+
+# Called when `position` has moved.
+Passed = Callable[[], object]
+
+
+class DirectPartition:
+    """The records of one partition from `start` up to `end`. `batches` are those below `position`."""
+
+    def __init__(self, place: TopicPartition, columns: Sequence[str], start: int, end: int) -> None:
+        self.place = place
+        self.position = start
+        self.batches: list[Any] = []
+        self._columns = columns
+        self.start, self.end = start, end
+        self._stopped = threading.Event()
+
+    async def read(self, options: Mapping[str, str], passed: Passed) -> None:
+        """Read all of it. Raises DirectReadNotPossible, after which the rest can be fetched, and the errors of a fetch.
+
+        `options` are those of the Spark source.
+        """
+        loop = asyncio.get_running_loop()
+        reading = loop.run_in_executor(None, self._read, options, lambda: loop.call_soon_threadsafe(passed))
+        try:
+            await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            # The thread ends at the next section, and gives its lease back.
+            self._stopped.set()
+            await asyncio.wait([reading])
+            raise
+
+    def _read(self, options: Mapping[str, str], passed: Passed) -> None:
+        if not has_kernel():
+            raise DirectReadNotPossible("numba is missing: pip install 'odradek[tables]'")
+        from .spark.brokers import Brokers
+        from .spark.columns import Column
+        from .spark.decoder import ArrowDecoder
+        from .spark.direct_read import DirectRead
+        from .spark.offsets import OffsetRange
+        from .spark.options import parse_options
+
+        topic, number = self.place
+        parsed = parse_options({"subscribe": topic, "path": "direct", "failOnDataLoss": "false", **options})
+        brokers = Brokers(parsed.client)
+        topic_id = brokers.retry(lambda: brokers.view([topic])).topic_id(topic)
+        wanted = OffsetRange(topic, topic_id, number, self.start, self.end)
+        columns = [Column(name) for name in self._columns]
+        decoder = ArrowDecoder(columns, topic, number, self.start, self.end, max_rows=parsed.arrow_batch_rows)
+        reader = DirectRead(wanted, parsed, brokers)
+        sections = reader.sections()
+        try:
+            for section in sections:
+                self.batches += decoder.feed(section.source, section.table)
+                self.position = min(reader.position, self.end)
+                passed()
+                if self._stopped.is_set():
+                    return
+            self.position = self.end
+            passed()
+        finally:
+            sections.close()
+            rest = decoder.rest()
+            if rest is not None:
+                self.batches.append(rest)
