@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from odradek.tests.support.kafka39 import Kafka39Process
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.links import ZOOKEEPER, Links
 from odradek.tests.support.process import BrokerProcess, free_port
@@ -65,8 +66,13 @@ class ClusterProcesses:
         numbers: Iterable[int],
         links: Links | None = None,
         program: list[str] | None = None,
+        kafka: Iterable[int] = (),
     ) -> None:
-        """`program` is what Python runs in the place of the broker, such as one with a planted bug."""
+        """`program` is what Python runs in the place of the broker, such as one with a planted bug.
+
+        The brokers `kafka` are Apache Kafka 3.9.1.
+        """
+        self._kafka = set(kafka)
         self.ensemble = ensemble
         self.links = links
         self.connect = f"{ensemble.address}/{chroot}"
@@ -81,6 +87,8 @@ class ClusterProcesses:
         own = {} if number is None else {"broker_id": number, "broker_rack": f"r{number}"}
         # The underscore keeps Kafka's names apart from Python's.
         given = {"zookeeper_connect": self.connect, **SETTINGS, **own, **settings}
+        if number in self._kafka:
+            return Kafka39Process(folder, **given)
         if self.links is not None and number is not None:
             return LinkedBroker(number, self.links, self.ensemble, folder, **given)
         return BrokerProcess(folder, **given)
@@ -116,11 +124,11 @@ def linked_processes(folder: Path, program: list[str] | None = None) -> Iterator
 
 @contextmanager
 def cluster_processes(
-    folder: Path, chroot: str = "kafka", numbers: Iterable[int] = (1, 2, 3)
+    folder: Path, chroot: str = "kafka", numbers: Iterable[int] = (1, 2, 3), kafka: Iterable[int] = ()
 ) -> Iterator[ClusterProcesses]:
-    """Yield a running cluster with a ZooKeeper of its own."""
+    """Yield a running cluster with a ZooKeeper of its own. The brokers `kafka` are Apache Kafka 3.9.1."""
     with zookeeper(folder / "zookeeper") as ensemble:
-        cluster = ClusterProcesses(folder, ensemble, chroot, numbers)
+        cluster = ClusterProcesses(folder, ensemble, chroot, numbers, kafka=kafka)
         try:
             yield cluster.start()
         finally:

@@ -96,11 +96,21 @@ class Outbox:
         self._roles[broker].pop(place, None)
 
     def take(self, cluster: ClusterState) -> list[Message]:
-        """Return the requests, each broker's in the order in which it must get them, and forget them."""
+        """Return the requests, each broker's in the order in which it must get them, and forget them.
+
+        A broker must know who is alive before it is told whom to follow: Kafka's follows no leader that it does not
+        know, and does not try again. Otherwise leaders learn of their role before clients are told of it.
+        """
         messages: list[Message] = []
         for broker in sorted(cluster.live):
-            messages += self._take_roles(cluster, broker)
-            messages += self._take_metadata(cluster, broker)
+            roles = self._take_roles(cluster, broker)
+            metadata = self._take_metadata(cluster, broker)
+            if broker in self._newcomers:
+                messages += metadata + roles
+            elif self._brokers_changed and roles:
+                messages += [TellMetadata(broker, _live(cluster), ()), *roles, *metadata]
+            else:
+                messages += roles + metadata
             if self._stops.get(broker):
                 messages.append(StopReplicas(broker, dict(self._stops[broker])))
         for gathered in (self._roles, self._stops, self._newcomers, self._full, self._metadata):
@@ -125,9 +135,12 @@ class Outbox:
         places = cluster.states if broker in self._newcomers else self._metadata
         if not (places or self._brokers_changed or broker in self._newcomers):
             return []
-        brokers = tuple(cluster.live[each] for each in sorted(cluster.live))
         updates = tuple(_update(cluster, each) for each in places if each in cluster.states)
-        return [TellMetadata(broker, brokers, updates)]
+        return [TellMetadata(broker, _live(cluster), updates)]
+
+
+def _live(cluster: ClusterState) -> tuple[Registration, ...]:
+    return tuple(cluster.live[each] for each in sorted(cluster.live))
 
 
 def _update(cluster: ClusterState, place: TopicPartition, *, is_new: bool = False) -> PartitionUpdate:

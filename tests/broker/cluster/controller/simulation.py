@@ -53,6 +53,8 @@ class Node:
     controller_epoch: int = 0
     roles: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
     metadata: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
+    # The brokers that it was told are alive.
+    brokers: set[int] = field(default_factory=set[int])
     # -- As a controller
     machine: ControllerMachine | None = None
     fence: int | None = None
@@ -73,7 +75,8 @@ class Simulation:
         self.random = random.Random(seed)
         self.zookeeper = FakeZookeeper()
         self.nodes = {each: Node(each) for each in range(1, brokers + 1)}
-        self.wires: dict[tuple[int, int], deque[tuple[int, Message]]] = {}
+        # (controller, broker) -> controller epoch, broker epoch and message of each request on its way.
+        self.wires: dict[tuple[int, int], deque[tuple[int, int, Message]]] = {}
         self._new_machine = new_machine
         self._is_fenced = is_fenced
         self._topics = 0
@@ -284,20 +287,26 @@ class Simulation:
         elif node.machine is not None:
             for message in node.machine.take_messages():
                 wire = self.wires.setdefault((node.broker_id, message.broker_id), deque())
-                wire.append((node.machine.cluster.epoch, message))
+                known = node.machine.cluster.live[message.broker_id].epoch
+                wire.append((node.machine.cluster.epoch, known, message))
 
     def _deliver(self, sender: int, receiver: int) -> None:
-        epoch, message = self.wires[sender, receiver].popleft()
+        epoch, broker_epoch, message = self.wires[sender, receiver].popleft()
         node, controller = self.nodes[receiver], self.nodes[sender]
-        if not node.is_alive or epoch < node.controller_epoch:
+        # STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH
+        if not node.is_alive or epoch < node.controller_epoch or broker_epoch < node.broker_epoch:
             return
         node.controller_epoch = epoch
         if isinstance(message, BecomeLeaderOrFollower):
             if message.is_full:
                 node.roles.clear()
+            strangers = {each.broker_id for each in message.leaders} - node.brokers
+            # Kafka's broker follows no leader that it does not know, and does not try again.
+            assert not strangers, f"broker {receiver} is to follow {strangers}, and was not told that they are alive"
             for update in message.updates:
                 self._take_role(node, update)
         elif isinstance(message, TellMetadata):
+            node.brokers = {each.broker_id for each in message.brokers}
             node.metadata |= {each.place: each for each in message.updates}
         else:
             for where in message.partitions:
@@ -324,6 +333,7 @@ class Simulation:
         self._resign(node)
         node.roles.clear()
         node.metadata.clear()
+        node.brokers.clear()
         node.controller_epoch = 0
         for pair in [pair for pair in self.wires if node.broker_id in pair]:
             del self.wires[pair]

@@ -1,0 +1,78 @@
+"""The checkers of a cluster's runs find bugs that are planted into its brokers, with the faults that each bug needs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from odradek.tests.support.cluster import linked_processes
+from odradek.tests.support.cluster_chaos import Chaos
+from odradek.tests.support.planted_replica_broker import BUGS, program
+from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.zookeeper import why_missing
+
+pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "ZooKeeper is here")
+
+
+class Isolation(Chaos):
+    """Cuts the leader of a partition from its followers while clients write to it, and kills it."""
+
+    def _do_fault(self) -> None:
+        links = self.cluster.links
+        assert links is not None
+        leader, *followers = self.in_order()
+        for each in followers:
+            links.cut(leader, each)
+        # Less than replica.lag.time.max.ms: the ISR is what it was.
+        time.sleep(1)
+        self.cluster.brokers[leader].kill()
+        links.heal()
+        # The next leader takes records at the same offsets.
+        time.sleep(4)
+        self.cluster.brokers[leader].start()
+
+    def in_order(self) -> list[int]:
+        """Return the brokers, the leader of partition 0 first."""
+        leader = next(number for number, each in self.cluster.brokers.items() if each is self._broker("leader"))
+        return [leader, *(each for each in self.cluster.brokers if each != leader)]
+
+
+class Starvation(Isolation):
+    """Lets a follower fall behind until it leaves the ISR, and kills all others."""
+
+    def _do_fault(self) -> None:
+        links = self.cluster.links
+        assert links is not None
+        leader, other, behind = self.in_order()
+        links.cut(leader, behind)
+        links.cut(other, behind)
+        time.sleep(6)
+        for each in (leader, other):
+            self.cluster.brokers[each].kill()
+        links.heal()
+        time.sleep(6)
+        for each in (leader, other):
+            # Whichever of the ISR comes first may lead.
+            self._start(self.cluster.brokers[each])
+
+    def _start(self, broker: BrokerProcess) -> None:
+        broker.start()
+
+
+SCRIPTS = {"early": Isolation, "untruncated": Isolation, "unclean": Starvation}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(tmp_path: Path, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A follower that never gets in sync again is found, too.
+    monkeypatch.setattr("odradek.tests.support.cluster_chaos.WAIT_S", 30.0)
+    with linked_processes(tmp_path, program(bug)) as cluster, pytest.raises(AssertionError) as found:
+        SCRIPTS[bug](cluster, 1).run(1)
+    assert any(word in str(found.value) for word in ("lost", "differ", "not whole", "other offsets", "went back"))
+
+
+@pytest.mark.parametrize("script", [Isolation, Starvation])
+def test_a_correct_broker_passes_the_same_faults(tmp_path: Path, script: type[Chaos]) -> None:
+    with linked_processes(tmp_path) as cluster:
+        script(cluster, 1).run(1)
