@@ -14,7 +14,8 @@ from .controller.machine import ControllerMachine
 from .controller.topic_changes import CreatedTopic, NewTopic, Placement, add_partitions, create_topic, delete_topic
 from .isr_changes import AlteredState, WantedState, alter_isrs
 from .operations import Steps
-from .znodes import Replicas, TopicPartition
+from .producer_ids import take_block
+from .znodes import ProducerIds, Replicas, TopicPartition
 from .zookeeper import SessionExpired, ZooKeeper
 
 
@@ -102,6 +103,19 @@ class ClusterAdmin:
     async def alter_isrs(self, broker: int, broker_epoch: int, wanted: Sequence[WantedState]) -> list[AlteredState]:
         """Write the ISRs that a leader asks for."""
         return await self._controller.ask(lambda machine: alter_isrs(machine, broker, broker_epoch, wanted))
+
+    async def take_producer_ids(self, broker: int, broker_epoch: int) -> ProducerIds:
+        """Give a broker a block of producer ids. BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+
+        def steps(machine: ControllerMachine) -> Steps[ProducerIds]:
+            known = machine.cluster.live.get(broker)
+            if known is None:
+                raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+            if known.epoch != broker_epoch:
+                raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker} has epoch {known.epoch} by now")
+            return (yield from take_block(broker))
+
+        return await self._controller.ask(steps)
 
     async def reassign(
         self, wanted: Mapping[tuple[str, int], tuple[int, ...] | None], *, may_change_factor: bool

@@ -200,6 +200,7 @@ CLUSTER_ROUTES = (
     Route(ApiKey.UPDATE_METADATA, max_values=MAX_VALUES),
     Route(ApiKey.CONTROLLED_SHUTDOWN),
     Route(ApiKey.ALTER_PARTITION, max_values=MAX_VALUES),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS),
     # What clients ask of a cluster's controller alone.
     Route(ApiKey.ELECT_LEADERS, max_values=_MANY),
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, max_values=_MANY),

@@ -66,6 +66,12 @@ class Load(threading.Thread):
         )
 
     def run(self) -> None:
+        try:
+            self._send()
+        except KafkaException as error:
+            self.history.errors.append(str(error))
+
+    def _send(self) -> None:
         while not self._over.is_set():
             for partition in range(PARTITIONS):
                 number = self.history.sent[partition]

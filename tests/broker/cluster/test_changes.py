@@ -9,6 +9,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_configs import AlterableConfig as Config
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -215,3 +216,20 @@ async def test_a_partition_moves_to_other_brokers(cluster: Members) -> None:
     moved = second.topics.get("t")
     assert moved is not None and moved.partitions[0].high_watermark == 1
     await until(lambda: not list(cluster.folder.glob("broker-1/t-0")))
+
+
+async def test_the_controller_gives_kafkas_brokers_blocks_of_producer_ids(cluster: Members) -> None:
+    first, second = await cluster.start(1), await cluster.start(2)
+    controller, other = await cluster.raw(first), await cluster.raw(second)
+    replicas = second.services.replicas
+    assert replicas is not None
+    good = AllocateProducerIdsRequest(2, replicas.broker_epoch)
+    blocks = [await controller.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, good) for _ in range(2)]
+    assert [(each.error_code, each.producer_id_len) for each in blocks] == [(0, 1000)] * 2
+    assert blocks[1].producer_id_start >= blocks[0].producer_id_start + 1000
+    for request, raw, code in (
+        (good, other, ErrorCode.NOT_CONTROLLER),
+        (AllocateProducerIdsRequest(2, replicas.broker_epoch - 1), controller, ErrorCode.STALE_BROKER_EPOCH),
+        (AllocateProducerIdsRequest(9, 1), controller, ErrorCode.BROKER_ID_NOT_REGISTERED),
+    ):
+        assert (await raw.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request)).error_code == code
