@@ -191,7 +191,8 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             self._fail(outcome, self._machine.append_error(error.code))
         elif self._closed:
             # The records are in the log, so the clients get their answers. The state belongs to the next coordinator.
-            self._answer(outcome)
+            for token, answer in outcome.replies:
+                token.answer(answer)
         else:
             for record in outcome.records:
                 self._machine.apply(self.state, record)
@@ -215,9 +216,6 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
                 self._alarms.set(change.event, change.delay_ms)
         for note in outcome.notes:
             self._runtime.note(note)
-        self._answer(outcome)
-
-    def _answer(self, outcome: OutcomeT) -> None:
         for token, answer in outcome.replies:
             token.answer(answer)
 

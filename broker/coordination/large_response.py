@@ -40,9 +40,8 @@ class LargeResponse(Generic[R]):
 
 def fill(response: R, steps: Iterator[int], values: int) -> R | LargeResponse[R]:
     """Return `response` after all `steps`, or with them where there are more than a few values."""
-    large = LargeResponse(response, steps)
     if values > VALUES_AT_ONCE:
-        return large
-    while large.advance():
+        return LargeResponse(response, steps)
+    for _ in steps:
         pass
     return response

@@ -17,10 +17,11 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from ...protocol.messages.metadata import MetadataResponsePartition
 from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
-from .metadata import TOPIC_OPERATIONS, PartitionState, known, partition_states
+from .metadata import TOPIC_OPERATIONS, known, partition_states
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -66,7 +67,7 @@ def _page(services: Services, names: Sequence[str], start: Cursor | None, room: 
 
 
 def _describe(
-    services: Services, topic: Topic, shown: Sequence[PartitionState]
+    services: Services, topic: Topic, shown: Sequence[MetadataResponsePartition]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -76,13 +77,13 @@ def _describe(
             DescribeTopicPartitionsResponsePartition(
                 each.error_code,
                 each.partition_index,
-                each.leader,
+                each.leader_id,
                 each.leader_epoch,
-                each.replicas,
-                each.isr,
+                each.replica_nodes,
+                each.isr_nodes,
                 [],
                 [],
-                each.offline,
+                each.offline_replicas,
             )
             for each in shown
         ],

@@ -9,7 +9,8 @@ In a cluster brokers, topics and leaders are what the controller has told this b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from itertools import repeat, starmap
+from typing import TYPE_CHECKING, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import (
@@ -21,7 +22,7 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..coordination.large_response import VALUES_PER_TURN, LargeResponse, fill
+from ..coordination.large_response import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
@@ -44,10 +45,10 @@ def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | LargeResponse[MetadataResponse]:
     """Return the requested topics, each once, or all. A missing topic is created where that is allowed."""
-    if _is_misnamed(request, context.api_version):
-        return _reject_all(request)
+    if request.topics and _is_misnamed(request.topics, context.api_version):
+        return _reject_all(request.topics)
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(*each) for each in live_brokers(services, context)],
+        brokers=list(starmap(MetadataResponseBroker, live_brokers(services, context))),
         cluster_id=services.metadata.cluster_id,
         controller_id=controller_id(services),
     )
@@ -104,49 +105,55 @@ def _add_requested(
     """Add each topic once, however often it is named. One that is missing may be created."""
     added: set[tuple[str | None, bytes]] = set()
 
-    def add(requested: MetadataRequestTopic) -> int:
-        is_missing = _find(services, requested) is None
-        result = _result(services, requested, create, wants_operations)
+    def add(requested: MetadataRequestTopic, topic: Topic | None) -> int:
+        result = _result(services, requested, topic, create, wants_operations)
         # A topic may be requested by its name and by its id too.
         if (result.name, result.topic_id) not in added:
             added.add((result.name, result.topic_id))
             response.topics.append(result)
-        return _CREATION_VALUES if create and is_missing else 1 + len(result.partitions)
+        return _CREATION_VALUES if create and topic is None else 1 + len(result.partitions)
 
     requested = list({(each.name, each.topic_id): each for each in topics}.values())
-    found = [_find(services, each) for each in requested]
-    missing = _CREATION_VALUES if create else 1
-    values = sum(missing if topic is None else 1 + len(topic.partitions) for topic in found)
-    return fill(response, map(add, requested), values)
+    found = list(map(_find, repeat(services), requested))
+    missing, values = _CREATION_VALUES if create else 1, 0
+    for topic in found:
+        values += missing if topic is None else 1 + len(topic.partitions)
+    if values <= VALUES_AT_ONCE:
+        return fill(response, map(add, requested, found), values)
+    # Topics come and go between two turns, so each is looked up in its own.
+    return fill(response, map(add, requested, map(_find, repeat(services), requested)), values)
 
 
-def _is_misnamed(request: MetadataRequest, version: int) -> bool:
+def _is_misnamed(topics: list[MetadataRequestTopic], version: int) -> bool:
     """Return whether a topic is named by an id in a version that does not allow it, or not named at all."""
-    if version < 10 or not request.topics:
-        return False
-    if version < 12:
-        return any(each.name is None or each.topic_id != ZERO_UUID for each in request.topics)
-    return any(each.name is None and each.topic_id == ZERO_UUID for each in request.topics)
+    for each in topics:
+        is_named, has_id = each.name is not None, each.topic_id != ZERO_UUID
+        if version >= 12 and not (is_named or has_id):
+            return True
+        if 10 <= version < 12 and (has_id or not is_named):
+            return True
+    return False
 
 
-def _reject_all(request: MetadataRequest) -> MetadataResponse:
+def _reject_all(topics: list[MetadataRequestTopic]) -> MetadataResponse:
     """Return INVALID_REQUEST for the response and every topic of it. Names must not be null in 10 and 11."""
     code = int(ErrorCode.INVALID_REQUEST)
-    topics = [MetadataResponseTopic(code, each.name or "", each.topic_id) for each in request.topics or ()]
-    return MetadataResponse(topics=topics, error_code=code)
+    results = [MetadataResponseTopic(code, each.name or "", each.topic_id) for each in topics]
+    return MetadataResponse(topics=results, error_code=code)
 
 
 def _find(services: Services, requested: MetadataRequestTopic) -> Topic | None:
     # The id decides also where there is a name: a topic that was created again has the name, but another id.
     if requested.topic_id != ZERO_UUID or requested.name is None:
-        return known(services, services.topics.by_id(requested.topic_id))
-    return known(services, services.topics.get(requested.name))
+        topic = services.topics.by_id(requested.topic_id)
+    else:
+        topic = services.topics.get(requested.name)
+    return topic if services.replicas is None else known(services, topic)
 
 
 def _result(
-    services: Services, requested: MetadataRequestTopic, create: bool, wants_operations: bool
+    services: Services, requested: MetadataRequestTopic, topic: Topic | None, create: bool, wants_operations: bool
 ) -> MetadataResponseTopic:
-    topic = _find(services, requested)
     if topic is not None:
         return _describe(services, topic, wants_operations)
     if requested.topic_id != ZERO_UUID or requested.name is None:
@@ -186,40 +193,28 @@ def _describe(services: Services, topic: Topic, wants_operations: bool) -> Metad
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[MetadataResponsePartition(*each) for each in partition_states(services, topic)],
+        partitions=partition_states(services, topic),
         **({"topic_authorized_operations": TOPIC_OPERATIONS} if wants_operations else {}),
     )
 
 
-class PartitionState(NamedTuple):
-    """A partition as Metadata describes it, in the order of the wire."""
-
-    error_code: int
-    partition_index: int
-    leader: int
-    leader_epoch: int
-    replicas: list[int]
-    isr: list[int]
-    offline: list[int]
-
-
-def partition_states(services: Services, topic: Topic) -> list[PartitionState]:
+def partition_states(services: Services, topic: Topic) -> list[MetadataResponsePartition]:
     """Return the state of every partition of a topic. One without a live leader has LEADER_NOT_AVAILABLE."""
     node, replicas = services.config.node_id, services.replicas
+    states: list[MetadataResponsePartition] = []
     if replicas is None:
-        return [
-            PartitionState(0, each.index, node, each.leader_epoch, [node], [node], [])
-            if each.is_online
-            else PartitionState(_LEADERLESS, each.index, -1, each.leader_epoch, [node], [node], [node])
-            for each in topic.partitions
-        ]
+        for each in topic.partitions:
+            code, leader, offline = (0, node, []) if each.failure is None else (_LEADERLESS, -1, [node])
+            states.append(
+                MetadataResponsePartition(code, each.index, leader, each.leader_epoch, [node], [node], offline)
+            )
+        return states
     view = replicas.view
-    states: list[PartitionState] = []
     for index, each in sorted(view.topics[topic.name].partitions.items()):
         is_led = each.leader in view.brokers
         away = {broker for broker in each.replicas if broker not in view.brokers}
         states.append(
-            PartitionState(
+            MetadataResponsePartition(
                 0 if is_led else _LEADERLESS,
                 index,
                 each.leader if is_led else -1,

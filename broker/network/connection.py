@@ -88,7 +88,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.name = "?"
         self.client_host = ""
-        self.local_address = ("", 0)
+        # The host and port that this client is told to connect to.
+        self.advertised_address = ("", 0)
         self.last_active_ms = 0
         self._owner = owner
         self._transport: asyncio.Transport | None = None
@@ -100,11 +101,6 @@ class Connection(asyncio.BufferedProtocol):
         self._read_paused = False
         self._stopping = False
         self._closed = False
-
-    @property
-    def advertised_address(self) -> tuple[str, int]:
-        """The host and port that this client is told to connect to."""
-        return self.listener.advertised or self.local_address
 
     @property
     def waits(self) -> bool:
@@ -130,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
         self.client_host = str(peer[0])
-        self.local_address = (str(local[0]), int(local[1]))
+        self.advertised_address = self.listener.advertised or (str(local[0]), int(local[1]))
         self.name = f"{peer[0]}:{peer[1]}"
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if not self._owner.adopt(self):

@@ -99,10 +99,14 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
             response = _error_response(context, error)
         if isinstance(response, asyncio.Future):
-            return self._encode_later(context, served, cast("asyncio.Future[Handled]", response))
+            return self._encode_later(context, served, response)
         if isinstance(response, LargeResponse):
             return self._respond_large(context, served, response)
-        return _encode(context, served, response)
+        # As `_encode` does, whose call would be one in thirty.
+        try:
+            return served.encode(correlation_id, response) if response is not None else None
+        except EncodeError as error:
+            raise _unencodable(context, error) from error
 
     def _handle_many(
         self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
@@ -254,8 +258,13 @@ def _encode(context: RequestContext, served: _Served, response: Message | None) 
     try:
         return served.encode(context.correlation_id, response)
     except EncodeError as error:
-        _log.exception("%s: a response that does not fit its version", _name_of(context))
-        raise CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}") from error
+        raise _unencodable(context, error) from error
+
+
+def _unencodable(context: RequestContext, error: EncodeError) -> CloseConnection:
+    """Log a response that is wrong, and return why its connection is closed."""
+    _log.error("%s: a response that does not fit its version", _name_of(context), exc_info=error)
+    return CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}")
 
 
 def _pass_on(encoded: asyncio.Future[EncodedResponse], made: asyncio.Future[EncodedResponse]) -> None:

@@ -11,7 +11,7 @@ from .topic_names import INTERNAL_TOPICS
 class Topic:
     """A topic and its partitions, index by index."""
 
-    __slots__ = ("config", "id", "name", "partitions", "record")
+    __slots__ = ("config", "id", "is_internal", "name", "partitions", "record")
 
     def __init__(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> None:
         self.name = record.name
@@ -19,11 +19,8 @@ class Topic:
         self.record = record
         self.config = config
         self.partitions = partitions
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the broker keeps its own state in this topic."""
-        return self.name in INTERNAL_TOPICS
+        # Whether the broker keeps its own state in this topic.
+        self.is_internal = record.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition | None:
         """Return the partition of that index, or None."""

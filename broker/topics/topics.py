@@ -66,6 +66,9 @@ class Topics:
         # Invariant: both hold the same topics.
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        # Return the topic of that name, or of that id, or None. Bound once, because each request looks its topics up.
+        self.get: Callable[[str], Topic | None] = self._by_name.get
+        self.by_id: Callable[[bytes], Topic | None] = self._by_id.get
         # Topics that have a record, but not all of their partitions yet.
         self._creations: dict[str, Creation] = {}
         # Topics that are served and get more partitions.
@@ -74,14 +77,6 @@ class Topics:
         self._deletions: dict[str, Deletion] = {}
 
     # -- Look-ups --------------------------------------------------------------------------------------
-
-    def get(self, name: str) -> Topic | None:
-        """Return the topic of that name, or None."""
-        return self._by_name.get(name)
-
-    def by_id(self, topic_id: bytes) -> Topic | None:
-        """Return the topic of that id, or None."""
-        return self._by_id.get(topic_id)
 
     def all(self) -> list[Topic]:
         """Return every topic, in order of name."""

@@ -12,7 +12,6 @@ from ..append_errors import append_error
 from . import events, machine, records
 from .events import Answer, Event, Outcome
 from .group import Group
-from .states import GroupState
 
 GroupActor = Actor[Group, Event, Outcome]
 
@@ -24,10 +23,6 @@ _DELETE_OFFSETS = (
     events.EndTransaction,
     events.ExpireOffsets,
 )
-
-
-def _is_blank(group: Group) -> bool:
-    return group.state is GroupState.DEAD or group.is_blank()
 
 
 def _locks(outcome: Outcome) -> bool:
@@ -61,7 +56,7 @@ GROUPS: Machine[Group, Event, Outcome] = Machine(
     step=machine.step,
     apply=Group.apply,
     encode=records.encode,
-    is_blank=_is_blank,
+    is_blank=Group.is_blank,
     unload=events.Unload(),
     timer_events=_TIMERS,
     locks=_locks,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
@@ -132,9 +133,11 @@ class DeleteOffsets:
 # -- Timers. Each is its own key.
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExpired:
-    """A member was silent for its session timeout, or did not use the id that it was given."""
+class SessionExpired(NamedTuple):
+    """A member was silent for its session timeout, or did not use the id that it was given.
+
+    A tuple, because each heartbeat looks it up as a key: a data class is hashed and compared by functions in Python.
+    """
 
     member_id: str
 

@@ -66,9 +66,11 @@ class Group:
         self.state_since_ms = now_ms
 
     def is_blank(self) -> bool:
-        """Return whether nothing would be lost if this group were forgotten: it has no record and no member."""
-        offsets = self.offsets or self.offsets.pending
-        return not (self.recorded or offsets or self.roster.members or self.roster.pending)
+        """Return whether nothing would be lost if this group were forgotten: it is dead, or has no record or member."""
+        if self.state is GroupState.DEAD:
+            return True
+        has_members = self.recorded or self.roster.members or self.roster.pending
+        return not (has_members or self.offsets or self.offsets.pending)
 
     def apply(self, record: Record) -> None:
         """Let a committed record take effect, now or at start-up."""

@@ -11,16 +11,18 @@ from .group import Group
 from .guards import check_member
 from .history import UNKNOWN_MS, Cause, CauseKind
 from .roster import Member
-from .sessions import remove_member, renew_session
+from .sessions import remove_member, start_session
 from .states import GroupState
 
 
 def heartbeat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> None:
     """Renew the session, and tell the member if a rebalance runs."""
-    renew_session(group.roster.members[event.member_id], outcome, now_ms)
+    member = group.roster.members[event.member_id]
+    member.heard_ms = now_ms
+    start_session(member, outcome)
     is_rebalancing = group.state is GroupState.PREPARING_REBALANCE
     error = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
-    outcome.reply(event.token, error)
+    outcome.replies.append((event.token, error))
 
 
 def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
