@@ -110,7 +110,7 @@ class Broker:
         self.watchdog = Watchdog()
         # Watches the loop of the program while the broker runs on it, by `async with`.
         self._program_watchdog: Watchdog | None = None
-        self._disk = disk if disk is not None else TimedDisk(self.clock)
+        self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
         self._threads = DiskThreads(self.timers, self.clock)
         self._running: _Running | None = None

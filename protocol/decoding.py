@@ -174,7 +174,7 @@ class _DecoderSource(Source):
         if letter is not None:
             self.run.append((letter, target))
             return
-        n = self.length("h" if kind == "string" else "i")
+        n = self.length("h" if kind == "string" else "i", is_long=kind != "string")
         if nullable:
             null = f"{n} == 0" if self.flexible else f"{n} == -1"
             with self.block(f"if {null}:"):
@@ -184,13 +184,24 @@ class _DecoderSource(Source):
         else:
             self.slice(target, name, kind, n)
 
-    def length(self, letter: str) -> str:
-        """Read a length or count into a fresh name: as it stands on the wire, so one too large where it is compact."""
+    def length(self, letter: str, *, is_long: bool = False) -> str:
+        """Read a length or count into a fresh name: as it stands on the wire, so one too large where it is compact.
+
+        `is_long`: it often takes two bytes, which are then read without a call.
+        """
         n = self.fresh("n")
         self.run.append(("B" if self.flexible else letter, n))
         self.flush()
-        if self.flexible:
-            with self.block(f"if {n} > 127:"):
+        if not self.flexible:
+            return n
+        with self.block(f"if {n} > 127:"):
+            if not is_long:
+                self.line(f"{n}, p = uvarint_tail(buffer, p, {n})")
+                return n
+            with self.block("if buffer[p] < 128:"):
+                self.line(f"{n} += (buffer[p] << 7) - 128")
+                self.line("p += 1")
+            with self.block("else:"):
                 self.line(f"{n}, p = uvarint_tail(buffer, p, {n})")
         return n
 

@@ -19,7 +19,7 @@ class LogConfig:
     segment_jitter_ms: int = 0
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10 * 1024 * 1024
-    # When needs_flush() says so; by default the operating system decides (and every roll asks for one).
+    # When flush_delay_ms() says so; by default the operating system decides (and every roll asks for one).
     flush_messages: int = NEVER
     flush_ms: int = NEVER
     # The bounds of retention; negative: no bound.
@@ -36,6 +36,6 @@ class LogConfig:
         As chance would have it, and yet the same after each restart: what a segment is called decides.
         """
         if not (self.segment_jitter_ms and self.segment_ms):
-            return self.segment_ms  # asked at every append: nearly always at once
+            return self.segment_ms
         spread_ms = min(self.segment_jitter_ms, self.segment_ms)
         return self.segment_ms - crc32(b"%s %d" % (directory.name.encode(), base_offset)) % spread_ms

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from .errors import DiskError, LockedError, ShortRead, damaged_file
 Buffer = bytes | bytearray | memoryview
 
 TEMPORARY_SUFFIX = ".tmp"
+
+
+# A write of so long has waited for something: ordinary ones take some microseconds, and 0.3 ms for a MiB.
+WAITED_S = 0.001
 
 
 class NotCached(Exception):
@@ -61,6 +66,9 @@ class Disk:
 
     Positions and sizes in bytes; every failure is a DiskError that names operation and path.
     """
+
+    # Tests replace it.
+    now_s: Callable[[], float] = staticmethod(time.monotonic)
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
@@ -122,12 +130,20 @@ class Disk:
 
     def write(self, file: File, data: Buffer, position: int) -> None:
         """Store all of `data` at `position`, or raise; a part may then be on disk."""
+        began_s = self.now_s()
         try:
             written = os.pwrite(file.fd, data, position)
             if written < len(data):
                 self._write_rest(file, memoryview(data), position, written)
         except OSError as error:
             raise DiskError("write", file.path, error) from error
+        finally:
+            took_s = self.now_s() - began_s
+            if took_s >= WAITED_S:
+                self.waited(file.path, len(data), took_s)
+
+    def waited(self, path: Path, size: int, took_s: float) -> None:
+        """Take note of a write of `size` bytes that took WAITED_S or more, for a subclass that reports it."""
 
     def _write_rest(self, file: File, data: memoryview, position: int, written: int) -> None:
         while written < len(data):

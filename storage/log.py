@@ -15,6 +15,7 @@ from threading import Lock
 
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType, Marker
+from .config import NEVER
 from .config import LogConfig as LogConfig  # re-exported: opening a log needs it
 from .deleted_directory import DELETED_DIR_SUFFIX, deleted_path, remove_directory
 from .errors import (
@@ -101,7 +102,7 @@ class Log(ReadableLog):
     def reconfigure(self, config: LogConfig) -> None:
         """Go by `config` from the next append on. A segment that is too large for it is rolled then, not cut.
 
-        needs_flush() goes by it at once.
+        flush_delay_ms() goes by it at once.
         """
         self.config = config
 
@@ -123,10 +124,10 @@ class Log(ReadableLog):
         if header.base_offset < self.log_end_offset:
             raise OffsetsNotMonotonic(header.base_offset, self.log_end_offset)
         active, config = self._segments.active, self.config
-        if not active.has_room(header, config.segment_bytes, config.segment_index_bytes) or (
-            active.size
-            and active.age_ms(header.max_timestamp, now_ms) > config.closing_age_ms(self.directory, active.base_offset)
-        ):
+        closing_age_ms = config.segment_ms
+        if config.segment_jitter_ms:
+            closing_age_ms = config.closing_age_ms(self.directory, active.base_offset)
+        if not active.takes(header, now_ms, config, closing_age_ms):
             if len(batch) > config.segment_bytes:
                 raise BatchTooLarge(len(batch), config.segment_bytes)
             # Segments join without a gap, unless the index could not hold the batch's offset then.
@@ -197,18 +198,23 @@ class Log(ReadableLog):
 
     # -- Flushing ----------------------------------------------------------------------------------
 
-    def needs_flush(self, now_ms: int) -> bool:
-        """Return whether flush.messages, flush.ms, a closed segment or one that has grown needs a flush()."""
-        unflushed = self.log_end_offset - self.recovery_point
+    def flush_delay_ms(self, now_ms: int) -> int | None:
+        """Return in how many milliseconds a flush() is due at the latest; None where nothing asks for one.
+
+        It is due now by flush.messages, by flush.ms, for a closed segment and for one that has grown.
+        """
+        unflushed, config = self.log_end_offset - self.recovery_point, self.config
         if unflushed <= 0 or self._failure is not None or self._closed:
-            return False
+            return None
         active = self._segments.active
-        return (
-            unflushed >= self.config.flush_messages
+        if (
+            unflushed >= config.flush_messages
             or self.recovery_point < active.base_offset
-            or active.unsynced_bytes >= UNFLUSHED_BYTES
-            or now_ms - self._unflushed_since_ms >= self.config.flush_ms
-        )
+            or (active.size >= UNFLUSHED_BYTES and active.unsynced_bytes >= UNFLUSHED_BYTES)
+            or now_ms - self._unflushed_since_ms >= config.flush_ms
+        ):
+            return 0
+        return config.flush_ms if config.flush_ms < NEVER else None
 
     def flush(self, up_to: int | None = None) -> None:
         """Force at least everything below offset `up_to` (default: all) to disk, then move the recovery point there.

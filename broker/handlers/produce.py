@@ -32,8 +32,7 @@ from ..coordination.transactions.verification import RemoteCoordinator
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.partition import Appended, Partition, VerifyTransaction
-from ..topics.topic import Topic
-from ..topics.validation import BatchRejected, LargeBatch, is_large
+from ..topics.validation import BatchRejected, LargeBatch
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -96,7 +95,9 @@ def handle(
     response = ProduceResponse()
     work = _Round(services, context, request)
     for data in request.topic_data:
-        results = [_append(work, data, each) for each in data.partition_data]
+        results: list[PartitionProduceResponse] = []
+        for each in data.partition_data:
+            results.append(_append(work, data, each))
         if results:
             response.responses.append(TopicProduceResponse(data.name, data.topic_id, results))
     if len(response.responses) > 1:
@@ -117,9 +118,6 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             raise KafkaError(ErrorCode.INVALID_RECORD, why)
         if partition.replication is not None and work.request.acks == ALL:
             partition.replication.check_min_isr()
-        if partition.needs_preparation(version) and is_large(records):
-            work.large.append((partition, result, bytearray(records)))
-            return result
         try:
             appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
         except RemoteCoordinator:
@@ -179,7 +177,7 @@ def _acknowledge(work: _Round, partition: Partition, result: PartitionProduceRes
     if partition.replication is not None and work.request.acks == ALL:
         # Also for a duplicate: the first copy may not be committed yet.
         work.replicating.append((partition, partition.reign, partition.log.log_end_offset, result))
-    if partition.must_flush:
+    if appended.must_flush:
         work.unflushed.append((partition, result))
 
 
@@ -264,25 +262,18 @@ def _merge_topics(responses: list[TopicProduceResponse]) -> list[TopicProduceRes
 def _partition(work: _Round, data: TopicProduceData, index: int) -> Partition:
     if work.request.acks not in _ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    partition = _topic(work.services, work.context.api_version, data).partition(index)
-    if partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return partition
-
-
-def _topic(services: Services, version: int, data: TopicProduceData) -> Topic:
-    if version >= 13:
-        topic = services.topics.by_id(data.topic_id)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    else:
-        topic = services.topics.get(data.name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topics = work.services.topics
+    has_id = work.context.api_version >= 13
+    topic = topics.by_id(data.topic_id) if has_id else topics.get(data.name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if has_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.is_internal:
         why = f"{topic.name} is the broker's own: clients do not write to it"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    return topic
+    partitions = topic.partitions
+    if not 0 <= index < len(partitions):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return partitions[index]
 
 
 def _topic_name(services: Services, data: TopicProduceData) -> str:

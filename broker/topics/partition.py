@@ -35,10 +35,12 @@ from .validation import (
     FIRST_WITH_BATCHES,
     FIRST_WITH_ZSTD,
     BatchRejected,
+    LargeBatch,
     PreparedBatch,
     ValidationRules,
     check_compression,
     check_size,
+    is_large,
     prepare,
     read_batch,
     reject_small_timestamps,
@@ -54,8 +56,6 @@ NO_LEADER_EPOCH = -1
 FIRST_IMPLICIT = 12
 # How long a coordinator's record may wait for the ISR: longer than anything but a stop of the broker.
 COMMIT_TIMEOUT_MS = 24 * 3_600_000
-# flush.ms where nobody has set it.
-NEVER_MS = 2**63 - 1
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class Appended:
     base_offset: int
     log_append_time_ms: int
     log_start_offset: int
+    # Whether flush.messages requires an fsync before the batch is acknowledged.
+    must_flush: bool
 
 
 class Replication(Protocol):
@@ -253,7 +255,7 @@ class Partition:
             self.note_failure(error)
             raise
         self._purgatory.wake(self)
-        self._flush_if_due(now_ms)
+        self.flush_if_due()
 
     # -- State -----------------------------------------------------------------------------------------
 
@@ -313,10 +315,6 @@ class Partition:
 
     # -- Append ----------------------------------------------------------------------------------------
 
-    def needs_preparation(self, version: int) -> bool:
-        """Return whether batches of this Produce version are opened, rewritten or converted before the append."""
-        return self.rules is not None or version < FIRST_WITH_BATCHES
-
     def prepare(self, records: memoryview, version: int) -> PreparedBatch:
         """Return the batch that `append_prepared` takes in the place of `records`. May run in a thread."""
         now_ms = self._clock.now_ms()
@@ -331,11 +329,13 @@ class Partition:
 
         Raises KafkaError: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
         MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the errors of idempotence and transactions, KAFKA_STORAGE_ERROR. Those of
-        a whole batch are BatchRejected, or LargeBatch where `prepare` finds the records to blame, in a thread. `verify`
-        is None where the request has no transactional id.
+        a whole batch are BatchRejected, or LargeBatch where `prepare` must open it first, in a thread. `verify` is None
+        where the request has no transactional id.
         """
         self.check_leading()
-        if self.needs_preparation(version):
+        if self.rules is not None or version < FIRST_WITH_BATCHES:
+            if is_large(records):
+                raise LargeBatch(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must prepare this batch")
             return self.append_prepared(self.prepare(records, version), version, verify)
         header = read_batch(records, self.max_message_bytes, self.topic)
         if version < FIRST_WITH_ZSTD:
@@ -365,7 +365,7 @@ class Partition:
             batch.check_body(records, 0, header)
             if header.max_timestamp > now_ms + self.timestamp_after_max_ms and not self.log_append_time:
                 reject_small_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
-            duplicate = self.log.producers.check(header)
+            duplicate = self.log.producers.check(header) if header.producer_id >= 0 else None
         except RecordError as error:
             raise BatchRejected(error.code, str(error), self.log.log_start_offset) from error
         except BatchRejected as rejected:
@@ -374,7 +374,8 @@ class Partition:
         except KafkaError as error:
             raise BatchRejected(error.code, error.message, self.log.log_start_offset) from error
         if duplicate is not None:
-            return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset)
+            # The first copy may not be on disk yet.
+            return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset, self.must_flush)
         if header.producer_id >= 0 and self.log.producers.get(header.producer_id) is None:
             self._add_producer()
         return self._write(records, header, now_ms)
@@ -433,19 +434,17 @@ class Partition:
         replication, end_offset = self.replication, log.log_end_offset
         self.high_watermark = end_offset if replication is None else replication.appended(end_offset)
         self._purgatory.wake(self)
-        self._flush_if_due(now_ms)
-        return Appended(base_offset, log_append_time_ms, log.log_start_offset)
+        flush_delay_ms = log.flush_delay_ms(now_ms)
+        if flush_delay_ms is not None:
+            self._schedule_flush(self, flush_delay_ms)
+        must_flush = end_offset - log.recovery_point >= log.config.flush_messages
+        return Appended(base_offset, log_append_time_ms, log.log_start_offset, must_flush)
 
     def flush_if_due(self) -> None:
         """Schedule the fsync that the present configs require; they may have changed."""
-        if self.log.recovery_point < self.log.log_end_offset:
-            self._flush_if_due(self._clock.now_ms())
-
-    def _flush_if_due(self, now_ms: int) -> None:
-        if self.log.needs_flush(now_ms):
-            self._schedule_flush(self, 0)
-        elif self.log.config.flush_ms < NEVER_MS:
-            self._schedule_flush(self, self.log.config.flush_ms)
+        delay_ms = self.log.flush_delay_ms(self._clock.now_ms())
+        if delay_ms is not None:
+            self._schedule_flush(self, delay_ms)
 
     def _latest_ms(self, now_ms: int) -> int:
         """Return the latest timestamp that a producer may set now."""

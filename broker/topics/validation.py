@@ -69,9 +69,10 @@ class BatchRejected(KafkaError):
 
 
 class LargeBatch(BatchRejected):
-    """A batch that is rejected for its timestamp, and is so large that only a thread may name its records.
+    """A batch that must be opened, and is so large that only a thread may do that: `prepare` does it.
 
-    `prepare` raises the BatchRejected that names them.
+    It is rewritten or converted, or its timestamp is rejected: then `prepare` raises the BatchRejected that names the
+    records.
     """
 
 
@@ -141,12 +142,14 @@ def read_batch(records: memoryview, max_bytes: int, topic: str) -> BatchHeader:
     """
     try:
         header = batch.read_header(records)
-        if header.size_bytes != len(records):
-            if header.size_bytes < len(records):
+        size = header.batch_length + batch.LOG_OVERHEAD
+        if size != len(records):
+            if size < len(records):
                 batch.check_crc(records, 0, header)  # a wrong length makes the CRC wrong, which is reported first
             why = "a produce request carries exactly one whole batch a partition"
             raise KafkaError(ErrorCode.INVALID_RECORD, why)
-        check_size(header, max_bytes, topic)
+        if size > max_bytes:
+            raise _too_large(size, max_bytes, topic)
         batch.check_crc(records, 0, header)
     except RecordError as error:
         raise KafkaError(error.code, str(error)) from error
@@ -156,8 +159,12 @@ def read_batch(records: memoryview, max_bytes: int, topic: str) -> BatchHeader:
 def check_size(header: BatchHeader, max_bytes: int, topic: str) -> None:
     """Raise MESSAGE_TOO_LARGE for a batch that is larger than max.message.bytes."""
     if header.size_bytes > max_bytes:
-        why = f"a batch of {header.size_bytes} bytes; max.message.bytes of {topic} is {max_bytes}"
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
+        raise _too_large(header.size_bytes, max_bytes, topic)
+
+
+def _too_large(size: int, max_bytes: int, topic: str) -> KafkaError:
+    why = f"a batch of {size} bytes; max.message.bytes of {topic} is {max_bytes}"
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
 
 
 def check_compression(header: BatchHeader) -> None:

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 from zlib import crc32 as _zlib_crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from typing_extensions import Buffer
 
 
-def _portable() -> Callable[[Buffer, int], int]:
+class Checksum(Protocol):
+    """A checksum that can be continued."""
+
+    def __call__(self, data: Buffer, value: int = 0, /) -> int:
+        """Return the checksum of `data`, continuing from `value`."""
+        ...
+
+
+def _portable() -> Checksum:
     """Return crcmod's CRC-32C. Its import is late: it reads a table that the hardware path does not need."""
     from crcmod.predefined import mkPredefinedCrcFun  # pyright: ignore[reportUnknownVariableType]
 
-    return cast("Callable[[Buffer, int], int]", mkPredefinedCrcFun("crc-32c"))
+    return cast("Checksum", mkPredefinedCrcFun("crc-32c"))
 
 
 def _compiled() -> ModuleType:
@@ -43,7 +50,7 @@ def _compiled() -> ModuleType:
     return module
 
 
-def _choose() -> tuple[str, Callable[[Buffer, int], int]]:
+def _choose() -> tuple[str, Checksum]:
     try:
         found = _compiled()
         function, is_hardware = found.crc32c, found.hardware_based
@@ -52,13 +59,12 @@ def _choose() -> tuple[str, Callable[[Buffer, int], int]]:
     return ("crc32c (hardware)" if is_hardware else "crc32c (software)"), function
 
 
-# The package in use, for logs and benchmarks; and the function itself, bound once: the call is on every batch's path.
-IMPLEMENTATION, _crc32c = _choose()
-
-
-def crc32c(data: Buffer, value: int = 0) -> int:
-    """Return the unsigned CRC-32C of `data`, continuing from `value` (the CRC of what came before it)."""
-    return _crc32c(data, value)
+_chosen = _choose()
+# The package in use, for logs and benchmarks.
+IMPLEMENTATION = _chosen[0]
+# crc32c(data, value=0) returns the unsigned CRC-32C of `data`, continuing from `value` (the CRC of what came before
+# it). It is the function in C itself, because every batch calls it.
+crc32c: Checksum = _chosen[1]
 
 
 def crc32(data: Buffer, value: int = 0) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...protocol.records.batch import BatchHeader
+from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader
+from ..config import LogConfig
 from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StorageError, TornWrite
 from ..files import DISK, Buffer, Disk, NotCached
 from . import walk
@@ -103,7 +104,7 @@ class Segment(SegmentFile):
         self._sealed = False  # a roll that failed had sealed it
         position = self.size
         try:
-            self._disk.write(self.file, batch, position)
+            self._disk.write(self._file or self.file, batch, position)
         except StorageError as error:
             self._synced = UNSYNCED
             try:
@@ -130,29 +131,32 @@ class Segment(SegmentFile):
         if position - indexes.entry_position > index_interval_bytes:
             indexes.add(position, last_offset, self._max_timestamp, self._max_offset)
 
-    def has_room(self, header: BatchHeader, segment_bytes: int, segment_index_bytes: int) -> bool:
-        """Return whether the batch fits by size, offset and indexes."""
-        indexes = self._indexes
+    def takes(self, header: BatchHeader, now_ms: int, config: LogConfig, closing_age_ms: int) -> bool:
+        """Return whether the batch fits by size, offset and indexes, and the segment has not reached its closing age.
+
+        The age is the time from the first batch's timestamp to this one's; without timestamps, the time since the
+        segment was opened.
+        """
+        indexes, size, first_ms = self._indexes, self.size, self._first_timestamp
         assert indexes is not None
+        if size and first_ms is None:
+            first_ms = self._read_first_timestamp()
+        age_ms = now_ms - self.created_ms
+        if first_ms is not None and first_ms >= 0:
+            age_ms = header.max_timestamp - first_ms
         return (
-            self.size + header.batch_length + 12 <= segment_bytes
+            size + header.batch_length + LOG_OVERHEAD <= config.segment_bytes
             and header.base_offset + header.last_offset_delta - self.base_offset <= MAX_INT32
-            and indexes.needed_bytes <= segment_index_bytes
+            and indexes.needed_bytes <= config.segment_index_bytes
+            and (age_ms <= closing_age_ms or not size)
         )
 
-    def age_ms(self, batch_timestamp_ms: int, now_ms: int) -> int:
-        """Return the age that segment.ms is compared with.
-
-        It is the time from the first batch's timestamp to this one's; without timestamps, the time since the segment
-        was opened.
-        """
-        if self._first_timestamp is None and self.size:
-            for _, header in self.sound_headers():
-                self._first_timestamp = header.max_timestamp
-                break
-        if self._first_timestamp is not None and self._first_timestamp >= 0:
-            return batch_timestamp_ms - self._first_timestamp
-        return now_ms - self.created_ms
+    def _read_first_timestamp(self) -> int | None:
+        """Return the timestamp of the first batch; None where no batch is sound."""
+        first = next(self.sound_headers(), None)
+        if first is not None:
+            self._first_timestamp = first[1].max_timestamp
+        return self._first_timestamp
 
     # -- Durability --------------------------------------------------------------------------------
 

@@ -296,12 +296,12 @@ def test_max_timestamp_is_that_of_the_first_record_that_has_it(directory: Path) 
 
 def test_a_flush_moves_the_recovery_point(directory: Path) -> None:
     log = filled(directory, 5, flush_messages=4)
-    assert (log.log_end_offset - log.recovery_point, log.needs_flush(1000)) == (10, True)
+    assert (log.log_end_offset - log.recovery_point, log.flush_delay_ms(1000)) == (10, 0)
     log.flush(4)
     # An fsync takes the whole segment.
-    assert (log.recovery_point, log.log_end_offset - log.recovery_point, log.needs_flush(NEVER)) == (10, 0, False)
+    assert (log.recovery_point, log.log_end_offset, log.flush_delay_ms(NEVER)) == (10, 10, None)
     append(log, batch(10))
-    assert not log.needs_flush(NEVER)
+    assert log.flush_delay_ms(NEVER) != 0
     log.flush()
     assert log.recovery_point == 11
 
@@ -313,7 +313,7 @@ def test_a_segment_that_has_grown_asks_for_a_flush(directory: Path, monkeypatch:
     asked: list[bool] = []
     for n in range(6):
         append(log, batch(n))
-        asked.append(log.needs_flush(1000))
+        asked.append(log.flush_delay_ms(1000) == 0)
         if asked[-1]:
             log.flush(log.log_end_offset)
             assert log.flushed_bytes == (n + 1) * size
@@ -334,22 +334,22 @@ def test_flush_ms_counts_from_the_oldest_append_that_was_not_flushed(directory: 
     log = opened(directory, flush_ms=100)
     append(log, batch(0), now_ms=5000)
     append(log, batch(1), now_ms=5050)
-    assert not log.needs_flush(5099)
-    assert log.needs_flush(5100)
+    assert log.flush_delay_ms(5099) != 0
+    assert log.flush_delay_ms(5100) == 0
     log.flush()
-    assert not log.needs_flush(9000)
+    assert log.flush_delay_ms(9000) != 0
     append(log, batch(2), now_ms=9000)
-    assert not log.needs_flush(9099)
-    assert log.needs_flush(9100)
+    assert log.flush_delay_ms(9099) != 0
+    assert log.flush_delay_ms(9100) == 0
 
 
 def test_a_roll_asks_for_a_flush_of_what_it_finished(directory: Path) -> None:
     log = filled(directory, 1)
-    assert not log.needs_flush(1000)
+    assert log.flush_delay_ms(1000) != 0
     roll(log, 1000)
-    assert log.needs_flush(1000)
+    assert log.flush_delay_ms(1000) == 0
     log.flush(log.log_end_offset)
-    assert not log.needs_flush(1000)
+    assert log.flush_delay_ms(1000) != 0
 
 
 def test_after_a_failed_fsync_the_log_takes_nothing_more(directory: Path) -> None:
@@ -510,9 +510,9 @@ def test_a_log_that_is_reconfigured_goes_by_the_new_config_from_the_next_append_
     log = Log.open(tmp_path, LogConfig(), clean=False, now_ms=0)
     for offset in (0, 1):
         append(log, batch(offset, size=100))
-    assert not log.needs_flush(0)
+    assert log.flush_delay_ms(0) != 0
     log.reconfigure(LogConfig(segment_bytes=250, flush_messages=2))
-    assert log.needs_flush(0)
+    assert log.flush_delay_ms(0) == 0
     append(log, batch(2, size=100))
     assert sorted(each.name for each in tmp_path.glob("*.log"))[-1] == "00000000000000000002.log"
     log.close()

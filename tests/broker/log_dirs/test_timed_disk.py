@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.log_dirs.timed_disk import REPORT_INTERVAL_MS, TimedDisk
+from odradek.broker.log_dirs.timed_disk import REPORT_INTERVAL_S, TimedDisk
 from odradek.storage.errors import DiskError
 from odradek.tests.support.clock import FakeClock
 
@@ -17,9 +17,9 @@ class SteppingClock(FakeClock):
 
     step_ms = 0
 
-    def monotonic_ms(self) -> int:
+    def monotonic_s(self) -> float:
         self.advance(self.step_ms)
-        return self.time_ms
+        return self.time_ms / 1000
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -28,17 +28,20 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_a_write_of_a_second_is_logged_with_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = SteppingClock()
-    disk = TimedDisk(clock)
+    disk = TimedDisk()
+    disk.now_s = clock.monotonic_s
     file = disk.open(tmp_path / "x.log", create=True)
     clock.step_ms = 999
-    disk.write(file, b"quick", 0)
+    with caplog.at_level(logging.DEBUG):
+        disk.write(file, b"quick", 0)
     assert lines(caplog) == []
+    assert [each.getMessage() for each in caplog.records] == [f"a write of 5 bytes to {file.path} took 999.0 ms"]
     clock.step_ms = 2500
     for _ in range(2):
         disk.write(file, b"slow", 5)
     (line,) = lines(caplog)
     assert line == f"a write of 4 bytes to {file.path} took 2.5 s: the disk is slow or has too much to write"
-    clock.advance(REPORT_INTERVAL_MS)
+    clock.advance(int(REPORT_INTERVAL_S * 1000))
     disk.write(file, b"slow", 5)
     assert lines(caplog)[1].endswith("; 1 more since the last report")
     assert file.path.read_bytes() == b"quickslow"
@@ -46,7 +49,8 @@ def test_a_write_of_a_second_is_logged_with_its_file(tmp_path: Path, caplog: pyt
 
 def test_a_slow_write_that_fails_is_logged_as_well(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = SteppingClock()
-    disk = TimedDisk(clock)
+    disk = TimedDisk()
+    disk.now_s = clock.monotonic_s
     (tmp_path / "x.log").write_bytes(b"")
     file = disk.open(tmp_path / "x.log", writable=False)
     clock.step_ms = 1000
