@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ..client import Admin
     from ..client.admin.log_dirs import LogDir
     from ..client.descriptions import ClusterDescription
-    from ..client.metadata import Node, TopicInfo
+    from ..client.metadata import Node, PartitionInfo, TopicInfo
 
 _BROKER = ("cluster", "broker", "host", "port", "rack", "controller", "partitions_led")
+_SHARE = ("broker", "rack", "controller", "leaders", "preferred", "replicas", "out_of_sync")
 _CHECK = ("check", "healthy", "finding")
 # How many partitions a finding names.
 _NAMED = 3
@@ -33,6 +34,7 @@ def command() -> None:
     Examples:
       odradek cluster start --nodes 3
       odradek cluster info
+      odradek cluster describe
       odradek cluster health
     """
 
@@ -68,6 +70,40 @@ def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) ->
     is_controller = node.node_id == cluster.controller_id
     values = (cluster.cluster_id, node.node_id, node.host, node.port, node.rack, is_controller, led)
     return dict(zip(_BROKER, values, strict=True))
+
+
+@command.command(short_help="Print what each broker leads, holds and lacks.")
+@row_options
+@bootstrap_option
+def describe(as_json: bool, bootstrap_server: str) -> None:
+    """Print for every broker how many partitions it leads, of how many it is the preferred leader, how many replicas it
+    holds, and how many of these are not in sync. A broker that is not there, and holds replicas, is printed too.
+
+    \b
+    Examples:
+      odradek cluster describe
+      odradek topics describe --under-replicated
+    """
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        cluster = await admin.describe_cluster()
+        partitions = [each for topic in (await admin.describe_topics()).values() for each in topic.partitions]
+        racks = {node.node_id: node.rack for node in cluster.nodes}
+        brokers = sorted(racks.keys() | {broker for each in partitions for broker in each.replicas})
+        return [_share(broker, racks.get(broker), cluster.controller_id, partitions) for broker in brokers]
+
+    with Rows(_SHARE, as_json) as rows:
+        for row in with_admin(bootstrap_server, work):
+            rows.add(row)
+
+
+def _share(broker: int, rack: str | None, controller: int, partitions: list[PartitionInfo]) -> dict[str, Any]:
+    held = [each for each in partitions if broker in each.replicas]
+    led = sum(each.leader == broker for each in partitions)
+    preferred = sum(each.replicas[0] == broker for each in held)
+    lacking = sum(broker not in each.isr for each in held)
+    values = (broker, rack, broker == controller, led, preferred, len(held), lacking)
+    return dict(zip(_SHARE, values, strict=True))
 
 
 @command.command(short_help="Say whether the cluster is healthy.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +21,10 @@ from .watch import watch, watch_option
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
+    from ..client.metadata import TopicInfo
 
 _CONFIG = ("topic", "config", "value", "own", "means")
+_TROUBLED = ("topic", "partition", "leader", "replicas", "isr", "offline")
 # DescribeConfigs' number for a value that was given to the topic itself.
 _DYNAMIC_TOPIC_CONFIG = 1
 
@@ -134,27 +136,50 @@ def list_(
 
 
 @command.command(short_help="Print the partitions of topics, or their configs.")
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
+@click.argument("topics", metavar="[TOPIC...]", nargs=-1, type=TOPIC)
 @click.option("--configs", is_flag=True, help="Print the configs; the topic's own are marked.")
+@click.option("--under-replicated", is_flag=True, help="Only partitions with replicas that are not in sync.")
+@click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")
 @watch_option
 @row_options
 @bootstrap_option
 def describe(
-    topics: tuple[str, ...], configs: bool, every_s: float | None, as_json: bool, bootstrap_server: str
+    topics: tuple[str, ...],
+    configs: bool,
+    under_replicated: bool,
+    unavailable: bool,
+    every_s: float | None,
+    as_json: bool,
+    bootstrap_server: str,
 ) -> None:
     """Print leader, replicas, offsets and size of every partition of TOPIC, or its configs. * and ? match any names.
+
+    With --under-replicated or --unavailable only partitions that are so are printed, of all topics where none is named.
 
     \b
     Examples:
       odradek topics describe flights
       odradek topics describe 'flights-*' --watch 1
       odradek topics describe flights --configs
+      odradek topics describe --under-replicated
     """
+    is_selective = under_replicated or unavailable
+    if configs and is_selective:
+        raise click.UsageError("--configs prints no partitions: leave out --under-replicated and --unavailable")
+    if not topics and not is_selective:
+        raise click.UsageError("name a TOPIC; --under-replicated and --unavailable look at all topics")
     columns, work = (_CONFIG, _configs) if configs else (PARTITION_ROW, partition_rows)
 
     async def found(admin: Admin) -> list[dict[str, Any]]:
         names = await admin.list_topics() if any(map(has_wildcard, topics)) else ()
-        return await work(admin, matching(topics, names))
+        wanted = matching(topics, names)
+        if is_selective:
+            described = (await admin.describe_topics(*wanted)).values()
+            return list(_troubled(described, under_replicated, unavailable))
+        return await work(admin, wanted)
+
+    if is_selective:
+        columns = _TROUBLED
 
     def show() -> None:
         with Rows(columns, as_json) as rows:
@@ -162,6 +187,17 @@ def describe(
                 rows.add(row)
 
     watch(every_s, show)
+
+
+def _troubled(topics: Iterable[TopicInfo], under_replicated: bool, unavailable: bool) -> Iterator[dict[str, Any]]:
+    """Yield the partitions that lack replicas in sync, or a leader. Their offsets and sizes may be out of reach."""
+    for topic in sorted(topics, key=lambda each: each.name):
+        for each in topic.partitions:
+            lacks = under_replicated and len(each.isr) < len(each.replicas)
+            if lacks or (unavailable and each.leader < 0):
+                leader = None if each.leader < 0 else each.leader
+                values = (topic.name, each.partition, leader, each.replicas, each.isr, each.offline)
+                yield dict(zip(_TROUBLED, values, strict=True))
 
 
 async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from odradek.cli.cluster import _share
 from odradek.cli.cluster_moves import plan_drain
 from odradek.cli.errors import CliError
+from odradek.cli.topics import _troubled
+from odradek.cli.topics import command as topics_command
 from odradek.client.metadata import PartitionInfo, TopicInfo
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
@@ -41,6 +45,12 @@ def test_a_cluster_is_started_drained_and_stopped(tmp_path: Path) -> None:
             at = ("-b", addresses)
             odradek("topics", "create", "t", "--partitions", "2", "--replication-factor", "1", *at)
             assert {each["broker"] for each in odradek("cluster", "info", "--json", *at)} == {1, 2}
+            shares = odradek("cluster", "describe", "--json", *at)
+            assert [(each["broker"], each["replicas"], each["out_of_sync"]) for each in shares] == [
+                (1, 1, 0),
+                (2, 1, 0),
+            ]
+            assert odradek("topics", "describe", "--under-replicated", "--unavailable", "--json", *at) == []
             moves = odradek("cluster", "drain", "2", "--json", *at)
             assert [(each["topic"], each["from"], each["to"]) for each in moves] == [("t", [2], [1])]
             odradek("cluster", "reassign", "t", "0", "--to", "2", *at)
@@ -78,3 +88,36 @@ def test_a_drain_moves_replicas_to_the_brokers_that_have_the_fewest() -> None:
 def test_a_drain_needs_a_free_broker() -> None:
     with pytest.raises(CliError, match="t-0 has a replica on every other broker"):
         plan_drain([topic((1, 2))], 2, [1])
+
+
+def test_partitions_in_trouble_are_those_that_lack_replicas_or_a_leader() -> None:
+    whole = PartitionInfo(0, 1, 0, (1, 2), (1, 2))
+    behind = PartitionInfo(1, 1, 0, (1, 2), (1,), (2,))
+    dead = PartitionInfo(2, -1, 0, (2,), (2,), (2,))
+    topics = [TopicInfo("t", bytes(16), (whole, behind, dead))]
+
+    def found(*, under_replicated: bool = False, unavailable: bool = False) -> list[int]:
+        return [each["partition"] for each in _troubled(topics, under_replicated, unavailable)]
+
+    assert found(under_replicated=True) == [1]
+    assert found(unavailable=True) == [2]
+    assert found(under_replicated=True, unavailable=True) == [1, 2]
+    rows = list(_troubled(topics, under_replicated=True, unavailable=True))
+    expected = {"topic": "t", "partition": 2, "leader": None, "replicas": (2,), "isr": (2,), "offline": (2,)}
+    assert rows[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [((), "name a TOPIC"), (("t", "--configs", "--unavailable"), "--configs prints no partitions")],
+)
+def test_describe_says_what_does_not_go_together(arguments: tuple[str, ...], why: str) -> None:
+    done = CliRunner().invoke(topics_command, ["describe", *arguments])
+    assert done.exit_code == 2
+    assert why in done.output
+
+
+def test_a_share_counts_what_a_broker_leads_holds_and_lacks() -> None:
+    partitions = [PartitionInfo(0, 1, 0, (1, 2), (1, 2)), PartitionInfo(1, 1, 0, (2, 1), (1,))]
+    expected = {"broker": 2, "rack": "r", "controller": False, "leaders": 0, "preferred": 1, "replicas": 2}
+    assert _share(2, "r", 1, partitions) == {**expected, "out_of_sync": 1}
