@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from .definition import BOOLEAN, INT, LIST, LONG, ConfigDef
 
-_NO_COPIES = "one broker holds the one replica: nothing is copied"
+_NO_COPIES = "replicas are copied without a limit"
 _NO_REMOTE = "there is no remote storage"
 _GROWING = "segment files grow as they are written"
 

@@ -17,7 +17,6 @@ _NOT_NEEDED = (
     "early.start.listeners",
     "initial.broker.registration.",
     "inter.broker.",
-    "leader.replication.",
     "metadata.log.",
     "num.io.threads",
     "num.recovery.threads.",
@@ -164,6 +163,14 @@ unclean.leader.election.enable unclean.leader.election.interval.ms unstable.api.
 unstable.feature.versions.enable
 """
 KAFKA_CONFIGS = frozenset(_NAMES.split())
+# Dynamic configs of Kafka's brokers, which its list of broker configs does not name.
+THROTTLES = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
 
 
 def warning(name: str, text: str) -> str | None:
@@ -179,6 +186,6 @@ def warning(name: str, text: str) -> str | None:
         return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
     if name.startswith(_NOT_NEEDED):
         return None
-    if name in KAFKA_CONFIGS:
+    if name in KAFKA_CONFIGS or name in THROTTLES:
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
     return f"config {name}: unknown{suggestion(name, KAFKA_CONFIGS, likeness=0.85)}"

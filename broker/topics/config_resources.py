@@ -14,7 +14,7 @@ from ..configs.broker_config import BROKER_CONFIGS
 from ..configs.definition import ConfigDef, Value, suggestion
 from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
-from ..configs.unsupported_configs import KAFKA_CONFIGS
+from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
 from .topic import Topic
 from .topic_names import check_name
 from .topics import Topics
@@ -112,7 +112,7 @@ class BrokerResource:
         row = BROKER_CONFIGS.get(name)
         if row is None:
             unknown = "no broker config has this name" + suggestion(name, BROKER_CONFIGS)
-            known = "Odradek does not act on it" if name in KAFKA_CONFIGS else unknown
+            known = "Odradek does not act on it" if name in KAFKA_CONFIGS or name in THROTTLES else unknown
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name}: {known}")
         if not row.dynamic:
             why = f"Cannot update these configs dynamically: [{name}]; they are given to a broker that starts"

@@ -22,8 +22,12 @@ from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, 
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.incremental_alter_configs import AlterableConfig, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource as Resource
+from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource as ResourceChange
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -233,3 +237,21 @@ async def test_the_controller_gives_kafkas_brokers_blocks_of_producer_ids(cluste
         (AllocateProducerIdsRequest(9, 1), controller, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ):
         assert (await raw.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request)).error_code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "config"),
+    [
+        (2, "t", "leader.replication.throttled.replicas"),
+        (2, "t", "follower.replication.throttled.replicas"),
+        (4, "1", "leader.replication.throttled.rate"),
+        (4, "", "follower.replication.throttled.rate"),
+    ],
+)
+async def test_a_throttle_of_replication_is_rejected(cluster: Members, kind: int, name: str, config: str) -> None:
+    raw = await cluster.raw(await cluster.start(1))
+    await raw.create_topic("t")
+    request = IncrementalAlterConfigsRequest([ResourceChange(kind, name, [AlterableConfig(config, 0, "0:1")])])
+    answer = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0]
+    assert answer.error_code == ErrorCode.INVALID_CONFIG
+    assert "Odradek does not act on it" in answer.error_message
