@@ -9,6 +9,7 @@ import click
 from .confirmation import confirm, deletion_question, for_each
 from .group_lag import lag_times_ms, lags
 from .names import GROUP
+from .offset_migration import migrate_offsets
 from .offset_reset import reset_offsets
 from .output import Rows, row_options
 from .partition_option import partition_option, partitions_of
@@ -40,6 +41,7 @@ def command() -> None:
 
 
 command.add_command(reset_offsets)
+command.add_command(migrate_offsets)
 
 
 @command.command("list", short_help="Print the groups.")

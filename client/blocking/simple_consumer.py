@@ -21,3 +21,6 @@ class SimpleConsumer(BlockingClient):
     multifetch = waiting(asyncio_client.SimpleConsumer.multifetch)
     offsets_before = waiting(asyncio_client.SimpleConsumer.offsets_before)
     find_leader = waiting(asyncio_client.SimpleConsumer.find_leader)
+    find_coordinator = waiting(asyncio_client.SimpleConsumer.find_coordinator)
+    commit_offsets = waiting(asyncio_client.SimpleConsumer.commit_offsets)
+    fetch_offsets = waiting(asyncio_client.SimpleConsumer.fetch_offsets)

@@ -10,7 +10,7 @@ to the leader.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, Unpack
@@ -32,7 +32,8 @@ from ..network.log_offsets import ISOLATION_LEVELS
 from ..network.options import check_choice
 from ..network.security_options import SecurityArguments, security_options
 from ..network.tls import TlsContexts
-from ..record import EARLIEST, LATEST, ConsumerRecord, TopicPartition
+from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
+from . import simple_offsets
 from .completed_fetch import CompletedFetch
 
 _LAST_NAMED_FETCH = 12  # Fetch 13 goes by topic id
@@ -228,6 +229,35 @@ class SimpleConsumer:
         if leader is None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader at the moment")
         return leader
+
+    # -- Committed offsets
+
+    async def find_coordinator(self, group_id: str) -> Node:
+        """Return the broker that keeps a group's offsets: connect to it for these. Raises KafkaError."""
+        return await simple_offsets.find_coordinator(self._running(), group_id)
+
+    async def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        *,
+        storage: str = simple_offsets.KAFKA,
+    ) -> None:
+        """Commit offsets for a group that has no members.
+
+        With `storage="kafka"` this broker must be the group's coordinator. With `"zookeeper"` it may be any broker of a
+        cluster; the group's consumers there are of Kafka 0.8. Raises KafkaError for the first partition that fails.
+        """
+        await simple_offsets.commit(self._running(), group_id, offsets, storage)
+
+    async def fetch_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition], *, storage: str = simple_offsets.KAFKA
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return a group's offsets, None where there is none. `storage` is as in `commit_offsets`.
+
+        Raises KafkaError.
+        """
+        return await simple_offsets.fetch(self._running(), group_id, partitions, storage)
 
     def _running(self) -> Connection:
         if self._connection is None:

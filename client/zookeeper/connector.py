@@ -20,13 +20,14 @@ import socket
 import uuid
 from collections.abc import Collection, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import wait_for, wall_clock_ms
 from ..consumer import Consumer
 from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
 from ..network.options import ClusterOptions, check_choice
+from ..network.security_options import SecurityArguments, security_options
 from ..network.task_ends import end_tasks
 from ..record import OffsetAndMetadata, TopicPartition
 from . import registry
@@ -86,11 +87,13 @@ class ConsumerConnector:
         max_partition_fetch_bytes: int = 1_048_576,
         max_poll_records: int = 500,
         request_timeout_ms: float = 30_000,
+        **security: Unpack[SecurityArguments],
     ) -> None:
         """Take the options of Kafka 0.8's consumer under the names of `Consumer`, with Kafka 0.8's defaults.
 
-        Raises InvalidOption.
+        The options of security are for the brokers; ZooKeeper is reached without. Raises InvalidOption.
         """
+        self._security = security_options("ConsumerConnector", security)
         check_choice("offsets_storage", offsets_storage, STORAGES)
         if not registry.is_node_name(group_id):
             raise InvalidOption(f"group_id {group_id!r} cannot be the name of a znode")
@@ -114,6 +117,7 @@ class ConsumerConnector:
             "max_poll_records": max_poll_records,
             "request_timeout_ms": request_timeout_ms,
             "allow_auto_create_topics": False,
+            **security,
         }
         # Checks the options; `start` makes the one that reads.
         Consumer(**self._consumer_options)
@@ -157,7 +161,8 @@ class ConsumerConnector:
         names: list[str] = await session.execute(ReadChildren(registry.BROKER_IDS))
         paths = tuple(f"{registry.BROKER_IDS}/{name}" for name in names)
         found = await session.execute(ReadAll(paths))
-        brokers = [address for znode in found if znode and (address := registry.decode_address(znode.data))]
+        protocol = self._security.security_protocol
+        brokers = [address for znode in found if znode and (address := registry.decode_address(znode.data, protocol))]
         if not brokers:
             raise NoBrokerReachable(f"any broker: none is registered in ZooKeeper at {self._zookeeper_connect}")
         return brokers
@@ -166,7 +171,12 @@ class ConsumerConnector:
         in_zookeeper = ZooKeeperStorage(self._group, registry.id_path(self._group, self._consumer_id), self._run)
         if self._storage_name == ZOOKEEPER and not self._is_dual:
             return in_zookeeper
-        options = ClusterOptions(brokers, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms)
+        options = ClusterOptions(
+            brokers,
+            client_id=self._client_id,
+            request_timeout_ms=self._request_timeout_ms,
+            security=self._security,
+        )
         in_kafka = KafkaStorage(self._group, options)
         if not self._is_dual:
             return in_kafka

@@ -156,17 +156,20 @@ def _counts(value: Any) -> dict[str, int] | None:
 # -- Brokers and topics
 
 
-def decode_address(data: bytes) -> str | None:
-    """Return HOST:PORT of a broker: its plain address, or its first endpoint where it has several listeners."""
+def decode_address(data: bytes, protocol: str = "PLAINTEXT") -> str | None:
+    """Return HOST:PORT of a broker's listener that speaks a security protocol; None where it has none."""
     fields = _decode(data)
-    host, port = fields.get("host"), fields.get("port")
-    if isinstance(host, str) and isinstance(port, int) and port >= 0:
-        return f"{host}:{port}"
+    protocols = fields.get("listener_security_protocol_map")
+    names: dict[Any, Any] = cast("dict[Any, Any]", protocols) if isinstance(protocols, dict) else {}
     endpoints = fields.get("endpoints")
-    if not isinstance(endpoints, list) or not endpoints:
-        return None
-    first = str(endpoints[0])  # pyright: ignore[reportUnknownArgumentType]
-    return first.partition("://")[2] or None
+    for each in cast("list[Any]", endpoints) if isinstance(endpoints, list) else []:
+        listener, _, address = str(each).partition("://")
+        # Before Kafka 0.10.2 a listener was named as its protocol.
+        if names.get(listener, listener) == protocol and address:
+            return address
+    host, port = fields.get("host"), fields.get("port")
+    is_plain = protocol == "PLAINTEXT" and isinstance(host, str) and isinstance(port, int) and port >= 0
+    return f"{host}:{port}" if is_plain else None
 
 
 def decode_replicas(data: bytes) -> dict[int, tuple[int, ...]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import uvloop
+from odradek.tests.client.zookeeper.world import World
 from odradek.tests.support.members import Members, members
 from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
 
@@ -31,3 +33,11 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProc
 async def cluster(tmp_path: Path, ensemble: ZooKeeperProcess) -> AsyncIterator[Members]:
     async with members(tmp_path, ensemble, f"{tmp_path.parent.name}-{tmp_path.name}") as made:
         yield made
+
+
+@pytest.fixture
+async def world(cluster: Members) -> AsyncIterator[World]:
+    broker = await cluster.start(1)
+    raw = await cluster.raw(broker)
+    async with AsyncExitStack() as stack:
+        yield World(cluster, broker, raw, stack)

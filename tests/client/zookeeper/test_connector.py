@@ -4,78 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
-from odradek.broker import Broker
 from odradek.broker.cluster.operations import Create, Delete, children, read, write
-from odradek.client import Producer, TopicPartition
+from odradek.client import TopicPartition
 from odradek.client.errors import ClientStopped, InvalidOption, NoBrokerReachable
 from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable
-from odradek.client.zookeeper.streams import MessageStream
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.tests.support.members import Members, member
+from odradek.tests.client.zookeeper.world import World, take, until
+from odradek.tests.support.members import member
 from odradek.tests.support.process import free_port
-from odradek.tests.support.raw import Raw
 from odradek.tests.support.zookeeper import ZooKeeperProcess
-
-WAIT_S = 60
-
-
-class World:
-    """One broker, topics, and the connectors of a test."""
-
-    def __init__(self, members: Members, broker: Broker, raw: Raw, stack: AsyncExitStack) -> None:
-        self.members = members
-        self.broker = broker
-        self.raw = raw
-        self.stack = stack
-
-    def connector(self, group: str = "g", **options: Any) -> ConsumerConnector:
-        """A connector that is quick to try again."""
-        defaults: dict[str, Any] = {
-            "zookeeper_connect": self.members.base.zookeeper_connect,
-            "group_id": group,
-            "auto_offset_reset": "earliest",
-            "rebalance_backoff_ms": 50,
-            "rebalance_max_retries": 40,
-        }
-        return ConsumerConnector(**(defaults | options))
-
-    async def join(
-        self, topics: dict[str, int], **options: Any
-    ) -> tuple[ConsumerConnector, dict[str, list[MessageStream]]]:
-        """A member of the group, and its streams."""
-        connector = await self.stack.enter_async_context(self.connector(**options))
-        return connector, await connector.create_message_streams(topics)
-
-    async def send(self, topic: str, partition: int, *values: str) -> None:
-        async with Producer(bootstrap_servers=self.broker.address) as producer:
-            for value in values:
-                await producer.send_and_wait(topic, value.encode(), partition=partition)
-
-
-@pytest.fixture
-async def world(cluster: Members) -> AsyncIterator[World]:
-    broker = await cluster.start(1)
-    raw = await cluster.raw(broker)
-    async with AsyncExitStack() as stack:
-        yield World(cluster, broker, raw, stack)
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    """Wait until something holds, with a bound that only a hanging test meets."""
-    async with asyncio.timeout(WAIT_S):
-        while not is_true():
-            await asyncio.sleep(0.005)
-
-
-async def take(stream: MessageStream, count: int) -> list[str]:
-    async with asyncio.timeout(WAIT_S):
-        return [((await anext(stream)).value or b"").decode() for _ in range(count)]
 
 
 async def dump(world: World, path: str) -> dict[str, tuple[str, bool]]:

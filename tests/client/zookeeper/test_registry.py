@@ -53,7 +53,12 @@ def test_a_filter_names_topics_by_whole_names_and_leaves_internal_ones_out() -> 
 def test_addresses_of_brokers_of_every_age() -> None:
     assert registry.decode_address(b'{"version":1,"host":"h","port":9092}') == "h:9092"
     endpoints = b'{"version":5,"host":null,"port":-1,"endpoints":["SSL://h:9093","X://h:9094"]}'
-    assert registry.decode_address(endpoints) == "h:9093"
+    assert registry.decode_address(endpoints, "SSL") == "h:9093"
+    assert registry.decode_address(endpoints) is None
+    named = b'{"host":"h","port":9092,"endpoints":["IN://h:9092","OUT://h:1"],"listener_security_protocol_map":'
+    named += b'{"IN":"PLAINTEXT","OUT":"SASL_SSL"}}'
+    found = [registry.decode_address(named, each) for each in ("PLAINTEXT", "SASL_SSL", "SSL")]
+    assert found == ["h:9092", "h:1", None]
     assert registry.decode_address(b'{"host":null}') is None
     assert registry.decode_replicas(b'{"version":1,"partitions":{"1":[2,3],"0":[1]}}') == {1: (2, 3), 0: (1,)}
     assert registry.decode_replicas(b'{"partitions":{"x":[1]}}') == {}
