@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .admin import Admin
+    from .admin.acls import Acl, AclFilter
+    from .admin.features import Feature
+    from .admin.quotas import ANY_ENTITY, DEFAULT_ENTITY, QuotaEntity
+    from .admin.scram_users import ScramPassword
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
     from .consumer.dead_letters import DeadLetterTopic
@@ -39,8 +43,12 @@ if TYPE_CHECKING:
     from .waiting import wait_for_broker
 
 __all__ = [
+    "ANY_ENTITY",
+    "DEFAULT_ENTITY",
     "EARLIEST",
     "LATEST",
+    "Acl",
+    "AclFilter",
     "Admin",
     "Assignor",
     "BatchDescription",
@@ -53,6 +61,7 @@ __all__ = [
     "CooperativeStickyAssignor",
     "DeadLetterTopic",
     "Explanation",
+    "Feature",
     "FetchedBatch",
     "KafkaError",
     "Metric",
@@ -65,10 +74,12 @@ __all__ = [
     "ProducerListener",
     "ProducerRecord",
     "PrometheusBridge",
+    "QuotaEntity",
     "RangeAssignor",
     "RecordColumns",
     "RecordMetadata",
     "RoundRobinAssignor",
+    "ScramPassword",
     "SimpleConsumer",
     "StickyAssignor",
     "Stream",
@@ -78,10 +89,15 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ANY_ENTITY": "admin.quotas",
+    "DEFAULT_ENTITY": "admin.quotas",
     "EARLIEST": "record",
     "LATEST": "record",
+    "Acl": "admin.acls",
+    "AclFilter": "admin.acls",
     "Admin": "admin",
     "Assignor": "assignors",
+    "BatchDescription": "producer.listeners",
     "BulkMetadata": "producer.deliveries",
     "ConfigChange": "descriptions",
     "ConfigResource": "descriptions",
@@ -91,6 +107,7 @@ _HOMES = {
     "CooperativeStickyAssignor": "assignors",
     "DeadLetterTopic": "consumer.dead_letters",
     "Explanation": "consumer.explanation",
+    "Feature": "admin.features",
     "FetchedBatch": "consumer.fetched_batch",
     "KafkaError": "errors",
     "Metric": "metrics",
@@ -98,16 +115,17 @@ _HOMES = {
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
     "OffsetStore": "consumer.offset_store",
-    "PrometheusBridge": "metrics",
-    "BatchDescription": "producer.listeners",
     "Producer": "producer",
     "ProducerInterceptor": "producer.listeners",
     "ProducerListener": "producer.listeners",
     "ProducerRecord": "producer.listeners",
+    "PrometheusBridge": "metrics",
+    "QuotaEntity": "admin.quotas",
     "RangeAssignor": "assignors",
     "RecordColumns": "consumer.record_columns",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
+    "ScramPassword": "admin.scram_users",
     "SimpleConsumer": "consumer.simple_consumer",
     "StickyAssignor": "assignors",
     "Stream": "consumer.streams",

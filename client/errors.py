@@ -7,7 +7,9 @@ that `except KafkaError as error: if error.retriable` handles both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .record import ConsumerRecord, TopicPartition
@@ -30,6 +32,7 @@ __all__ = [
     "HandlerFailed",
     "InvalidOption",
     "InvalidTransactionState",
+    "ItemsFailed",
     "KafkaError",
     "ListenerFailed",
     "LogTruncated",
@@ -50,6 +53,10 @@ __all__ = [
     "UnknownTopic",
     "UnsupportedVersion",
 ]
+
+
+# How many failed items a message names.
+_NAMED_FAILURES = 3
 
 
 class ConnectionLost(KafkaError):
@@ -339,6 +346,29 @@ class DirectReadNotPossible(KafkaError):
 
     def __init__(self, why: str) -> None:
         super().__init__(ErrorCode.UNSUPPORTED_VERSION, why)
+
+
+class ItemsFailed(KafkaError):
+    """Of several things that a call was about, one or more failed. `code` is that of the first.
+
+    `results` has every item: what it brought, or its KafkaError.
+    """
+
+    def __init__(self, results: Mapping[Any, Any]) -> None:
+        self.results = dict(results)
+        failed = list(self.failures.values())
+        texts = "; ".join(error.message for error in failed[:_NAMED_FAILURES])
+        more = f"; and {len(failed) - _NAMED_FAILURES} more" if len(failed) > _NAMED_FAILURES else ""
+        super().__init__(failed[0].code, f"{len(failed)} of {len(self.results)} failed: {texts}{more}")
+
+    @property
+    def failures(self) -> dict[Any, KafkaError]:
+        """The items that failed, with their errors."""
+        return {item: result for item, result in self.results.items() if isinstance(result, KafkaError)}
+
+    @property
+    def retriable(self) -> bool:
+        return all(error.retriable for error in self.failures.values())
 
 
 class CommitFailed(KafkaError):

@@ -5,8 +5,8 @@
         print(await admin.describe_topics("flights"))
 
 Every call is retried while its error is retriable, for `default_api_timeout_ms` in all. Then it raises KafkaError with
-the broker's message. A call about several things raises the error of the first that fails; the others may have been
-done.
+the broker's message. A call about several things raises ItemsFailed if some of them fail: its `results` say what
+became of each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..network.log_offsets import ISOLATION_LEVELS, list_offsets
 from ..network.options import ClusterOptions, check_choice
 from ..network.security_options import SecurityArguments, security_options
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from . import configs, groups, log_dirs, reassignments, transactions
+from . import acls, configs, features, groups, log_dirs, quotas, reassignments, scram_users, transactions
 from . import topics as topics_admin
 
 
@@ -194,6 +194,66 @@ class Admin:
         """Return the log directories of these brokers, or of all, with their replicas: all, or of these partitions."""
         return await log_dirs.describe(self._running(), node_ids, partitions)
 
+    async def alter_replica_log_dirs(self, moves: Mapping[tuple[int, TopicPartition], str]) -> None:
+        """Begin to move replicas, by node id and partition, to other log directories of their brokers.
+
+        Raises KafkaError, LOG_DIR_NOT_FOUND; `describe_log_dirs` shows when they are there.
+        """
+        await log_dirs.move(self._running(), moves)
+
+    async def describe_features(self) -> dict[str, features.Feature]:
+        """Return the features of the cluster by name, with their levels (KIP-584)."""
+        return await features.describe(self._running())
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, change: str = "upgrade", validate_only: bool = False
+    ) -> None:
+        """Set the levels of features. `change` is "upgrade", "safe_downgrade", or "unsafe_downgrade" (may lose data).
+
+        Raises KafkaError, INVALID_UPDATE_VERSION or FEATURE_UPDATE_FAILED.
+        """
+        await features.update(self._running(), levels, change, validate_only, self._timeout_ms())
+
+    # -- Users, quotas and access control lists
+
+    async def describe_user_scram_credentials(self, *users: str) -> dict[str, dict[str, int]]:
+        """Return the SCRAM mechanisms of users, or of all, with the iterations of their passwords.
+
+        Raises KafkaError, RESOURCE_NOT_FOUND for a user without a password.
+        """
+        return await scram_users.describe(self._running(), users)
+
+    async def alter_user_scram_credentials(self, *passwords: scram_users.ScramPassword) -> None:
+        """Store passwords of users, or delete them. Only their salted hashes are sent."""
+        await scram_users.alter(self._running(), passwords)
+
+    async def describe_client_quotas(
+        self, *, user: str | None = None, client_id: str | None = None, ip: str | None = None, strict: bool = False
+    ) -> dict[quotas.QuotaEntity, dict[str, float]]:
+        """Return the quotas of the entities that match a name, DEFAULT_ENTITY or ANY_ENTITY; of all without a name.
+
+        `strict` leaves out entities with more parts than are named: of a user, those that also name a client id.
+        """
+        return await quotas.describe(self._running(), quotas.QuotaEntity(user, client_id, ip), strict)
+
+    async def alter_client_quotas(
+        self, changes: Mapping[quotas.QuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
+    ) -> None:
+        """Set quotas, such as {"producer_byte_rate": 1e6}, of users, client ids or addresses; None removes one."""
+        await quotas.alter(self._running(), changes, validate_only)
+
+    async def describe_acls(self, wanted: acls.AclFilter | None = None) -> list[acls.Acl]:
+        """Return all ACLs, or those that a filter matches. Raises SECURITY_DISABLED without an authorizer."""
+        return await acls.describe(self._running(), wanted or acls.AclFilter())
+
+    async def create_acls(self, *wanted: acls.Acl) -> None:
+        """Create ACLs; one that is there already is no error. Raises KafkaError, SECURITY_DISABLED."""
+        await acls.create(self._running(), wanted)
+
+    async def delete_acls(self, *filters: acls.AclFilter) -> dict[acls.AclFilter, list[acls.Acl]]:
+        """Delete the ACLs that filters match. Return those of each filter. Raises KafkaError, SECURITY_DISABLED."""
+        return await acls.delete(self._running(), filters)
+
     # -- Groups
 
     async def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
@@ -227,9 +287,7 @@ class Admin:
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups without members, and their offsets. Raises KafkaError, NON_EMPTY_GROUP."""
-        self._running()
-        for group_id in group_ids:
-            await groups.delete(self._group(group_id))
+        await groups.delete_all(self._running(), group_ids)
 
     async def explain_group(self, group_id: str) -> list[GroupRebalance]:
         """Return why a group rebalanced, the oldest rebalance first, as far as its broker remembers.

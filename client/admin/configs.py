@@ -19,8 +19,9 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ...protocol.schema import Message
 from ..descriptions import ConfigChange, ConfigEntry, ConfigResource
-from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
+from ..errors import ErrorCode, InvalidOption, KafkaError, UnknownTopic, raise_error
 from ..network.cluster import Cluster
+from .items import for_items
 
 R = TypeVar("R", bound=Message)
 
@@ -67,25 +68,31 @@ def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
 async def alter(
     cluster: Cluster, changes: Mapping[ConfigResource, Iterable[ConfigChange]], validate_only: bool
 ) -> None:
-    """Change configs, one resource after another. Raises the first error; earlier resources are changed."""
-    for resource, wanted in changes.items():
-        configs = [AlterableConfig(each.name, _operation(each), each.value) for each in wanted]
-        await _alter_one(cluster, resource, configs, validate_only)
+    """Change configs, one resource after another, because those of a broker go to that broker."""
+    wanted = {
+        resource: [AlterableConfig(each.name, _operation(each), each.value) for each in some]
+        for resource, some in changes.items()
+    }
+
+    async def attempt(resources: list[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
+        return {each: await _alter_one(cluster, each, wanted[each], validate_only) for each in resources}
+
+    await for_items(cluster, wanted, attempt)
 
 
 async def _alter_one(
     cluster: Cluster, resource: ConfigResource, configs: list[AlterableConfig], validate_only: bool
-) -> None:
+) -> KafkaError | None:
     wanted = AlterConfigsResource(resource.type, resource.name, configs)
     request = IncrementalAlterConfigsRequest([wanted], validate_only)
-
-    async def attempt() -> None:
+    try:
         response = await _request(cluster, resource, request, IncrementalAlterConfigsResponse)
         for result in response.responses:
             _check_topic(result.error_code, resource)
             raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
-
-    await cluster.retry(attempt)
+    except KafkaError as error:
+        return error
+    return None
 
 
 def _check_topic(error_code: int, resource: ConfigResource) -> None:

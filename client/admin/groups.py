@@ -32,6 +32,7 @@ from ..network.committed_offsets import CommittedOffsets, Generation
 from ..network.coordinator import Coordinator
 from ..record import OffsetAndMetadata, TopicPartition
 from .group_history import group_rebalance
+from .items import for_items
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
 _FIRST_TYPES_FILTER = 5
@@ -158,13 +159,22 @@ async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicP
     await coordinator.cluster.retry(attempt)
 
 
-async def delete(coordinator: Coordinator) -> None:
-    """Delete a group and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
-    request = DeleteGroupsRequest(groups_names=[coordinator.key])
+async def delete_all(cluster: Cluster, group_ids: Collection[str]) -> None:
+    """Delete groups and their offsets, one after another, because each has a coordinator."""
+    coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
 
-    async def attempt() -> None:
+    async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
+        return {group_id: await _delete(coordinators[group_id]) for group_id in some}
+
+    await for_items(cluster, coordinators, attempt)
+
+
+async def _delete(coordinator: Coordinator) -> KafkaError | None:
+    request = DeleteGroupsRequest(groups_names=[coordinator.key])
+    try:
         response = await coordinator.request(request, DeleteGroupsResponse)
         for result in response.results:
             coordinator.raise_error(result.error_code, "the deletion")
-
-    await coordinator.cluster.retry(attempt)
+    except KafkaError as error:
+        return error
+    return None

@@ -1,11 +1,17 @@
-"""The log directories of brokers: DescribeLogDirs (key 35), sent to each broker (KIP-113, sizes KIP-827)."""
+"""The log directories of brokers: DescribeLogDirs (key 35, sizes KIP-827), AlterReplicaLogDirs (34), KIP-113."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from ...protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -15,6 +21,7 @@ from ...protocol.messages.describe_log_dirs import (
 from ..errors import raise_error
 from ..network.cluster import Cluster
 from ..record import TopicPartition
+from .items import for_items, item_result
 
 _UNKNOWN_SIZE = -1
 
@@ -97,3 +104,45 @@ def _log_dir(node_id: int, result: DescribeLogDirsResult) -> LogDir:
         None if result.usable_bytes == _UNKNOWN_SIZE else result.usable_bytes,
         tuple(sorted(replicas, key=lambda each: each.partition)),
     )
+
+
+# A replica: the broker's node id, and the partition.
+ReplicaKey = tuple[int, TopicPartition]
+
+
+async def move(cluster: Cluster, moves: Mapping[ReplicaKey, str]) -> None:
+    """Begin to move replicas to other directories of their brokers; `describe` shows when they are there."""
+
+    async def attempt(keys: list[ReplicaKey]) -> dict[ReplicaKey, KafkaError | None]:
+        found: dict[ReplicaKey, KafkaError | None] = {}
+        for node_id in sorted({node_id for node_id, _ in keys}):
+            wanted = [partition for node, partition in keys if node == node_id]
+            found |= await _move_on(cluster, node_id, {partition: moves[node_id, partition] for partition in wanted})
+        return found
+
+    await for_items(cluster, moves, attempt)
+
+
+async def _move_on(
+    cluster: Cluster, node_id: int, wanted: Mapping[TopicPartition, str]
+) -> dict[ReplicaKey, KafkaError | None]:
+    dirs: dict[str, AlterReplicaLogDir] = {}
+    for path in wanted.values():
+        some = [partition for partition, its_path in wanted.items() if its_path == path]
+        topics = [AlterReplicaLogDirTopic(each.topic, each.partitions) for each in _by_topic(some)]
+        dirs[path] = AlterReplicaLogDir(path, topics)
+    request = AlterReplicaLogDirsRequest(list(dirs.values()))
+    try:
+        response = await cluster.request(node_id, request, AlterReplicaLogDirsResponse)
+    except KafkaError as error:
+        return {(node_id, partition): error for partition in wanted}
+    return {
+        (node_id, TopicPartition(topic.topic_name, each.partition_index)): item_result(
+            None,
+            each.error_code,
+            None,
+            f"{topic.topic_name}-{each.partition_index} of broker {node_id} was not moved",
+        )
+        for topic in response.results
+        for each in topic.partitions
+    }

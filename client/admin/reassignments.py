@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from ...protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from ...protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    TopicPartitions,
+)
 from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -23,6 +28,7 @@ from ..descriptions import Reassignment
 from ..errors import raise_error
 from ..network.cluster import Cluster
 from ..record import TopicPartition
+from .items import for_items, item_result, results_of
 
 _PREFERRED, _UNCLEAN = 0, 1
 
@@ -31,46 +37,57 @@ async def elect_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition] | None, unclean: bool, timeout_ms: int
 ) -> list[TopicPartition]:
     """Elect leaders of partitions, or of all that need it. Return those that have a new one."""
-    topics: dict[str, TopicPartitions] = {}
-    for each in partitions or ():
-        topics.setdefault(each.topic, TopicPartitions(each.topic)).partitions.append(each.partition)
-    named = None if partitions is None else list(topics.values())
-    request = ElectLeadersRequest(_UNCLEAN if unclean else _PREFERRED, named, timeout_ms)
+    kind = _UNCLEAN if unclean else _PREFERRED
 
-    async def attempt() -> list[TopicPartition]:
+    async def attempt(wanted: list[TopicPartition] | None) -> dict[TopicPartition, bool | KafkaError]:
+        topics: dict[str, TopicPartitions] = {}
+        for each in wanted or ():
+            topics.setdefault(each.topic, TopicPartitions(each.topic)).partitions.append(each.partition)
+        request = ElectLeadersRequest(kind, None if wanted is None else list(topics.values()), timeout_ms)
         response = await cluster.request_controller(request, ElectLeadersResponse)
         raise_error(response.error_code, None, "no leader was elected")
-        elected: list[TopicPartition] = []
-        for topic in response.replica_election_results:
-            for each in topic.partition_result:
-                if ErrorCode.of(each.error_code) == ErrorCode.ELECTION_NOT_NEEDED:
-                    continue
-                what = f"no leader of {topic.topic}-{each.partition_id} was elected"
-                raise_error(each.error_code, each.error_message, what)
-                elected.append(TopicPartition(topic.topic, each.partition_id))
-        return elected
+        return {
+            TopicPartition(topic.topic, each.partition_id): _elected(topic.topic, each)
+            for topic in response.replica_election_results
+            for each in topic.partition_result
+        }
 
-    return await cluster.retry(attempt)
+    if partitions is not None:
+        found = await for_items(cluster, list(partitions), attempt)
+    else:  # of all: the broker names those that it tried
+        found = results_of(await cluster.retry(lambda: attempt(None)))
+    return [partition for partition, elected in found.items() if elected]
+
+
+def _elected(topic: str, result: PartitionResult) -> bool | KafkaError:
+    if ErrorCode.of(result.error_code) is ErrorCode.ELECTION_NOT_NEEDED:
+        return False
+    what = f"no leader of {topic}-{result.partition_id} was elected"
+    return item_result(True, result.error_code, result.error_message, what)
 
 
 async def reassign(cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None], timeout_ms: int) -> None:
-    """Begin to give partitions other replicas; None cancels what is under way. Raises the error of the first."""
-    topics: dict[str, ReassignableTopic] = {}
-    for partition, brokers in replicas.items():
-        topic = topics.setdefault(partition.topic, ReassignableTopic(partition.topic))
-        wanted = None if brokers is None else list(brokers)
-        topic.partitions.append(ReassignablePartition(partition.partition, wanted))
-    request = AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=list(topics.values()))
+    """Begin to give partitions other replicas; None cancels what is under way."""
 
-    async def attempt() -> None:
+    async def attempt(partitions: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        topics: dict[str, ReassignableTopic] = {}
+        for partition in partitions:
+            brokers = replicas[partition]
+            topic = topics.setdefault(partition.topic, ReassignableTopic(partition.topic))
+            wanted = None if brokers is None else list(brokers)
+            topic.partitions.append(ReassignablePartition(partition.partition, wanted))
+        request = AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=list(topics.values()))
         response = await cluster.request_controller(request, AlterPartitionReassignmentsResponse)
         raise_error(response.error_code, response.error_message, "no partition was reassigned")
-        for topic in response.responses:
-            for each in topic.partitions:
-                what = f"{topic.name}-{each.partition_index} was not reassigned"
-                raise_error(each.error_code, each.error_message, what)
+        return {
+            TopicPartition(topic.name, each.partition_index): item_result(
+                None, each.error_code, each.error_message, f"{topic.name}-{each.partition_index} was not reassigned"
+            )
+            for topic in response.responses
+            for each in topic.partitions
+        }
 
-    await cluster.retry(attempt)
+    await for_items(cluster, replicas, attempt)
 
 
 async def reassignments(cluster: Cluster, timeout_ms: int) -> dict[TopicPartition, Reassignment]:

@@ -30,22 +30,27 @@ from ..metadata import TopicInfo
 from ..network.cluster import Cluster
 from ..network.leaders import request_from_leaders
 from ..record import TopicPartition
+from .items import for_items, item_result
 
 _FIRST_TOPIC_STATES = 6  # DeleteTopics 6 takes names or ids
 
 
 async def create(cluster: Cluster, topics: Iterable[NewTopic], validate_only: bool, timeout_ms: int) -> None:
-    """Create topics, or check whether they could be created. Raises the error of the first that fails."""
-    request = CreateTopicsRequest([_creatable(topic) for topic in topics], timeout_ms, validate_only)
+    """Create topics, or check whether they could be created."""
+    wanted = {topic.name: _creatable(topic) for topic in topics}
 
-    async def attempt() -> None:
+    async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
+        request = CreateTopicsRequest([wanted[name] for name in names], timeout_ms, validate_only)
         response = await cluster.request_controller(request, CreateTopicsResponse)
-        for topic in response.topics:
-            if ErrorCode.of(topic.error_code) is ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
-            raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was not created")
+        return {each.name: _created(each.name, each.error_code, each.error_message) for each in response.topics}
 
-    await cluster.retry(attempt)
+    await for_items(cluster, wanted, attempt)
+
+
+def _created(name: str, code: int, message: str | None) -> KafkaError | None:
+    if ErrorCode.of(code) is ErrorCode.TOPIC_ALREADY_EXISTS:
+        return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+    return item_result(None, code, message, f"topic {name!r} was not created")
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -62,24 +67,27 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 async def delete(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> None:
-    """Delete topics. Raises UnknownTopic, or the error of the first that fails."""
+    """Delete topics. Raises UnknownTopic."""
 
-    async def attempt() -> None:
+    async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         connection = await cluster.connection(await cluster.controller())
         request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
         if connection.version_for(DeleteTopicsRequest) >= _FIRST_TOPIC_STATES:
             request.topics = [DeleteTopicState(name=name) for name in names]
         response = await connection.request(request, DeleteTopicsResponse)
-        for topic in response.responses:
-            _check_exists(topic.name, topic.error_code)
-            raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was not deleted")
+        return {
+            each.name or "": _missing(each.name, each.error_code)
+            or item_result(None, each.error_code, each.error_message, f"topic {each.name!r} was not deleted")
+            for each in response.responses
+        }
 
-    await cluster.retry(attempt)
+    await for_items(cluster, names, attempt)
 
 
-def _check_exists(name: str | None, error_code: int) -> None:
+def _missing(name: str | None, error_code: int) -> UnknownTopic | None:
     if ErrorCode.of(error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise UnknownTopic(f"topic {name!r} does not exist")
+        return UnknownTopic(f"topic {name!r} does not exist")
+    return None
 
 
 async def names(cluster: Cluster, internal: bool) -> list[str]:
@@ -101,19 +109,21 @@ async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicInf
 
 
 async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validate_only: bool, timeout_ms: int) -> None:
-    """Raise the partition counts of topics to `totals`. Raises the error of the first that fails."""
-    topics = [CreatePartitionsTopic(name, count, None) for name, count in totals.items()]
-    request = CreatePartitionsRequest(topics, timeout_ms, validate_only)
+    """Raise the partition counts of topics to `totals`."""
 
-    async def attempt() -> None:
+    async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
+        topics = [CreatePartitionsTopic(name, totals[name], None) for name in names]
+        request = CreatePartitionsRequest(topics, timeout_ms, validate_only)
         response = await cluster.request_controller(request, CreatePartitionsResponse)
-        for topic in response.results:
-            _check_exists(topic.name, topic.error_code)
-            if ErrorCode.of(topic.error_code) is ErrorCode.INVALID_PARTITIONS and topic.error_message:
-                raise KafkaError(ErrorCode.INVALID_PARTITIONS, topic.error_message)  # it says all
-            raise_error(topic.error_code, topic.error_message, f"topic {topic.name!r} was given no partitions")
+        return {each.name: _grown(each.name, each.error_code, each.error_message) for each in response.results}
 
-    await cluster.retry(attempt)
+    await for_items(cluster, totals, attempt)
+
+
+def _grown(name: str, code: int, message: str | None) -> KafkaError | None:
+    if ErrorCode.of(code) is ErrorCode.INVALID_PARTITIONS and message:
+        return KafkaError(ErrorCode.INVALID_PARTITIONS, message)  # it says all
+    return _missing(name, code) or item_result(None, code, message, f"topic {name!r} was given no partitions")
 
 
 async def delete_records(

@@ -1,0 +1,59 @@
+"""One request about several items: what is retriable is asked again, and what failed is told for each item."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..errors import BadResponse, ItemsFailed
+from ..network.cluster import Cluster
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+async def for_items(
+    cluster: Cluster, items: Collection[K], attempt: Callable[[list[K]], Awaitable[Mapping[K, R | KafkaError]]]
+) -> dict[K, R]:
+    """Return the result of each item. `attempt` sends a request about some items, and returns what became of each.
+
+    Items with a retriable error are tried again; the others are not sent twice. Raises the error of a single item as it
+    is, and ItemsFailed if some of several items failed.
+    """
+    left, found = list(items), dict[K, R | KafkaError]()
+
+    async def once() -> None:
+        nonlocal left
+        found.update(await attempt(left))
+        left = [item for item in left if item not in found or _retriable(found[item])]
+        if left:
+            error = found.get(left[0])
+            missing = BadResponse(f"the broker left {left[0]!r} out of its answer")
+            raise error if isinstance(error, KafkaError) else missing
+
+    try:
+        if left:
+            await cluster.retry(once)
+    except KafkaError as error:
+        found.update({item: error for item in left if not isinstance(found.get(item), KafkaError)})
+    return results_of({item: found[item] for item in items})
+
+
+def _retriable(result: Any) -> bool:
+    return isinstance(result, KafkaError) and result.retriable
+
+
+def results_of(found: Mapping[K, R | KafkaError]) -> dict[K, R]:
+    """Return the results without errors. Raises the error of a single item, or of all, as it is, else ItemsFailed."""
+    errors = [result for result in found.values() if isinstance(result, KafkaError)]
+    if errors:
+        failed_as_one = len(errors) == len(found) and all(error is errors[0] for error in errors)
+        raise errors[0] if failed_as_one else ItemsFailed(found)
+    return {item: result for item, result in found.items() if not isinstance(result, KafkaError)}
+
+
+def item_result(result: R, code: int, message: str | None, what: str) -> R | KafkaError:
+    """Return `result`, or the error of a code in a response: `what` failed, and the broker's message."""
+    error = ErrorCode.of(code)
+    return result if error is ErrorCode.NONE else KafkaError(error, f"{what}: {message or error.text}")
