@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 PATHS = ("fetch", "direct", "auto")
 FORMATS = ("arrow", "pandas", "polars")
+# What brings the package of a format.
+_EXTRAS = {"pandas": "pandas", "polars": "'odradek[polars]'"}
 # A fetch brings so much of a partition, and a poll so much in all.
 _FETCH_BYTES = 8 << 20
 _POLL_BYTES = 16 << 20
@@ -180,4 +182,6 @@ def _in_format(table: Any, format: str) -> Any:
             return table.to_pandas()
         return table if format == "arrow" else import_module("polars").from_arrow(table)
     except ImportError as error:
-        raise InvalidOption(f"the format {format!r} needs the package {format}: pip install {format}") from error
+        raise InvalidOption(
+            f"the format {format!r} needs the package {format}: pip install {_EXTRAS[format]}"
+        ) from error

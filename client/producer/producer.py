@@ -16,64 +16,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Unpack
+from typing import Any
 
 from ...protocol.records.batch import encode_value_batch
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record
 from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import (
-    ClientStopped,
-    DeliveryStopped,
-    ErrorCode,
     InvalidTransactionState,
     KafkaError,
     UnknownTopic,
 )
 from ..metadata import TopicInfo
-from ..network.cluster import Cluster
-from ..network.options import ClusterOptions
-from ..network.security_options import SecurityArguments, security_options
 from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata, TopicPartition
-from .accumulator import RecordAccumulator
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
+from .lifecycle import K, Lifecycle, V
 from .listeners import (
     InterceptedDelivery,
-    Interceptors,
-    Listeners,
-    ProducerInterceptor,
-    ProducerListener,
     ProducerRecord,
 )
-from .options import ProducerOptions
 from .partition_queue import PartitionQueue
-from .partitioner import Partitioner
-from .partitioners import DEFAULT, OwnPartitioner, choice_for
-from .preparation import Preparation, Prepared, too_large
+from .preparation import Prepared, too_large
 from .record_checks import checked_batch, checked_bytes, checked_partition, checked_timestamp
-from .room import Room, value_batches
-from .sender import Sender, SenderOptions
-from .serializers import Serializer, serializer
+from .room import value_batches
 from .transactions.transactions import Transactions, TransactionScope
 
 # send_many yields to the event loop after so many records: some 5 ms of work.
 _RECORDS_PER_TURN = 1024
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
 
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-
-
-class Producer(Generic[K, V]):
+class Producer(Lifecycle[K, V]):
     """Writes records to topics. Use `async with`, or `start()` and `stop()`.
 
     Keys and values are bytes, or what the serializers take; `Producer[str, dict[str, int]]` tells a type checker.
@@ -81,179 +53,6 @@ class Producer(Generic[K, V]):
     One default differs from Java's: `batch_size` is 128 KiB, not 16, because a batch costs Python more than it costs
     Java. Raises InvalidOption for an invalid option.
     """
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
-        *,
-        client_id: str = "odradek-producer",
-        acks: int | str = "all",
-        linger_ms: float = 5,
-        batch_size: int = 131_072,
-        compression_type: str = "none",
-        enable_idempotence: bool = True,
-        max_request_size: int = 1_048_576,
-        max_in_flight_requests_per_connection: int = 5,
-        buffer_memory: int = 33_554_432,
-        delivery_timeout_ms: float = 120_000,
-        max_block_ms: float = 60_000,
-        request_timeout_ms: float = 30_000,
-        retry_backoff_ms: float = 100,
-        retry_backoff_max_ms: float = 1_000,
-        metadata_max_age_ms: float = 300_000,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int = 60_000,
-        key_serializer: Serializer | None = None,
-        value_serializer: Serializer | None = None,
-        partitioner: str | OwnPartitioner = DEFAULT,
-        interceptors: Sequence[ProducerInterceptor] = (),
-        listeners: Sequence[ProducerListener] = (),
-        **security: Unpack[SecurityArguments],
-    ) -> None:
-        self._options = ProducerOptions(
-            acks=acks,
-            linger_ms=linger_ms,
-            batch_size=batch_size,
-            compression_type=compression_type,
-            enable_idempotence=enable_idempotence,
-            max_request_size=max_request_size,
-            max_in_flight_requests_per_connection=max_in_flight_requests_per_connection,
-            buffer_memory=buffer_memory,
-            delivery_timeout_ms=delivery_timeout_ms,
-            max_block_ms=max_block_ms,
-            request_timeout_ms=request_timeout_ms,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-        )
-        self._cluster_options = ClusterOptions(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            default_api_timeout_ms=max_block_ms,
-            security=security_options("Producer", security),
-        )
-        self._accumulator = _accumulator(self._options)
-        self._room = Room(self._accumulator, max_block_ms, self._make_room)
-        self._partitioner = Partitioner(batch_size)
-        self._interceptors = Interceptors(interceptors)
-        self._listeners = Listeners(listeners)
-        if self._listeners:
-            self._accumulator.on_failure.append(self._listeners.failed)
-        self._preparation = Preparation(
-            self._interceptors,
-            serializer(key_serializer, "key"),
-            serializer(value_serializer, "value"),
-            choice_for(partitioner, self._partitioner),
-            max_request_size,
-        )
-        # Whether `send_many` need not look at anything but bytes.
-        preparation = self._preparation
-        serializes = preparation.serialize_key is not None or preparation.serialize_value is not None
-        self._is_plain = not (serializes or self._interceptors or self._listeners) and partitioner == DEFAULT
-        # Both exist from start() to stop().
-        self._cluster: Cluster | None = None
-        self._sender: Sender | None = None
-        self._transactions: Transactions | None = None
-        # Why the sender's task ended, if it did.
-        self._sender_error: KafkaError | None = None
-
-    # -- Start and stop
-
-    async def start(self) -> None:
-        """Reach the cluster; with a `transactional_id`, take it over from any earlier producer.
-
-        Raises NoBrokerReachable if no bootstrap server responds, ProducerUnusable if the id cannot be used.
-        """
-        if self._cluster is not None:
-            return
-        self._cluster = cluster = await Cluster.open(self._cluster_options)
-        options = self._options
-        sender_options = SenderOptions(
-            options.wire_acks,
-            options.max_request_size,
-            options.max_in_flight_requests_per_connection,
-            options.request_timeout_ms,
-        )
-        self._sender = Sender(cluster, self._accumulator, sender_options, monotonic_ms, self._listeners)
-        cluster.spawn(self._sender.run(), "sender").add_done_callback(self._sender_ended)
-        if options.transactional_id is not None:
-            try:
-                await self._start_transactions(cluster, self._sender, options.transactional_id)
-            except BaseException:
-                await self.stop(timeout_ms=0)
-                raise
-
-    async def _start_transactions(self, cluster: Cluster, sender: Sender, transactional_id: str) -> None:
-        options = self._options
-        self._transactions = sender.transactions = Transactions(
-            cluster, transactional_id, options.transaction_timeout_ms, options.max_block_ms, sender.flush, sender.wake
-        )
-        self._accumulator.on_failure.append(self._transactions.batch_failed)
-        await self._transactions.initialize()
-
-    async def stop(self, timeout_ms: float | None = None) -> None:
-        """Send the queued records and close. An open transaction is aborted.
-
-        Records that are not acknowledged after `timeout_ms` (delivery_timeout_ms if none) fail.
-        """
-        cluster, self._cluster = self._cluster, None
-        if cluster is None:
-            return
-        limit_ms = self._options.delivery_timeout_ms if timeout_ms is None else timeout_ms
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                await self._finish()
-        except TimeoutError:
-            pass  # each record that is left fails below
-        finally:
-            await cluster.close()
-            self._sender = None
-            transactions, self._transactions = self._transactions, None
-            if transactions is not None:
-                transactions.close()
-            text = "the producer was stopped before the broker acknowledged this record"
-            self._accumulator.fail_all(DeliveryStopped(text))
-
-    async def _finish(self) -> None:
-        """End an open transaction, or send what is queued."""
-        if self._transactions is not None:
-            with suppress(KafkaError):  # the calls that wait for the transaction's end raise it
-                await self._transactions.stop()
-        elif self._sender is not None:
-            await self._sender.flush()
-
-    async def __aenter__(self) -> Producer[K, V]:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
-    def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        """Fail all records if the sender ended by an exception: nothing would send them any more."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's sender broke: {error!r}")
-            failure.__cause__ = error
-            self._sender_error = failure
-            self._accumulator.fail_all(failure)
-
-    def _running(self) -> Cluster:
-        if self._sender_error is not None:
-            raise self._sender_error
-        if self._cluster is None:
-            raise ClientStopped("the producer is not running: use `async with Producer(...)`, or await start() first")
-        return self._cluster
-
-    def _make_room(self) -> None:
-        """Have the sender send without lingering. Raises ClientStopped."""
-        self._running()
-        assert self._sender is not None
-        self._sender.wake()
 
     # -- Send one record
 
@@ -561,11 +360,6 @@ class Producer(Generic[K, V]):
         assert self._sender is not None
         await self._sender.flush()
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection to any broker is open now; lost ones are opened again when they are needed."""
-        return self._cluster is not None and self._cluster.is_connected
-
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions. Raises UnknownTopic after `max_block_ms`."""
         info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
@@ -581,15 +375,3 @@ def _retrieve(future: asyncio.Future[RecordMetadata]) -> None:
     """Mark an exception as retrieved, so that asyncio does not warn of it."""
     if not future.cancelled():
         future.exception()
-
-
-def _accumulator(options: ProducerOptions) -> RecordAccumulator:
-    return RecordAccumulator(
-        batch_size=min(options.batch_size, options.max_request_size),
-        linger_ms=options.linger_ms,
-        buffer_memory=options.buffer_memory,
-        delivery_timeout_ms=options.delivery_timeout_ms,
-        compression=options.compression,
-        idempotent=options.enable_idempotence,
-        transactional=options.transactional_id is not None,
-    )

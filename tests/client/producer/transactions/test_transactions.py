@@ -23,6 +23,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
 from odradek.protocol.records.batch import read_header
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fake_transactions import committed
+from odradek.tests.support.stopping import in_time
 from odradek.tests.support.wire import answer, do_and_drop, drop, keep_silent
 
 T0 = TopicPartition("t", 0)
@@ -389,8 +390,8 @@ async def test_stopping_ends_in_time_at_a_stall(version: int, key: ApiKey) -> No
         offsets = asyncio.create_task(producer.send_offsets({T0: 1}, "g"))
         commit = asyncio.create_task(producer.flush())
         await asyncio.sleep(0.01)
+        await in_time(producer.stop)
         async with asyncio.timeout(5):
-            await producer.stop(timeout_ms=50)
             results = await asyncio.gather(waiting, offsets, commit, return_exceptions=True)
         assert all(result is None or isinstance(result, (tuple, KafkaError)) for result in results)
 
