@@ -124,6 +124,7 @@ class Recovery:
         for segment in self._empty:
             if segment.base_offset not in kept:
                 self._remove_segment(segment)
+        self._empty = []
 
     @property
     def _rolled_to(self) -> int:
@@ -249,8 +250,10 @@ class Recovery:
                 self._report.gaps.append((segment.next_offset, following))
         self._keep_rolled_offset(recovery_point)
         self._protect_flushed_offsets(recovery_point)
-        if self._report.cuts:
-            # Otherwise a power cut could bring back what was cut off, behind batches that are appended now. Older
+        self._remove_empty()
+        if self._report.cuts or self._report.removed:
+            # Otherwise a power cut could bring back what was cut off, behind batches that are appended now, or the name
+            # of an empty segment, which says that no batch before it reaches beyond its first offset. Older
             # segments come first: a power cut between must leave no hole before what is on disk.
             for segment in self._segments:
                 if segment.is_dirty:

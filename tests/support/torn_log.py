@@ -187,7 +187,7 @@ class TornLog:
         has_power = self.chance.random() < 0.5
         by_file = self.offsets_on_disk()
         self.stop(has_power)
-        on_disk = {offset for path, offsets in by_file.items() if path.exists() for offset in offsets}
+        on_disk = named(by_file)
         # A checkpoint that is lost stays so until the next one is written.
         self.is_point_known &= not (self.forgets_point and self.chance.random() < 0.5)
         if self.chance.random() < 0.1:
@@ -203,6 +203,7 @@ class TornLog:
                 again = self.chance.random() < 0.5
                 has_power &= again
                 self.stop(again)
+                on_disk = named(by_file)
         self.disk.keep_going()
         self.compare(has_power, on_disk)
 
@@ -430,6 +431,11 @@ def records_of(log: Log) -> dict[int, Written]:
     for header, data in log.iter_batches(log.log_start_offset, lambda _: None):
         found |= {each.offset: each for each in written(header, data) if each.offset >= log.log_start_offset}
     return found
+
+
+def named(by_file: dict[Path, set[int]]) -> set[int]:
+    """Return the offsets of the files whose names a power cut has left."""
+    return {offset for path, offsets in by_file.items() if path.exists() for offset in offsets}
 
 
 def flip(path: Path, position: int, bit: int) -> None:
