@@ -215,6 +215,11 @@ class ProducerStates:
         if coordinator_epoch < producer.coordinator_epoch:
             raise CoordinatorFenced(producer_id, coordinator_epoch, producer.coordinator_epoch)
 
+    def open_transaction(self, producer_id: int) -> tuple[int, int] | None:
+        """Return (first offset, epoch) of the producer's open transaction, None if it has none."""
+        first = self._open_transactions.get(producer_id)
+        return None if first is None else (first, self._producers[producer_id].epoch)
+
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Return whether the producer has a transaction of this epoch open in the partition."""
         return producer_id in self._open_transactions and self._producers[producer_id].epoch == epoch

@@ -1,52 +1,46 @@
-"""A power cut that leaves data and markers, and takes the coordinator's records behind a decided commit.
-
-The next start carries out the commit again and writes its markers again, behind the open transaction that came next.
-With transaction version 2 each transaction has an epoch of its own, so the marker does not end the wrong one.
-"""
+"""A power cut takes the record that a transaction has ended, and the next one's, but leaves the next one's batches."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
-from odradek.broker import Broker, BrokerConfig
+import pytest
+from odradek.broker import Broker
 from odradek.broker.coordination.transactions.records import decode_record
 from odradek.broker.coordination.transactions.states import TransactionState
-from odradek.protocol.records.batch import decode_batch, iter_headers
-from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
+from odradek.protocol.records import batch
+from odradek.tests.adversity.test_transaction_crashes import BEFORE, OldWriter, Writer, at_rest, config_of, goes_on, see
 from odradek.tests.support.raw import Raw
-from odradek.tests.support.transactional import Transactional
 
-READ_COMMITTED = 1
+STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
 
 
-def cut_behind_decision(data: Path) -> None:
-    """Cut `__transaction_state` behind the PrepareCommit."""
-    path = max(data.glob("__transaction_state-*/*.log"), key=lambda each: each.stat().st_size)
+def forget_completion(path: Path) -> None:
+    """Cut the log of the coordinator off before the record of the first CompleteCommit."""
     content = path.read_bytes()
-    ends = [
-        position + header.size_bytes
-        for position, header in iter_headers(content)
-        for written in decode_batch(content[position : position + header.size_bytes])
-        if (record := decode_record(written.key or b"", written.value)) is not None
-        and record.standing is not None
-        and record.standing.state is TransactionState.PREPARE_COMMIT
-    ]
-    path.write_bytes(content[: ends[-1]])
-    for snapshot in path.parent.glob("*.snapshot"):
-        snapshot.unlink()
-    for name in (CLEAN_SHUTDOWN, RECOVERY_POINT):
-        (data / name).unlink()
+    for position, _ in batch.iter_headers(content):
+        found = [decode_record(each.key or b"", each.value) for each in batch.decode_batch(content, position)]
+        if any(each and each.standing and each.standing.state is TransactionState.COMPLETE_COMMIT for each in found):
+            path.write_bytes(content[:position])
+            return
+    raise AssertionError("no transaction was completed")
 
 
-async def test_the_next_transaction_is_not_committed_with_the_one_before(config: BrokerConfig) -> None:
-    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t")
-        producer = Transactional(raw, "x")
-        await producer.begin()
-        await producer.send("t", b"committed")
-        assert await producer.end(commit=True) == 0
-        await producer.send("t", b"open")
-    cut_behind_decision(config.data_dir)
-    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        fetched = await raw.fetch("t", 0, isolation_level=READ_COMMITTED)
-        assert (fetched.last_stable_offset, fetched.high_watermark) == (2, 3)
+@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
+async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path, kind: type[Writer]) -> None:
+    async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.create_topic("t", 2)).error_code == 0
+        writer = kind(raw)
+        await writer.begin()
+        await writer.take(writer.steps(b"before", b"before", 1, "commit"))
+        await at_rest(raw)
+        await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
+        shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    forget_completion(tmp_path / "cut" / STATE_LOG)
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        await at_rest(raw)
+        assert await see(raw) == BEFORE
+        writer = kind(raw)
+        await writer.begin()
+        await goes_on(writer, BEFORE)

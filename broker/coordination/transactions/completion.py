@@ -87,6 +87,7 @@ def _complete(transaction: Transaction, outcome: Outcome, now_ms: int) -> None:
 def loaded(transaction: Transaction, event: Loaded, outcome: Outcome, now_ms: int) -> None:
     """Carry out a decision that was found in the log. Write all markers, because some may be missing."""
     if transaction.state in ENDING:
+        transaction.found_ending = True
         outcome.markers = Markers.of(transaction.standing, transaction.standing.partitions)
         how = "commit" if transaction.state is TransactionState.PREPARE_COMMIT else "abort"
         outcome.notes.append(f"transaction of {transaction.transactional_id}: goes on with its {how}")

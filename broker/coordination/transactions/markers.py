@@ -8,15 +8,20 @@ visible, or are dropped.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.records.control import ControlType, Marker
+from ...threads import DiskThreads
+from ...topics.disk_reads import read_from_disk
 from ...topics.flusher import Flusher
 from ...topics.partition import Partition
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...topics.topics import Topics
+
+_log = logging.getLogger(__name__)
 
 
 class TransactionEnd(NamedTuple):
@@ -29,6 +34,8 @@ class TransactionEnd(NamedTuple):
     transaction_version: int
     # Whether the marker is written once it is on disk, whatever the topic's configs say.
     durable: bool = False
+    # When the end was decided, if a start found the decision in the log; otherwise None.
+    found_from_ms: int | None = None
 
 
 class MarkerWriter:
@@ -37,8 +44,11 @@ class MarkerWriter:
     `end_offsets` is called with partition, producer id and commit once a marker is in `__consumer_offsets`.
     """
 
-    def __init__(self, topics: Topics, flusher: Flusher, end_offsets: Callable[[int, int, bool], None]) -> None:
+    def __init__(
+        self, topics: Topics, flusher: Flusher, threads: DiskThreads, end_offsets: Callable[[int, int, bool], None]
+    ) -> None:
         self._topics = topics
+        self._threads = threads
         self._flusher = flusher
         self._end_offsets = end_offsets
         # In a cluster: has the leader of a partition write a marker.
@@ -73,6 +83,32 @@ class MarkerWriter:
             # The load might miss the marker, or the groups the end of their transaction.
             why = f"the groups of {partition.topic}-{partition.index} are being loaded"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
+        if end.found_from_ms is not None and partition.log.producers.open_transaction(end.producer_id) is not None:
+            return asyncio.ensure_future(self._write_found(partition, end, end.found_from_ms))
+        return self._append(partition, end)
+
+    async def _write_found(self, partition: Partition, end: TransactionEnd, decided_ms: int) -> None:
+        """End the open transaction as was decided before a start, if it is the one that was decided on.
+
+        A power cut may lose the record that says that a transaction has ended, and the record of the next one, but not
+        the batches of the next one. Nobody can commit that one any more, so it is aborted.
+        """
+        first, epoch = partition.log.producers.open_transaction(end.producer_id) or (0, end.producer_epoch)
+        had_ended = await read_from_disk(
+            partition, lambda view: view.has_marker(end.producer_id, decided_ms, first), self._threads
+        )
+        if had_ended:
+            place = f"{partition.topic}-{partition.index}"
+            _log.warning(
+                "%s: the transaction of producer %d that begins at offset %d is aborted: the coordinator has lost it",
+                *(place, end.producer_id, first),
+            )
+            end = end._replace(producer_epoch=epoch, commit=False, transaction_version=0)
+        waiting = self._append(partition, end)
+        if waiting is not None:
+            await waiting
+
+    def _append(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
         marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
         partition.append_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
         if end.durable or partition.must_flush or partition.replication is not None:

@@ -45,6 +45,8 @@ class Transaction:
         self.to_retry: set[TopicPartition] = set()
         # Failures since the last success while the transaction ends.
         self.retries = 0
+        # Whether the log was loaded while the transaction ended: its markers may be there already.
+        self.found_ending = False
         # Whether the timer of the next attempt runs.
         self.retry_is_due = False
 
@@ -70,6 +72,7 @@ class Transaction:
         self.unmarked = set(standing.partitions) if standing.state in ENDING else set()
         self.to_retry = set()
         self.retries = 0
+        self.found_ending = False
 
     def record(self, standing: Standing) -> TransactionRecord:
         """Return the record that gives the id this standing."""
