@@ -463,8 +463,7 @@ class Partition:
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, and KAFKA_STORAGE_ERROR where the partition is offline.
         """
-        if self.failure is not None:
-            self.check_online()
+        self.check_online()
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
