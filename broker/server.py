@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import Disk
+from .allocator import keep_freed_memory
 from .background.tasks import BackgroundTasks
 from .broker_thread import BrokerThread
 from .clock import Clock
@@ -485,6 +486,7 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    keep_freed_memory()
     broker = Broker(config)
     if not await _starts_before(stop, broker):
         return

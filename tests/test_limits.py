@@ -10,7 +10,7 @@ from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import large_response, shards
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
-from odradek.broker.network import connection, dispatcher, large_messages, routes, send_queue
+from odradek.broker.network import dispatcher, large_messages, routes, send_queue
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
@@ -27,7 +27,7 @@ FIXED = {
     "values (array elements) of one request": large_messages.MAX_VALUES,
     "tagged fields in a request header": decoding.MAX_HEADER_TAGS,
     "requests of one connection that are handled at a time": 1,
-    "responses that wait for one client": connection.WRITE_HIGH_BYTES,
+    "responses that wait for one client": send_queue.GATHER_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,
     "a batch or message set when decompressed": compression.MAX_DECOMPRESSED_BYTES,
     "messages of a message set (clients before 0.11)": legacy.MAX_MESSAGES,

@@ -24,9 +24,6 @@ from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64
-# The transport calls `pause_writing` above the high mark and `resume_writing` below the low one.
-WRITE_HIGH_BYTES = 1024 * 1024
-WRITE_LOW_BYTES = 512 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +118,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._responses.open(self._transport)
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)

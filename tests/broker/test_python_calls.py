@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -46,4 +49,23 @@ async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
 )
 def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: int) -> None:
     calls = count_calls(config, prepare)  # type: ignore[arg-type]
+    assert calls.per_request <= most, calls.table()
+
+
+def _fetch(offset: int) -> Callable[[Broker, Raw], Awaitable[bytes]]:
+    async def prepare(_: Broker, raw: Raw) -> bytes:
+        await raw.create_topic("t")
+        for _ in range(100):
+            assert (await raw.produce("t", batch_of(b"x" * 100))).error_code == 0
+        partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=150)
+        topic = FetchTopic("t", partitions=[partition])
+        return _frame(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=500, min_bytes=1, topics=[topic]))
+
+    return prepare
+
+
+@pytest.mark.parametrize(("offset", "most"), [(99, 46), (30, 58)], ids=["newest", "middle"])
+def test_a_fetch_in_a_burst_calls_few_functions(config: BrokerConfig, offset: int, most: int) -> None:
+    """From the middle of a segment it walks a dozen batches from an index entry on, in one call."""
+    calls = count_calls(config, _fetch(offset))
     assert calls.per_request <= most, calls.table()

@@ -102,6 +102,12 @@ class BrokerProcess:
         """Whether it was started and nobody has stopped or killed it."""
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        """The process, while it runs."""
+        assert self._process, "not started"
+        return self._process.pid
+
     def close(self) -> None:
         """Stop the broker if it still runs. For fixtures."""
         if self._process is not None:

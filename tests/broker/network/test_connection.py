@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import random
 import socket
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +23,8 @@ from odradek.broker.network.receive_buffer import FIRST_BUFFER_BYTES, SCRATCH_BY
 from odradek.broker.network.request_memory import RequestMemory
 from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
-from odradek.storage.files import DISK, FileRange
+from odradek.storage import page_cache
+from odradek.storage.files import DISK, Disk, File, FileRange
 
 WAIT_S = 10
 BOUNDS = Bounds(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)
@@ -254,14 +257,66 @@ async def test_file_ranges_and_bytes_are_sent_in_their_order(server: Server, tmp
         assert await read_frame(reader) == body
 
 
+class SendingDisk(Disk):
+    """Counts the bytes that the kernel has sent. `is_able` False: a system without cachestat."""
+
+    def __init__(self, *, is_able: bool = True) -> None:
+        self.sent_bytes = 0
+        self._is_able = is_able
+
+    def send(self, file: File, size: int, position: int, socket_fd: int) -> int | None:
+        sent = super().send(file, size, position, socket_fd) if self._is_able else None
+        self.sent_bytes += sent or 0
+        return sent
+
+
+@pytest.mark.parametrize("is_able", [True, False])
+@pytest.mark.parametrize("sizes", [[3 << 20], [100_000] * 20, [64 << 10, 10, 1 << 20, 5_000_000]])
+async def test_large_ranges_arrive_whole_however_slowly_the_client_reads(
+    server: Server, tmp_path: Path, sizes: list[int], is_able: bool
+) -> None:
+    path, disk = tmp_path / "data", SendingDisk(is_able=is_able)
+    path.write_bytes(random.Random(0).randbytes(6 << 20))
+    file = disk.open(path)
+    data = path.read_bytes()
+    pieces: list[bytes | FileRange] = []
+    for number, size in enumerate(sizes):
+        pieces += [b"%d" % number, FileRange(file, number * 7, size, disk)]
+    body = b"".join(data[each.position :][: each.size] if isinstance(each, FileRange) else each for each in pieces)
+    server.answer = lambda frame: [pack(">i", len(body)), *pieces]
+    async with client(server) as (reader, writer):
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(frame_of(b"fetch") * 6)
+        await until(lambda: any(each._responses.paused for each in server.processor.connections))
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(6):
+            assert await read_frame(reader) == body
+    if not is_able:
+        assert disk.sent_bytes == 0
+    elif page_cache.is_cached(file.fd, 0, 1000):
+        assert disk.sent_bytes > len(body)
+
+
+async def test_a_file_that_is_cut_below_a_response_closes_the_connection(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"x" * 300_000)
+    piece = FileRange(DISK.open(path), 0, 300_000)
+    os.truncate(path, 200_000)
+    server.answer = lambda frame: [pack(">i", 300_000), piece]
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"fetch"))
+        async with asyncio.timeout(WAIT_S):
+            assert len(await reader.read()) <= 200_004
+
+
 async def test_cold_data_is_read_in_a_thread_and_keeps_its_place(server: Server, tmp_path: Path) -> None:
-    class ColdRange(FileRange):
-        def read_nowait(self) -> bytearray | None:
+    class Cold(Disk):
+        def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
             return None
 
     path = tmp_path / "data"
     path.write_bytes(b"cold data!")
-    cold = ColdRange(DISK.open(path), 0, 10)
+    cold = FileRange(DISK.open(path), 0, 10, Cold())
     server.answer = lambda frame: [pack(">i", 14), cold, b"tail"] if frame == b"cold" else [frame_of(frame)]
     async with client(server) as (reader, writer):
         writer.write(frame_of(b"cold") + frame_of(b"next") + frame_of(b"cold"))
