@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import Disk
-from .allocator import keep_freed_memory
 from .background.tasks import BackgroundTasks
 from .broker_thread import BrokerThread
 from .clock import Clock
@@ -39,6 +38,7 @@ from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
+from .network.allocator import keep_freed_memory
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog

@@ -147,8 +147,11 @@ class SendQueue:
         if self.paused:
             self._pieces.appendleft(piece)
             return None
-        # The descriptor of a transport that closes may be another connection's by now.
-        if transport.is_closing() or transport.get_write_buffer_size():
+        if transport.is_closing():
+            # Its descriptor may be another connection's by now, and it drops what it is given.
+            self._pieces.clear()
+            return None
+        if transport.get_write_buffer_size():
             return self._first(piece, WAKING_BYTES)
         first = self._first(piece, WHOLE_BYTES)
         sent = first.disk.send(first.file, first.size, first.position, self._socket_fd)
