@@ -154,6 +154,13 @@ def test_pictures_of_states_are_what_the_tool_draws() -> None:
         assert drawn == states.svg(picture), "run: python tools/state_pictures.py"
 
 
+def test_pictures_of_rebalancing_are_what_the_tool_draws() -> None:
+    pictures = tool("rebalancing_pictures")
+    for name in pictures.PICTURES:
+        drawn = (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8")
+        assert drawn == pictures.svg(name), "run: python tools/rebalancing_pictures.py"
+
+
 def test_every_call_on_the_map_is_an_import() -> None:
     house = tool("house")
     text = ARCHITECTURE.read_text(encoding="utf-8")
