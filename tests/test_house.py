@@ -25,9 +25,8 @@ from odradek.tests.support.tools import tool
 ROOT = Path(__file__).parent.parent
 WINGS = ("protocol", "storage", "client", "broker", "cli")
 MODULES = sorted(path for wing in WINGS for path in (ROOT / wing).rglob("*.py"))
-WRITTEN = sorted(
-    [*MODULES, *ROOT.glob("*.py"), *(p for d in ("tests", "tools", "benchmarks") for p in (ROOT / d).rglob("*.py"))]
-)
+BESIDES = ("tests", "tools", "benchmarks", "pipelines")
+WRITTEN = sorted([*MODULES, *ROOT.glob("*.py"), *(p for d in BESIDES for p in (ROOT / d).rglob("*.py"))])
 
 house = tool("house")
 

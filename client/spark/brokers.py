@@ -12,6 +12,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -19,6 +25,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ...protocol.records.batch import iter_headers, iter_records
 from ..errors import ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
 from ..metadata import ClusterView
 from ..network.addresses import Address
@@ -118,6 +125,44 @@ class Brokers:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the brokers returned no offsets of {sorted(missing)}")
         return found
 
+    def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the bytes of each partition's log on its leader, as DescribeLogDirs has them. Raises KafkaError."""
+        view = self.view({partition.topic for partition in partitions})
+        by_leader: dict[Address, dict[str, list[int]]] = {}
+        for each in partitions:
+            by_leader.setdefault(leader_address(view, each), {}).setdefault(each.topic, []).append(each.partition)
+        found: dict[TopicPartition, int] = {}
+        for address, led in by_leader.items():
+            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in led.items()])
+            with BlockingConnection(address, self.options) as connection:
+                found.update(_sizes_of(connection.request(request, DescribeLogDirsResponse)))
+        missing = sorted(set(partitions) - set(found))
+        if missing:
+            why = "the brokers tell no sizes (DescribeLogDirs; the cluster's DESCRIBE must be allowed)"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"maxBytesPerTrigger: {why} of {missing}")
+        return found
+
+    def timestamps(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return the time in ms of each partition's first record at or after an offset; it lacks where none is there.
+
+        Reads one batch of each partition. Raises KafkaError.
+        """
+        view = self.view({partition.topic for partition in offsets})
+        by_leader: dict[Address, list[FetchTopic]] = {}
+        for (topic, number), offset in offsets.items():
+            wanted = FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=1)
+            each = FetchTopic(topic=topic, topic_id=view.topic_id(topic), partitions=[wanted])
+            by_leader.setdefault(leader_address(view, TopicPartition(topic, number)), []).append(each)
+        found: dict[TopicPartition, int] = {}
+        for address, topics in by_leader.items():
+            # Topic by topic: a broker returns a batch for the first partition of a request whatever its size.
+            with BlockingConnection(address, self.options) as connection:
+                for each in topics:
+                    of = TopicPartition(each.topic, each.partitions[0].partition)
+                    response = connection.request(_one_batch(each), FetchResponse)
+                    found.update(_timestamp_of(response, of, offsets[of]))
+        return found
+
     def _offsets_request(
         self, times: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
     ) -> ListOffsetsRequest:
@@ -147,6 +192,32 @@ def leader_address(view: ClusterView, partition: TopicPartition) -> Address:
     if node is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{number} has no leader at the moment")
     return node.host, node.port
+
+
+def _one_batch(topic: FetchTopic) -> FetchRequest:
+    return FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, session_epoch=-1, topics=[topic])
+
+
+def _timestamp_of(response: FetchResponse, of: TopicPartition, offset: int) -> dict[TopicPartition, int]:
+    """Return the time of the first record at or after an offset; nothing where the log has ended or gone."""
+    if response.error_code or not response.responses or response.responses[0].partitions[0].error_code:
+        return {}
+    data = memoryview(response.responses[0].partitions[0].records or b"")
+    for at, header in iter_headers(data):
+        for record in iter_records(data, at, header, True):
+            if record.offset >= offset:
+                return {of: record.timestamp_ms}
+    return {}
+
+
+def _sizes_of(response: DescribeLogDirsResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for result in response.results
+        for topic in result.topics
+        for each in topic.partitions
+        if not each.is_future_key
+    }
 
 
 def _offsets_of(response: ListOffsetsResponse) -> dict[TopicPartition, int]:

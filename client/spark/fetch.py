@@ -68,6 +68,9 @@ class RangeFetch:
         self._planned_leader = wanted.leader if any(wanted.topic_id) else None
         self._failures = 0
         self._deadline = 0.0
+        # What the task's line in the log says.
+        self._bytes = self._fetches = self._retries = 0
+        self._waited_s = 0.0
 
     def sections(self) -> Iterator[Section]:
         """Yield the batches of the range, in order. Raises DataLoss, KafkaError, DecodeError."""
@@ -81,6 +84,11 @@ class RangeFetch:
                     self._progressed()
         finally:
             self._disconnect()
+            self._log_work()
+
+    def _log_work(self) -> None:
+        work = f"{self._bytes} bytes in {self._fetches} fetches, waited {self._waited_s:.3f} s for brokers"
+        log.info("%s up to %d: %s, %d retries", self._range, self._position, work, self._retries)
 
     @property
     def position(self) -> int:
@@ -109,6 +117,7 @@ class RangeFetch:
                 raise
             self._disconnect()
             self._failures += 1
+            self._retries += 1
             if not self._brokers.pause(self._failures, self._deadline):
                 raise
         return None
@@ -134,7 +143,11 @@ class RangeFetch:
 
     def _receive(self) -> PartitionData:
         assert self._connection is not None
-        response = self._connection.receive(FetchResponse)
+        began = self._brokers.clock()
+        try:
+            response = self._connection.receive(FetchResponse)
+        finally:
+            self._waited_s += self._brokers.clock() - began
         self._in_flight = False
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
@@ -177,6 +190,8 @@ class RangeFetch:
         if not len(records):
             self._nothing(data)
             return None
+        self._bytes += len(records)
+        self._fetches += 1
         section = self._scan(records, data.aborted_transactions or [])
         self.prefetch()
         return section

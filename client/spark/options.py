@@ -54,7 +54,10 @@ BATCH_ONLY = (
     "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "minOffset", "maxOffset", "minTimestamp",
     "maxTimestamp", "limit",
 )  # fmt: skip
-STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix", "commitOffsets")
+STREAM_ONLY = (
+    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix",
+    "commitOffsets",
+)  # fmt: skip
 _SEARCH = "kafka.default.api.timeout.ms bounds the search for offsets, and kafka.retry.backoff.ms is its pause"
 # Options of Spark's connector that change nothing here, with the reason.
 WITHOUT_EFFECT = {
@@ -131,6 +134,8 @@ class StreamOptions:
     """What only a stream has."""
 
     max_offsets: int | None = None
+    # As the brokers store them: compressed, if they are.
+    max_bytes: int | None = None
     min_offsets: int | None = None
     max_delay_ms: int = 15 * 60 * 1000
     group_id_prefix: str = "spark-odradek"
@@ -242,6 +247,11 @@ _KNOWN = {
 
 
 # -- Values
+
+
+def parse_client(given: Mapping[str, str]) -> ClientOptions:
+    """Return the options of connections alone, from texts by name. Raises OptionError."""
+    return _client({name.lower(): text for name, text in given.items()})
 
 
 def _client(texts: Mapping[str, str]) -> ClientOptions:
@@ -361,6 +371,7 @@ def _slice(texts: Mapping[str, str]) -> Slice:
 def _stream(texts: Mapping[str, str]) -> StreamOptions:
     return StreamOptions(
         _number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET),
+        _number(texts, "maxBytesPerTrigger", None, 1, MAX_OFFSET),
         _number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET),
         _duration(texts, "maxTriggerDelay", 15 * 60 * 1000),
         texts.get("groupidprefix", "spark-odradek"),

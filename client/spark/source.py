@@ -33,6 +33,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
@@ -175,9 +176,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of maxOffsetsPerTrigger. The other limits are the stream's own."""
-        most = self._options.stream.max_offsets
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """Return the limit of maxOffsetsPerTrigger, or maxBytesPerTrigger. Which counts, the stream knows itself."""
+        most, most_bytes = self._options.stream.max_offsets, self._options.stream.max_bytes
+        if most is not None:
+            return ReadMaxRows(most)
+        return ReadAllAvailable() if most_bytes is None else ReadMaxBytes(most_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next batch ends."""

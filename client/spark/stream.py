@@ -92,7 +92,12 @@ class MicroBatches:
 
     def _limited(self, begun: Ends, ends: Ends, *, limited: bool) -> Ends:
         """Return the ends of a batch within the limits of a trigger."""
-        full = begun | {each: max(end, begun.get(each, 0)) for each, end in ends.items()}
+        for each in sorted(begun):
+            if ends.get(each, begun[each]) < begun[each] and self._target is None:
+                self._note_shorter(each, begun[each], ends[each])
+        if self._target is not None:  # it may lie before where the stream is
+            ends = {each: max(end, begun.get(each, 0)) for each, end in ends.items()}
+        full = begun | ends
         for each in sorted(set(begun) - set(ends)):
             if self._target is None:
                 self._note_gone(each)
@@ -100,8 +105,28 @@ class MicroBatches:
         if self._target is None and self._waits_for_more(begun, full):
             return begun
         self._last_batch_s = self._clock()
-        most = self._options.stream.max_offsets
-        return share(begun, full, most) if limited and most is not None else full
+        if not limited:
+            return full
+        most, most_bytes = self._options.stream.max_offsets, self._options.stream.max_bytes
+        if most_bytes is not None:
+            full = share_bytes(begun, full, self._bytes_per_offset(begun, full), most_bytes)
+        return full if most is None else share(begun, full, most)
+
+    def _bytes_per_offset(self, begun: Ends, ends: Ends) -> Mapping[TopicPartition, float]:
+        """Return the mean size of an offset in each partition that has more: of its whole log, as the leader has it."""
+        more = [each for each in sorted(ends) if ends[each] > begun.get(each, 0)]
+        if not more:
+            return {}
+        first, last = self._offsets(more, EARLIEST), self._offsets(more, LATEST)
+        sizes = self._brokers.retry(lambda: self._brokers.sizes(more))
+        return {each: sizes[each] / max(last[each] - first[each], 1) for each in more}
+
+    def _note_shorter(self, partition: TopicPartition, begun: int, end: int) -> None:
+        """Note that a log ends before the offset at which the stream is: its topic was made again while it was down."""
+        what = f"{_name(partition)} ends at {end}, before {begun}, where the stream is: its topic was made again"
+        if self._options.fail_on_data_loss:
+            raise TopicRecreated(what)
+        log.warning("%s: going on at the end", what)
 
     def _note_gone(self, partition: TopicPartition) -> None:
         note_loss(self._options, f"{_name(partition)} is gone, and with it what was not read")
@@ -171,7 +196,7 @@ def share(begun: Ends, ends: Ends, most: int) -> Ends:
     Shares are rounded up. The partitions with the most come first, so the rounding is at the cost of small ones, which
     have a larger share next time.
     """
-    sizes = {each: end - begun.get(each, 0) for each, end in sorted(ends.items())}
+    sizes = {each: max(end - begun.get(each, 0), 0) for each, end in sorted(ends.items())}
     total = sum(sizes.values())
     if total <= most:
         return dict(ends)
@@ -180,6 +205,18 @@ def share(begun: Ends, ends: Ends, most: int) -> Ends:
         portion = min(-(-sizes[each] * most // total), sizes[each], left)
         shared[each] = ends[each] - sizes[each] + portion
         left -= portion
+    return shared
+
+
+def share_bytes(begun: Ends, ends: Ends, each_bytes: Mapping[TopicPartition, float], most: int) -> Ends:
+    """Return ends so that a batch has about `most` bytes: of each partition the same part, and one offset at least."""
+    sizes = {each: max(end - begun.get(each, 0), 0) for each, end in ends.items()}
+    total = sum(sizes[each] * each_bytes.get(each, 0) for each in sizes)
+    if total <= most:
+        return dict(ends)
+    shared = {each: ends[each] - sizes[each] + int(sizes[each] * most / total) for each in ends}
+    if all(shared[each] == ends[each] - sizes[each] for each in ends):
+        shared[max(sorted(sizes), key=lambda each: sizes[each])] += 1
     return shared
 
 

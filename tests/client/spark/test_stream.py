@@ -15,7 +15,15 @@ from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.errors import DataLoss, TopicRecreated
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
-from odradek.client.spark.stream import FirstBatchLost, MicroBatches, begin_of, from_json, share, to_json
+from odradek.client.spark.stream import (
+    FirstBatchLost,
+    MicroBatches,
+    begin_of,
+    from_json,
+    share,
+    share_bytes,
+    to_json,
+)
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -36,6 +44,8 @@ class Cluster(Brokers):
         self.logs: dict[str, list[tuple[int, int]]] = {"t": [(0, 10), (0, 20)]}
         self.ids: dict[str, bytes] = {}
         self.now = 0.0
+        # Of each offset.
+        self.bytes_each = 100
 
     def stream(self) -> MicroBatches:
         return MicroBatches(self.wanted, self, lambda: self.now)
@@ -52,6 +62,10 @@ class Cluster(Brokers):
         ]
         response = MetadataResponse(brokers=[MetadataResponseBroker(1, "h", 1, None)], topics=found)
         return ClusterView().updated(response, whole=True)
+
+    def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        logs = {of: self.logs[of.topic][of.partition] for of in partitions}
+        return {of: self.bytes_each * (end - start) for of, (start, end) in logs.items()}
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return {of: self.logs[of.topic][of.partition][0 if at == EARLIEST else 1] for of, at in times.items()}
@@ -156,6 +170,42 @@ def test_a_batch_has_no_more_offsets_than_its_limit() -> None:
     assert stream.next_end({"t": {"0": 0, "1": 0}}, limited=False) == {"t": {"0": 10, "1": 20}}
 
 
+def test_a_batch_has_about_as_many_bytes_as_its_limit() -> None:
+    cluster = Cluster(startingOffsets="earliest", maxBytesPerTrigger="1000")
+    stream = cluster.stream()
+    sizes: list[int] = []
+    start: dict[str, Any] = {}
+    end = stream.next_end({}, limited=True)
+    while end != start:
+        sizes.append(sum(each.size for each in stream.ranges(start, end)))
+        start, end = end, stream.next_end(end, limited=True)
+    assert sum(sizes) == 30
+    assert max(sizes) <= 10
+    assert len(sizes) <= 5
+    # One offset that is larger than the limit goes alone.
+    cluster.bytes_each = 5000
+    assert cluster.stream().next_end({"t": {"0": 0, "1": 0}}, limited=True) == {"t": {"0": 0, "1": 1}}
+    # Trigger.Once has no limits, as in Spark's own connector.
+    assert cluster.stream().next_end({"t": {"0": 0, "1": 0}}, limited=False) == {"t": {"0": 10, "1": 20}}
+
+
+def test_the_limits_of_bytes_and_offsets_hold_together() -> None:
+    cluster = Cluster(startingOffsets="earliest", maxBytesPerTrigger="1000", maxOffsetsPerTrigger="4")
+    stream = cluster.stream()
+    assert sum(each.size for each in stream.ranges({}, stream.next_end({}, limited=True))) == 4
+
+
+def test_a_topic_that_was_made_again_while_the_query_was_down_is_noticed() -> None:
+    cluster = Cluster()
+    with pytest.raises(TopicRecreated, match="t-1 ends at 20, before 25, where the stream is"):
+        cluster.stream().next_end({"t": {"0": 4, "1": 25}}, limited=False)
+    patient = Cluster(failOnDataLoss="false")
+    stream = patient.stream()
+    end = stream.next_end({"t": {"0": 4, "1": 25}}, limited=False)
+    assert end == {"t": {"0": 10, "1": 20}}
+    assert places(stream.ranges({"t": {"0": 4, "1": 25}}, end)) == [("t", 0, 4, 10)]
+
+
 def test_a_batch_waits_for_enough_records_but_not_for_ever() -> None:
     cluster = Cluster(startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="30s")
     stream = cluster.stream()
@@ -187,6 +237,23 @@ def test_shares_are_bounded_and_go_on(sizes: dict[int, tuple[int, int]], most: i
     assert all(begun[each] <= found[each] <= ends[each] for each in ends)
     got = sum(found[each] - begun[each] for each in ends)
     assert got == min(most, sum(size for _, size in sizes.values()))
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 9), st.tuples(st.integers(0, 50), st.integers(0, 200), st.integers(1, 99)), min_size=1
+    ),
+    st.integers(1, 30_000),
+)
+def test_shares_of_bytes_are_bounded_and_go_on(sizes: dict[int, tuple[int, int, int]], most: int) -> None:
+    begun = {TopicPartition("t", number): start for number, (start, _, _) in sizes.items()}
+    ends = {TopicPartition("t", number): start + size for number, (start, size, _) in sizes.items()}
+    each_bytes = {TopicPartition("t", number): float(each) for number, (_, _, each) in sizes.items()}
+    found = share_bytes(begun, ends, each_bytes, most)
+    assert all(begun[each] <= found[each] <= ends[each] for each in ends)
+    taken = {each: found[each] - begun[each] for each in ends}
+    assert sum(taken.values()) > 0 or begun == ends
+    assert sum(taken[each] * each_bytes[each] for each in ends) <= most or sum(taken.values()) == 1
 
 
 @given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), st.integers(0, 2**62)))

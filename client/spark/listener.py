@@ -1,0 +1,129 @@
+"""The lag of streams, as a listener of Spark tells it after each batch: offsets, bytes and seconds behind.
+
+    spark.streams.addListener(LagListener({"kafka.bootstrap.servers": "127.0.0.1:9092"}))
+
+The offsets come from Spark's own report of the query: they are those of the batch that is complete. Bytes are an estimate
+by the mean size of an offset in the partition, as the brokers store it. Seconds are the age of the oldest record that
+was not read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from ...protocol.errors import KafkaError
+from ..record import EARLIEST, LATEST, TopicPartition
+from .brokers import Brokers
+from .options import parse_client
+from .stream import from_json
+
+log = logging.getLogger(__name__)
+
+Ends = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far a query is behind after a batch. None: the brokers did not say."""
+
+    query_id: str
+    name: str | None
+    batch_id: int
+    rows: int
+    # Where the batch ended, and how many offsets of each partition came since.
+    offsets: Ends = field(default_factory=dict[TopicPartition, int])
+    behind: Ends = field(default_factory=dict[TopicPartition, int])
+    bytes_behind: int | None = None
+    seconds_behind: float | None = None
+
+    @property
+    def offsets_behind(self) -> int:
+        """Return the offsets that all partitions are behind."""
+        return sum(self.behind.values())
+
+    def __str__(self) -> str:
+        unread_bytes = "?" if self.bytes_behind is None else f"{self.bytes_behind}"
+        seconds = "?" if self.seconds_behind is None else f"{self.seconds_behind:.1f}"
+        behind = f"{self.offsets_behind} offsets, {unread_bytes} bytes, {seconds} s behind"
+        return f"batch {self.batch_id}: {self.rows} rows; {behind}"
+
+
+def log_lag(lag: Lag) -> None:
+    """Log a line for a batch."""
+    log.info("query %s, %s", lag.name or lag.query_id, lag)
+
+
+class LagListener(StreamingQueryListener):
+    """Reports the lag of each query of this source, and of Spark's own connector, after each of its batches."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        report: Callable[[Lag], None] = log_lag,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the `kafka.` options of the stream, and the function that gets each Lag. Raises OptionError."""
+        self._brokers = Brokers(parse_client(options))
+        self._report = report
+        self._clock = clock
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Do nothing."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Do nothing."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Report how far the query is behind."""
+        progress = event.progress
+        offsets: Ends = {}
+        for source in progress.sources:
+            offsets |= _offsets(source.endOffset)
+        if offsets:
+            lag = Lag(str(progress.id), progress.name, progress.batchId, progress.numInputRows, offsets)
+            self._report(self.measured(lag))
+
+    def measured(self, lag: Lag) -> Lag:
+        """Return the lag with what the brokers say now. An error of theirs is logged, and leaves it as it is."""
+        try:
+            return self._measured(lag)
+        except KafkaError as error:
+            log.warning("the lag of query %s is not known: %s", lag.name or lag.query_id, error)
+            return lag
+
+    def _measured(self, lag: Lag) -> Lag:
+        latest = self._brokers.offsets(list(lag.offsets), LATEST)
+        behind = {each: max(latest[each] - end, 0) for each, end in lag.offsets.items()}
+        unread = {each: lag.offsets[each] for each, count in behind.items() if count}
+        if not unread:
+            return Lag(lag.query_id, lag.name, lag.batch_id, lag.rows, lag.offsets, behind, 0, 0.0)
+        earliest, sizes = self._brokers.offsets(list(unread), EARLIEST), self._brokers.sizes(list(unread))
+        total = sum(sizes[each] * behind[each] / max(latest[each] - earliest[each], 1) for each in unread)
+        oldest = min(self._brokers.timestamps(unread).values(), default=None)
+        seconds = None if oldest is None else max(self._clock() - oldest / 1000, 0.0)
+        return Lag(lag.query_id, lag.name, lag.batch_id, lag.rows, lag.offsets, behind, round(total), seconds)
+
+
+def _offsets(text: str | None) -> Ends:
+    """Return the offsets of a source as its progress has them; none where it is not of Kafka's kind."""
+    try:
+        found: Any = json.loads(text or "null")
+        return from_json(cast("Mapping[str, Mapping[str, int]]", found)) if isinstance(found, dict) else {}
+    except (ValueError, AttributeError, TypeError):
+        return {}

@@ -1,0 +1,1 @@
+"""Pipelines: examples of whole jobs in Spark, each run by a test."""

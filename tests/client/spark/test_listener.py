@@ -1,0 +1,88 @@
+"""The lag that a listener reports: from Spark's report of a batch, and from what the brokers say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+
+from odradek.client.record import EARLIEST, TopicPartition
+from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.errors import OptionError
+from odradek.client.spark.listener import Lag, LagListener
+from odradek.protocol.errors import ErrorCode, KafkaError
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+BASE = {"kafka.bootstrap.servers": "h:1"}
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NOW_S = 1000.0
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers with 100 offsets of 10 bytes in each partition, a record a second, the last one a second ago."""
+
+    def offsets(self: Brokers, partitions: Collection[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0 if timestamp == EARLIEST else 100)
+
+    def sizes(self: Brokers, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 1000)
+
+    def timestamps(self: Brokers, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {each: round(NOW_S - (100 - offset)) * 1000 for each, offset in wanted.items()}
+
+    for each in (offsets, sizes, timestamps):
+        monkeypatch.setattr(Brokers, each.__name__, each)
+
+
+def event(*ends: object) -> Any:
+    texts = [None if end is None else end if isinstance(end, str) else json.dumps(end) for end in ends]
+    sources = [SimpleNamespace(endOffset=text) for text in texts]
+    return SimpleNamespace(
+        progress=SimpleNamespace(id="q", name=None, batchId=3, numInputRows=7, sources=sources)
+    )
+
+
+def reported(*ends: object) -> list[Lag]:
+    found: list[Lag] = []
+    LagListener(BASE, found.append, lambda: NOW_S).onQueryProgress(event(*ends))
+    return found
+
+
+@pytest.mark.usefixtures("brokers")
+def test_a_batch_is_so_many_offsets_bytes_and_seconds_behind() -> None:
+    (lag,) = reported({"start:t": {"0": 1}, "t": {"0": 90, "1": 100}})
+    assert (lag.query_id, lag.batch_id, lag.rows) == ("q", 3, 7)
+    assert lag.offsets == {T0: 90, T1: 100}
+    assert lag.behind == {T0: 10, T1: 0}
+    assert (lag.offsets_behind, lag.bytes_behind, lag.seconds_behind) == (10, 100, 10.0)
+    assert str(lag) == "batch 3: 7 rows; 10 offsets, 100 bytes, 10.0 s behind"
+    (lag,) = reported({"t": {"0": 100}})
+    assert (lag.offsets_behind, lag.bytes_behind, lag.seconds_behind) == (0, 0, 0.0)
+
+
+@pytest.mark.usefixtures("brokers")
+@pytest.mark.parametrize("end", [None, "5", "no json", {"logOffset": 3}, {}])
+def test_sources_of_other_kinds_are_passed_over(end: object) -> None:
+    assert reported(end) == []
+
+
+def test_a_broker_that_does_not_answer_fails_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "down")
+
+    monkeypatch.setattr(Brokers, "offsets", fail)
+    (lag,) = reported({"t": {"0": 90}})
+    assert (lag.offsets, lag.bytes_behind, lag.seconds_behind) == ({T0: 90}, None, None)
+    assert "? bytes, ? s behind" in str(lag)
+
+
+def test_options_are_checked_when_the_listener_is_made() -> None:
+    with pytest.raises(OptionError, match="must be given"):
+        LagListener({})
