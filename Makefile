@@ -16,10 +16,10 @@ LINK   := .cache/path/odradek
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test soak lint bench conformance wheel clean
+.PHONY: help env demo serve test soak lint bench bench-spark conformance wheel clean
 
 help:  ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 env: $(TESTS) $(LINK)  ## make the environment (.venv) for all verbs, once and whenever pyproject.toml changed
 
@@ -46,6 +46,9 @@ lint: env  ## ruff, pyright strict, import-linter
 
 bench: env  ## measure, beside a real Kafka where KAFKA_LIB names its jars
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-spark: env  ## the Spark source beside Spark's own connector (SPARK_KAFKA_PYTHON, SPARK_KAFKA_JARS)
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 conformance: env  ## librdkafka's own tests and Kafka's tools against a broker, as a table
 	@$(BIN)/python tests/conformance/run.py $(ARGS)

@@ -84,6 +84,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--unix-socket", action="store_true", help="spark.python.unix.domain.socket.enabled")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the source")
+    parser.add_argument("--json", action="store_true", help="values are JSON objects of about --value-bytes")
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--no-fetch", action="store_true")
     return parser.parse_args()
@@ -91,7 +92,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def topic_name(arguments: argparse.Namespace) -> str:
     shape = (arguments.rows, arguments.value_bytes, arguments.partitions, arguments.batch_rows, arguments.codec)
-    return "spark-read-" + "-".join(map(str, shape))
+    return "spark-read-" + "-".join(map(str, shape)) + ("-json" if arguments.json else "")
 
 
 def source_texts(arguments: argparse.Namespace) -> dict[str, str]:
@@ -132,15 +133,23 @@ def batches(arguments: argparse.Namespace) -> Iterator[bytes]:
     rows, size = arguments.rows // arguments.partitions, arguments.batch_rows
     value = bytes(32 + i % 95 for i in range(arguments.value_bytes))
     made = encode_batch(
-        [Record(-1, FIRST_TIMESTAMP_MS + i, b"%08d" % i, value[i % 90 :] + value[: i % 90]) for i in range(size)],
+        [Record(-1, FIRST_TIMESTAMP_MS + i, b"%08d" % i, value_of(arguments, value, i)) for i in range(size)],
         compression=codec,
     )
     for _ in range(rows // size):
         yield made
     if rows % size:
         yield encode_batch(
-            [Record(-1, FIRST_TIMESTAMP_MS, b"%08d" % i, value) for i in range(rows % size)], compression=codec
+            [Record(-1, FIRST_TIMESTAMP_MS, b"%08d" % i, value_of(arguments, value, i)) for i in range(rows % size)],
+            compression=codec,
         )
+
+
+def value_of(arguments: argparse.Namespace, value: bytes, number: int) -> bytes:
+    """Return the value of a record, which differs from its neighbours'."""
+    if not arguments.json:
+        return value[number % 90 :] + value[: number % 90]
+    return b'{"id":%d,"name":"%s","at":%d.5}' % (number, b"n" * max(arguments.value_bytes - 36, 1), number)
 
 
 def produce(connection: BlockingConnection, to: TopicPartition, topic_id: bytes, data: Iterator[bytes]) -> None:

@@ -1,8 +1,10 @@
 """`make demo`: a year of real flights through Odradek, every count checked.
 
 A broker is started as a process of its own; 336,776 flights are produced over TCP, consumed by a group of two, read by
-Spark, and added up by carrier each time. Status 0 means that all sums agree with the data, flight number by flight
-number and minute by minute, and that the broker stopped cleanly.
+Spark, and added up by carrier each time. Then a stream finds the worst weeks. Status 0 means that all sums agree with
+the data, flight number by flight number and minute by minute, and that the broker stopped cleanly.
+
+Spark's JVM and the kernels of the source start beside the rest, because they take the longest.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -32,6 +36,14 @@ PARTITIONS = 6
 STOPS_WITHIN_S = 10
 # A group of two on this machine has its partitions in seconds; longer is a fault worth a message.
 CONSUMED_WITHIN_S = 90
+
+# A group's first rebalance waits for its second member, which comes at once. (Kafka's default is 3 s.)
+REBALANCE_DELAY_MS = 300
+# The pipeline's windows of event time.
+WINDOW, LATE = "7 days", "1 day"
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 console = Console()
 
@@ -53,26 +65,40 @@ def main() -> int:
 
 def run(folder: Path) -> None:
     began = time.monotonic()
-    with broker(folder) as address:
-        with progress() as bars:
-            truth, records = read_flights(bars)
-            asyncio.run(produce(address, records, bars))
-            try:
-                consumed, shares = asyncio.run(consume(address, bars))
-            except TimeoutError:
-                raise DemoFailed(f"the group had not read everything after {CONSUMED_WITHIN_S} s") from None
-        console.print(f"the two consumers shared the partitions: {sorted(shares[0])} and {sorted(shares[1])}")
-        check("consumed by the group", consumed, truth)
-        if java_is_there():
-            spark_began = time.monotonic()
-            rows = read_by_spark(address, folder)
-            console.print(f"Spark started and read the topic in {time.monotonic() - spark_began:.0f} s")
-            check("read by Spark", rows, truth)
-        else:
-            console.print("[yellow]skipped:[/] Spark, because it needs a Java 17+ runtime and none was found")
-            rows = consumed
-        console.print(delays(rows))
+    with quiet_jvm(folder / "spark.log"), ThreadPoolExecutor(1) as beside, broker(folder) as address:
+        spark = beside.submit(start_spark, folder) if java_is_there() else None
+        try:
+            show(address, spark, folder)
+        finally:
+            if spark is not None:
+                spark.result().stop()
     console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
+
+
+def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None:
+    with progress() as bars:
+        truth, records = read_flights(bars)
+        asyncio.run(produce(address, records, bars))
+        try:
+            rows, shares = asyncio.run(consume(address, bars))
+        except TimeoutError:
+            raise DemoFailed(f"the group had not read everything after {CONSUMED_WITHIN_S} s") from None
+    console.print(f"the two consumers shared the partitions: {sorted(shares[0])} and {sorted(shares[1])}")
+    check("consumed by the group", rows, truth)
+    if spark is None:
+        console.print("[yellow]skipped:[/] Spark, because it needs a Java 17+ runtime and none was found")
+    else:
+        began = time.monotonic()
+        with console.status("Spark reads the topic"):
+            rows = read_by_spark(spark.result(), address)
+        console.print(f"Spark read the topic {time.monotonic() - began:.1f} s later")
+        check("read by Spark", rows, truth)
+        began = time.monotonic()
+        with console.status("a stream reads the topic"):
+            weeks = worst_weeks(spark.result(), address, folder)
+        console.print(f"a stream added up {len(weeks):,} weeks of carriers in {time.monotonic() - began:.1f} s")
+        console.print(weeks_table(weeks))
+    console.print(delays(rows))
 
 
 def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
@@ -96,6 +122,7 @@ def broker(folder: Path) -> Iterator[str]:
     with (folder / "broker.log").open("w") as log:
         command = [sys.executable, "-m", "odradek.broker", "serve"]
         command += ["--listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
+        command += ["--set", f"group.initial.rebalance.delay.ms={REBALANCE_DELAY_MS}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None
     with process.stdout:
@@ -207,43 +234,86 @@ def java_is_there() -> bool:
     return subprocess.run([Path(__file__).with_name("need_java.sh"), "--check"], check=False).returncode == 0
 
 
-def read_by_spark(address: str, folder: Path) -> ByCarrier:
-    """Read the topic as a DataFrame, and return the sums by carrier that Spark computes."""
-    with console.status("Spark reads the topic"), quiet_jvm(folder / "spark.log"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        from pyspark.sql import SparkSession, functions
+def start_spark(folder: Path) -> SparkSession:
+    """Start a session, and the compilation of what the source needs, which another process does meanwhile."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from odradek.client.spark.machine_code import JSON_KERNELS, KERNELS
+    from pyspark.sql import SparkSession
 
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .appName("flights")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-            .getOrCreate()
+    for each in (KERNELS, JSON_KERNELS):
+        each.compile_ahead()
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("flights")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+
+
+def read_by_spark(spark: SparkSession, address: str) -> ByCarrier:
+    """Read the topic as a DataFrame, and return the sums by carrier that Spark computes."""
+    from pyspark.sql import functions
+
+    topic = (
+        spark.read.format("odradek")
+        .option("kafka.bootstrap.servers", address)
+        .option("subscribe", TOPIC)
+        .option("valueFormat", "json")
+        .option("valueSchema", "carrier STRING, flight INT, dep_delay INT")
+        .option("mode", "FAILFAST")
+        .schema("value STRUCT<carrier: STRING, flight: INT, dep_delay: INT>")
+        .load()
+    )
+    rows = (
+        topic.select("value.*")
+        .groupBy("carrier")
+        .agg(
+            functions.count("*").alias("flights"),
+            functions.count("dep_delay").alias("departed"),
+            functions.sum("dep_delay").alias("minutes"),
+            functions.sum("flight").alias("numbers"),
         )
-        try:
-            topic = (
-                spark.read.format("odradek")
-                .option("kafka.bootstrap.servers", address)
-                .option("subscribe", TOPIC)
-                .load()
-            )
-            flight = functions.from_json(topic.value.cast("string"), "carrier STRING, flight INT, dep_delay INT")
-            frame = topic.select(flight.alias("f")).select("f.*")
-            rows = frame.groupBy("carrier").agg(
-                functions.count("*").alias("flights"),
-                functions.count("dep_delay").alias("departed"),
-                functions.sum("dep_delay").alias("minutes"),
-                functions.sum("flight").alias("numbers"),
-            )
-            sums = ByCarrier()
-            for row in rows.collect():
-                sums.carriers[row.carrier] = Delays(row.flights, row.departed, row.minutes or 0, row.numbers)
-            return sums
-        finally:
-            spark.stop()
+    )
+    sums = ByCarrier()
+    for row in rows.collect():
+        sums.carriers[row.carrier] = Delays(row.flights, row.departed, row.minutes or 0, row.numbers)
+    return sums
+
+
+def worst_weeks(spark: SparkSession, address: str, folder: Path) -> list[Any]:
+    """Run the pipeline of pipelines/delays.py over what is there, and return its rows, the latest flights first."""
+    from odradek.pipelines.delays import delays as delays_by_carrier
+    from odradek.pipelines.delays import flights as flights_of
+
+    found: list[Any] = []
+
+    def take(batch: Any, _: int) -> None:
+        found.extend(batch.collect())
+
+    frame = delays_by_carrier(flights_of(spark, address, TOPIC), WINDOW, LATE)
+    writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    if not found:
+        raise DemoFailed("the stream closed no window")
+    return sorted((row for row in found if row.mean_delay is not None), key=lambda row: -row.mean_delay)
+
+
+def weeks_table(weeks: list[Any]) -> Table:
+    table = Table(title="The worst weeks of carriers with 500 flights or more, by a stream with a watermark")
+    for title in ("week of", "carrier"):
+        table.add_column(title)
+    for title in ("flights", "mean delay (min)"):
+        table.add_column(title, justify="right")
+    for row in [row for row in weeks if row.flights >= 500][:5]:
+        table.add_row(f"{row.start:%Y-%m-%d}", row.carrier, f"{row.flights:,}", f"{row.mean_delay:.1f}")
+    return table
 
 
 @contextmanager

@@ -3,29 +3,40 @@
 It receives every frame into one buffer that it keeps and grows. The `records` of a response are in that buffer and are
 valid until the next `receive`. Requests may be sent ahead, because responses come in the order of sending.
 
-Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion. After any but the last of
-them the connection is closed.
+TLS and SASL are those of the asyncio client (`network/tls.py`, `network/authentication.py`). A broker may end a session
+some time after it began (KIP-368): `is_expiring` says when the caller should connect again.
+
+Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion, AuthenticationFailed. After
+any but UnsupportedVersion the connection is closed.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
+import time
 from contextlib import suppress
+from functools import lru_cache
 from typing import TypeVar
 
 from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
-from ..errors import BadResponse, ConnectionLost, RequestTimedOut
+from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, RequestTimedOut
 from ..network.addresses import Address
+from ..network.authentication import ask_for_token_now, authentication
 from ..network.exchange import Exchange, api_versions_version
 from ..network.frame_buffer import MAX_FRAME_BYTES
+from ..network.security_options import SecurityOptions
+from ..network.tls import TlsContexts, closed_in_handshake, handshake_error
 from .options import ClientOptions
 
 M = TypeVar("M", bound=Message)
 
 _FIRST_BUFFER_BYTES = 64 * 1024
+# The part of a session's life after which a connection is made again.
+_EXPIRING_FROM = 0.85
 
 
 class BlockingConnection:
@@ -37,9 +48,12 @@ class BlockingConnection:
         self._timeout_ms = options.numbers["request.timeout.ms"]
         self._exchange: Exchange[None] = Exchange(options.client_id)
         self._buffer = memoryview(bytearray(_FIRST_BUFFER_BYTES))
+        self._expires_s: float | None = None
         self._socket = self._connect(address, options)
         try:
             self._agree_on_versions()
+            if options.security.uses_sasl:
+                self._authenticate(options.security)
         except BaseException:
             self.close()
             raise
@@ -53,6 +67,11 @@ class BlockingConnection:
     def close(self) -> None:
         """Close the socket; may be called again."""
         self._socket.close()
+
+    @property
+    def is_expiring(self) -> bool:
+        """Whether the broker may soon end the session, so that the next request needs a new connection."""
+        return self._expires_s is not None and time.monotonic() >= self._expires_s
 
     def version_for(self, request: type[Message]) -> int:
         """Return the version in which requests of this type are sent. Raises UnsupportedVersion."""
@@ -112,6 +131,10 @@ class BlockingConnection:
         self.close()
         if isinstance(error, TimeoutError):
             return RequestTimedOut(f"{self.address} did not answer within {self._timeout_ms} ms")
+        # TLS 1.3 tells a client behind the handshake that its certificate is missing.
+        return handshake_error(self.address, error) or self._lost_connection(error)
+
+    def _lost_connection(self, error: OSError) -> KafkaError:
         return ConnectionLost(f"connection to {self.address}: {error.strerror or error}")
 
     def _connect(self, address: Address, options: ClientOptions) -> socket.socket:
@@ -128,7 +151,23 @@ class BlockingConnection:
         for name, option in (("receive.buffer.bytes", socket.SO_RCVBUF), ("send.buffer.bytes", socket.SO_SNDBUF)):
             if options.numbers[name] >= 0:
                 connected.setsockopt(socket.SOL_SOCKET, option, options.numbers[name])
-        return connected
+        return self._encrypted(connected, address[0], options.security) if options.security.uses_tls else connected
+
+    def _encrypted(self, connected: socket.socket, host: str, security: SecurityOptions) -> socket.socket:
+        try:
+            return _tls_contexts(security).current().wrap_socket(connected, server_hostname=host)
+        except TimeoutError as error:
+            connected.close()
+            raise ConnectionLost(f"{self.address} answers no TLS handshake within {self._timeout_ms} ms") from error
+        except (ssl.SSLEOFError, ConnectionResetError) as error:
+            connected.close()
+            raise closed_in_handshake(self.address) from error
+        except OSError as error:
+            connected.close()
+            raise handshake_error(self.address, error) or self._lost_connection(error) from error
+        except BaseException:
+            connected.close()
+            raise
 
     def _agree_on_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
@@ -140,3 +179,23 @@ class BlockingConnection:
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
         self._exchange.learn_versions(response)
+
+    def _authenticate(self, security: SecurityOptions) -> None:
+        conversation = authentication(security, self.version_for, ask_for_token_now(security))
+        lifetime_ms = 0
+        try:
+            request, response, version = next(conversation)
+            while True:
+                self.send(request, response, version)
+                request, response, version = conversation.send(self.receive(response))
+        except StopIteration as ended:
+            lifetime_ms = ended.value
+        except AuthenticationFailed as error:
+            raise AuthenticationFailed(f"{self.address}: {error.message}", error.code) from error
+        if lifetime_ms > 0:
+            self._expires_s = time.monotonic() + lifetime_ms / 1000 * _EXPIRING_FROM
+
+
+@lru_cache(maxsize=8)
+def _tls_contexts(security: SecurityOptions) -> TlsContexts:
+    return TlsContexts(security)

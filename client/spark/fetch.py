@@ -130,6 +130,8 @@ class RangeFetch:
     # -- Requests
 
     def _send(self) -> None:
+        if self._connection is not None and self._connection.is_expiring:
+            self._disconnect()
         if self._connection is None:
             # The plan's leader is tried once; after any error the leader is asked for again.
             planned, self._planned_leader = self._planned_leader, None

@@ -1,12 +1,14 @@
 """The `kafka.` options: every setting of Kafka's own clients by name, and what becomes of it here.
 
 A setting is acted on, or it has no effect here and one warning says why, or it is rejected because ignoring it would
-change what is read: those that Spark's own connector rejects, and security, which is not there yet.
+change what is read: those that Spark's own connector rejects. Security is read by `network/security_configs.py`.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from ..network.security_configs import SECURITY_CONFIGS
 
 
 class Setting(NamedTuple):
@@ -57,7 +59,7 @@ _NEVER = "a read never creates topics"
 _FETCHING = "partitions are read from their leaders"
 _PRODUCER = "it is a setting of producers"
 _SHARE = "it is a setting of share groups"
-_PLAINTEXT = "connections are PLAINTEXT"
+_JAVA_SECURITY = "it is about TLS or SASL of the Java client; Python's own has its part of it"
 _JVM = "it is about classes of the Java client"
 _INTERNAL = "internal topics are read only where a query names them"
 # Settings of Kafka's clients that change nothing here, with the reason.
@@ -109,6 +111,11 @@ NO_EFFECT = {
 _SECURITY = ("ssl.", "sasl.")
 
 
-def reason_for_no_effect(name: str) -> str | None:
+def reason_for_no_effect(name: str, protocol: str = "PLAINTEXT") -> str | None:
     """Return why a setting of Kafka's clients changes nothing here; None where it does, or where it is no setting."""
-    return _PLAINTEXT if name.startswith(_SECURITY) else NO_EFFECT.get(name)
+    if not name.startswith(_SECURITY):
+        return NO_EFFECT.get(name)
+    used = protocol.endswith("SSL") if name.startswith("ssl.") else protocol.startswith("SASL_")
+    if not used:
+        return f"connections are {protocol}"
+    return None if name in SECURITY_CONFIGS else _JAVA_SECURITY

@@ -2,7 +2,7 @@
 
     spark.streams.addListener(LagListener({"kafka.bootstrap.servers": "127.0.0.1:9092"}))
 
-The offsets come from Spark's own report of the query: they are those of the batch that is complete. Bytes are an estimate
+The offsets come from Spark's own report of the query: they are those of the batch that is complete. Bytes are estimated
 by the mean size of an offset in the partition, as the brokers store it. Seconds are the age of the oldest record that
 was not read.
 """

@@ -25,6 +25,8 @@ from enum import Enum, IntEnum
 
 from ..errors import InvalidOption
 from ..network.addresses import Address, bootstrap_addresses
+from ..network.security_configs import SECURITY_CONFIGS, security_arguments
+from ..network.security_options import PLAINTEXT, SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError
@@ -103,6 +105,7 @@ class ClientOptions:
     numbers: Mapping[str, int]
     # None: the group of a stream is named after the query.
     group_id: str | None = None
+    security: SecurityOptions = PLAINTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,7 @@ def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
             raise OptionError(unsupported[name], UNSUPPORTED[unsupported[name]])
         if streaming and name in map(str.lower, _ENDINGS):
             raise OptionError(_written(name, _ENDINGS), "ending offset not valid in streaming queries")
-        reason = _reason_without_effect(name, streaming=streaming)
+        reason = _reason_without_effect(name, _protocol(texts), streaming=streaming)
         if reason is not None:
             warnings.append(f"option '{name}' has no effect: {reason}")
         elif name not in _KNOWN:
@@ -213,7 +216,7 @@ def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
     return warnings
 
 
-def _reason_without_effect(name: str, *, streaming: bool) -> str | None:
+def _reason_without_effect(name: str, protocol: str, *, streaming: bool) -> str | None:
     ours = {each.lower(): why for each, why in WITHOUT_EFFECT.items()}
     if name in ours:
         return ours[name]
@@ -221,7 +224,7 @@ def _reason_without_effect(name: str, *, streaming: bool) -> str | None:
     if name in map(str.lower, other):
         return f"it belongs to {'batch' if streaming else 'streaming'} reads"
     if name.startswith("kafka."):
-        return reason_for_no_effect(name.removeprefix("kafka."))
+        return reason_for_no_effect(name.removeprefix("kafka."), protocol)
     return None
 
 
@@ -241,7 +244,7 @@ _KNOWN = {
         *COMMON,
         *BATCH_ONLY,
         *STREAM_ONLY,
-        *(f"kafka.{name}" for name in (*KAFKA_SETTINGS, *KAFKA_TEXTS, *NO_EFFECT)),
+        *(f"kafka.{name}" for name in (*KAFKA_SETTINGS, *KAFKA_TEXTS, *NO_EFFECT, *SECURITY_CONFIGS)),
     )
 }
 
@@ -262,9 +265,6 @@ def _client(texts: Mapping[str, str]) -> ClientOptions:
         bootstrap = bootstrap_addresses(servers)
     except InvalidOption as error:
         raise OptionError("kafka.bootstrap.servers", error.message) from None
-    protocol = texts.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError("kafka.security.protocol", f"{protocol} is not supported yet, only PLAINTEXT is")
     level = texts.get("kafka.isolation.level", "read_uncommitted").upper()
     if level not in IsolationLevel.__members__:
         raise OptionError("kafka.isolation.level", f"'{level.lower()}' is neither read_uncommitted nor read_committed")
@@ -275,7 +275,26 @@ def _client(texts: Mapping[str, str]) -> ClientOptions:
         _flag(texts, "kafka.check.crcs", True),
         {name: _setting(texts, name, setting) for name, setting in KAFKA_SETTINGS.items()},
         texts.get("kafka.group.id"),
+        _security(texts),
     )
+
+
+def _security(texts: Mapping[str, str]) -> SecurityOptions:
+    """Return what connections show and ask for. Settings of TLS or SASL without it are left out, as in Java."""
+    protocol = _protocol(texts)
+    given = {
+        name.removeprefix("kafka."): text
+        for name, text in texts.items()
+        if name.startswith("kafka.") and reason_for_no_effect(name.removeprefix("kafka."), protocol) is None
+    }
+    try:
+        return SecurityOptions(**security_arguments(given | {"security.protocol": protocol}))
+    except InvalidOption as error:
+        raise OptionError("kafka.security.protocol", f"{protocol}: {error.message}") from None
+
+
+def _protocol(texts: Mapping[str, str]) -> str:
+    return texts.get("kafka.security.protocol", "PLAINTEXT").strip().upper()
 
 
 def _setting(texts: Mapping[str, str], name: str, setting: Setting) -> int:

@@ -44,9 +44,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> None:
 def event(*ends: object) -> Any:
     texts = [None if end is None else end if isinstance(end, str) else json.dumps(end) for end in ends]
     sources = [SimpleNamespace(endOffset=text) for text in texts]
-    return SimpleNamespace(
-        progress=SimpleNamespace(id="q", name=None, batchId=3, numInputRows=7, sources=sources)
-    )
+    return SimpleNamespace(progress=SimpleNamespace(id="q", name=None, batchId=3, numInputRows=7, sources=sources))
 
 
 def reported(*ends: object) -> list[Lag]:

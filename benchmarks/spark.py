@@ -1,0 +1,211 @@
+"""Compare the Spark source with Spark's own Kafka connector, on one broker of ours and the same topics.
+
+    python -m benchmarks.spark [--rows 1000000] [--value-bytes 100 1000] [--runs 3]      (make bench-spark)
+
+SPARK_KAFKA_PYTHON names a Python with PySpark 4.2.0 and what `odradek[spark]` needs, SPARK_KAFKA_JARS the folder with
+the connector's jars; without them only our source is measured. The connector is tuned (TUNED). Each contender has a
+session of its own, in turn: a warm run of each query, then the median of `--runs`. Queries write to `noop`, which takes
+every row. Printed are rows a second, the CPU seconds of Python and of the JVM per million rows, which other work on
+the machine moves least, and the most memory that a Python worker had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from odradek.benchmarks import spark_read
+from odradek.client.spark.columns import TYPES
+
+ROOT = Path(__file__).parent.parent
+# What makes Spark's own connector fastest.
+TUNED = {
+    "kafka.receive.buffer.bytes": "1048576",
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": "4194304",
+}
+ALL = tuple(TYPES)[:7]
+JSON_DDL = "id BIGINT, name STRING, at DOUBLE"
+# A slice of 1 % of the offsets.
+SLICE = 100
+CONTENDERS = ("odradek", "odradek, Unix sockets", "kafka, tuned")
+
+
+def main() -> None:
+    """See the module's text."""
+    arguments = parse_arguments()
+    if arguments.contender is not None:
+        measure(arguments)
+        return
+    python, jars = os.environ.get("SPARK_KAFKA_PYTHON", sys.executable), os.environ.get("SPARK_KAFKA_JARS")
+    contenders = CONTENDERS if jars else CONTENDERS[:2]
+    if not jars:
+        print("SPARK_KAFKA_JARS is not set: only our source is measured")
+    with broker() as address:
+        for size in arguments.value_bytes:
+            for is_json in (False, True):
+                shape = argparse.Namespace(**vars(topic_shape(arguments, size)), json=is_json, bootstrap=address)
+                spark_read.fill(shape, spark_read.source_options(shape))
+            for contender in contenders:
+                run_contender(python, jars, address, contender, size, arguments)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--value-bytes", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--memory", default="2g", help="of the driver")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
+    parser.add_argument("--jars", default="", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def topic_shape(arguments: argparse.Namespace, size: int) -> argparse.Namespace:
+    """Return the arguments of spark_read.py that describe a topic."""
+    return argparse.Namespace(
+        rows=arguments.rows, value_bytes=size, partitions=arguments.partitions, batch_rows=1000, codec="none", option=[]
+    )
+
+
+@contextmanager
+def broker() -> Iterator[str]:
+    """Run a broker of ours, and give its address."""
+    with tempfile.TemporaryDirectory(prefix="odradek-spark-") as folder:
+        command = [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        with process.stdout:
+            try:
+                yield process.stdout.readline().removeprefix("ready").strip()
+            finally:
+                process.terminate()
+                process.wait()
+
+
+def run_contender(
+    python: str, jars: str | None, address: str, contender: str, size: int, arguments: argparse.Namespace
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="odradek-path-") as path:
+        Path(path, "odradek").symlink_to(ROOT)
+        command = [python, "-m", "odradek.benchmarks.spark", "--contender", contender, "--bootstrap", address]
+        command += ["--value-bytes", str(size), "--jars", jars or ""]
+        for name in ("rows", "partitions", "runs", "memory"):
+            command += [f"--{name}", str(getattr(arguments, name))]
+        environment = os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": python}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{contender}: {done.stderr[-2000:]}")
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            print_line(contender, size, json.loads(line))
+
+
+def print_line(contender: str, size: int, found: dict[str, Any]) -> None:
+    what = f"{contender:22} {size:5} B  {found['query']:12} {found['rows_s'] / 1e6:6.2f} M rows/s"
+    cpu = f"CPU-s per M rows: {found['Python']:.2f} Python + {found['JVM']:.2f} JVM"
+    print(f"{what}; {cpu}; {found['worker_mb']:4.0f} MB", flush=True)
+
+
+# -- In the contender's own Python
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    """Print a line of JSON for each query of a contender."""
+    spark = session(arguments)
+    shape = topic_shape(arguments, arguments.value_bytes[0])
+    rows = arguments.rows // arguments.partitions * arguments.partitions
+    for query, count, frame in queries(spark, arguments, shape, rows):
+        frame().write.format("noop").mode("overwrite").save()
+        seconds: list[float] = []
+        spent = spark_read.cpu_seconds()
+        for _ in range(arguments.runs):
+            began = time.perf_counter()
+            frame().write.format("noop").mode("overwrite").save()
+            seconds.append(time.perf_counter() - began)
+        each = {
+            name: (now - spent[name]) / arguments.runs / count * 1e6 for name, now in spark_read.cpu_seconds().items()
+        }
+        found = {"query": query, "rows_s": count / statistics.median(seconds), "worker_mb": worker_mb(), **each}
+        print(json.dumps(found), flush=True)
+    spark.stop()
+
+
+def session(arguments: argparse.Namespace) -> Any:
+    from odradek.client.spark.source import OdradekSource
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    builder = builder.master("local[2]").config("spark.driver.memory", arguments.memory)
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.python.unix.domain.socket.enabled": str("Unix" in arguments.contender).lower(),
+    }.items():
+        builder = builder.config(name, value)
+    if arguments.jars:
+        builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(arguments.jars).glob("*.jar")))))
+    spark = builder.getOrCreate()
+    spark.dataSource.register(OdradekSource)
+    return spark
+
+
+def queries(
+    spark: Any, arguments: argparse.Namespace, shape: argparse.Namespace, rows: int
+) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+    """Yield the name, the rows and the DataFrame of each query."""
+    ours = arguments.contender.startswith("odradek")
+
+    def load(json_values: bool = False, schema: str | None = None, **options: str) -> Any:
+        topic = spark_read.topic_name(argparse.Namespace(**vars(shape), json=json_values))
+        reader = spark.read.format("odradek" if ours else "kafka").options(**({} if ours else TUNED))
+        reader = reader.option("kafka.bootstrap.servers", arguments.bootstrap).option("subscribe", topic)
+        return (reader if schema is None else reader.schema(schema)).options(**options).load()
+
+    def typed() -> Any:
+        from pyspark.sql import functions
+
+        if ours:
+            schema = f"value STRUCT<{JSON_DDL}>"
+            return load(True, schema, valueFormat="json", valueSchema=JSON_DDL).select("value.*")
+        value = functions.from_json(functions.col("value").cast("string"), JSON_DDL)
+        return load(True).select(value.alias("value")).select("value.*")
+
+    def part() -> Any:
+        """The first of a hundred parts of each partition: by a slice here, by a filter there."""
+        least = rows // arguments.partitions // SLICE
+        return load(maxOffset=str(least)) if ours else load().where(f"offset < {least}")
+
+    yield "all columns", rows, load
+    yield "value only", rows, lambda: load(schema="value binary") if ours else load().select("value")
+    yield "typed JSON", rows, typed
+    yield "1 % slice", rows // SLICE, part
+
+
+def worker_mb() -> float:
+    """Return the most memory in MB that a living Python worker has had. Linux."""
+    most = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                lines = (entry / "status").read_text().splitlines()
+                most = max([most, *(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))])
+    return most / 1024
+
+
+if __name__ == "__main__":
+    main()
