@@ -10,6 +10,7 @@ A response that is late or makes no sense closes the connection, because nothing
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TypeVar, cast
 
 from ...protocol import frame
@@ -49,8 +50,10 @@ class Peer:
     def __repr__(self) -> str:
         return f"<Peer {self.host}:{self.port}>"
 
-    async def request(self, message: Message, version: int, response_type: type[R], timeout_s: float) -> R:
-        """Send `message` in `version`, and return the response.
+    async def request(
+        self, message: Message, version: int, response_type: type[R], timeout_s: float, *, is_large: bool = False
+    ) -> R:
+        """Send `message` in `version`, and return the response. One that `is_large` is encoded in a thread.
 
         The time counts from here: waiting for an earlier request and connecting are part of it. Raises PeerLost.
         """
@@ -61,7 +64,7 @@ class Peer:
         self._waiting += 1
         try:
             async with asyncio.timeout(timeout_s), self._turn:
-                return await self._exchange(message, version, response_type)
+                return await self._exchange(message, version, response_type, is_large)
         except TimeoutError as error:
             api = type(message).__name__.removesuffix("Request")
             raise PeerLost(f"{self.host}:{self.port} did not answer {api} within {timeout_s:g} s") from error
@@ -70,12 +73,13 @@ class Peer:
         finally:
             self._waiting -= 1
 
-    async def _exchange(self, message: Message, version: int, response_type: type[R]) -> R:
+    async def _exchange(self, message: Message, version: int, response_type: type[R], is_large: bool) -> R:
         wire = await self._connect()
         key = type(message).KEY
         assert key is not None
         self._next_id = correlation_id = 0 if self._next_id == _LAST_CORRELATION_ID else self._next_id + 1
-        pieces = frame.encode_request(key, version, correlation_id, self._client_id, message)
+        encode = partial(frame.encode_request, key, version, correlation_id, self._client_id, message)
+        pieces = await asyncio.to_thread(encode) if is_large else encode()
         try:
             body = await wire.exchange(cast("list[Buffer]", pieces))
             answered, response = frame.decode_response(body, response_type, version)

@@ -43,7 +43,7 @@ from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .replica import Replica
 from .role import Role
-from .view import ClusterView
+from .view import PARTITIONS_A_STEP, ClusterView
 
 # Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.
 PARTITIONS_A_TURN = 8
@@ -356,12 +356,15 @@ class Replicas:
                 configs = await self._new_configs(request.topic_states)
             except KafkaError as error:
                 return UpdateMetadataResponse(int(error.code))
-            self.view.update(request)
+            for _ in self.view.update(request):
+                await asyncio.sleep(0)
             for number, states in enumerate(request.topic_states):
                 if number % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
                 self._know(states.topic_name, configs.get(states.topic_name, {}))
-                for state in states.partition_states:
+                for count, state in enumerate(states.partition_states, 1):
+                    if count % PARTITIONS_A_STEP == 0:
+                        await asyncio.sleep(0)
                     replica = self._replicas.get((states.topic_name, state.partition_index))
                     if replica is not None and replica.is_leader and state.leader == self._config.node_id:
                         # The answer to a change of the ISR may have been lost.

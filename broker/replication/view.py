@@ -7,11 +7,14 @@ broker that it asks.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
 from .role import NO_LEADER
 
+# Partitions that are taken over at once: a millisecond or two.
+PARTITIONS_A_STEP = 500
 # The leader of a partition that the controller deletes (Kafka's LeaderDuringDelete).
 DELETED = -2
 
@@ -64,15 +67,20 @@ class ClusterView:
         """Wait for the next update."""
         await self._next_update.wait()
 
-    def update(self, request: UpdateMetadataRequest) -> None:
-        """Take over a request of the present controller: all live brokers, and the partitions that it names."""
+    def update(self, request: UpdateMetadataRequest) -> Iterator[None]:
+        """Take over a request of the present controller: all live brokers, and the partitions that it names.
+
+        Each step takes over some partitions; others may have their turn between two of them.
+        """
         self.controller_id = request.controller_id
         self.brokers = {each.id: _broker(each) for each in request.live_brokers}
         for topic in request.topic_states:
             known = self.topics.get(topic.topic_name)
             if known is None or known.id != topic.topic_id:
                 known = self.topics[topic.topic_name] = TopicView(topic.topic_name, topic.topic_id, {})
-            for each in topic.partition_states:
+            for number, each in enumerate(topic.partition_states, 1):
+                if not number % PARTITIONS_A_STEP:
+                    yield
                 if each.leader == DELETED:
                     known.partitions.pop(each.partition_index, None)
                     continue
@@ -86,6 +94,7 @@ class ClusterView:
                 )
             if not known.partitions:
                 del self.topics[topic.topic_name]
+            yield
         self._next_update.set()
         self._next_update = asyncio.Event()
 

@@ -10,15 +10,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from ....protocol.schema import Message as ProtocolMessage
 from ...replication.peer import Peer, PeerLost
 from ..znodes import Registration
-from .outbox import Message
+from .outbox import Message, StopReplicas
 from .requests import request_of
 
 # Messages that wait for one broker.
 MAX_WAITING = 1000
+# Partitions from which on a message is made in a thread: it would hold the loop for tens of milliseconds.
+LARGE = 1000
 # The pause before a message is sent again, as in Kafka.
 RETRY_S = 0.1
 
@@ -104,11 +107,14 @@ class _Channel:
             await self._has_work.wait()
 
     async def _deliver(self, message: Message) -> None:
-        request, version, response_type = request_of(message, *self._sender, self.registration.epoch)
+        is_large = not isinstance(message, StopReplicas) and len(message.updates) > LARGE
+        make = partial(request_of, message, *self._sender, self.registration.epoch)
+        request, version, response_type = await asyncio.to_thread(make) if is_large else make()
+        ask = partial(self._peer.request, request, version, response_type, self._timeout_s, is_large=is_large)
         is_reported = False
         while True:
             try:
-                response = await self._peer.request(request, version, response_type, self._timeout_s)
+                response = await ask()
             except PeerLost as error:
                 if not is_reported:
                     _log.warning("broker %d cannot be told: %s", self.registration.broker_id, error.message)
