@@ -20,19 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from . import command_line, log_alone, recovery
-from .brokers import Broker, Kafka, Odradek
+from .brokers import Broker, Kafka, Odradek, Rate
 from .scenarios import KCAT, SCENARIOS, Scenario
 
 # The broker is not warm while one more run is better than all before by this share. A load of few requests a second,
 # which Java takes minutes to compile, must end at some time.
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
-SPIN = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
 RESULTS = Path(__file__).with_name("results.md")
 
 
@@ -47,8 +44,7 @@ def main() -> None:
     jars = None if arguments.no_kafka else os.environ.get("KAFKA_LIB")
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
         brokers = _brokers(Path(folder), jars)
-        with awake():
-            rows = measure(brokers, arguments.only, arguments.rounds)
+        rows = measure(brokers, arguments.only, arguments.rounds)
         if arguments.only in "kill -9":
             rows += crash(Path(folder), jars, arguments.rounds)
         if arguments.only in "the log alone":
@@ -59,21 +55,6 @@ def main() -> None:
     print(text)
     if arguments.write:
         RESULTS.write_text(text)
-
-
-@contextmanager
-def awake() -> Iterator[None]:
-    """Keep the processors awake between two requests: a virtual machine needs more time to wake up than to respond.
-
-    The threads that spin run only when nothing else does (SCHED_IDLE).
-    """
-    spinners = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(os.cpu_count() or 1)]
-    try:
-        yield
-    finally:
-        for each in spinners:
-            each.kill()
-            each.wait()
 
 
 def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
@@ -95,7 +76,7 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
             print(f"{scenario.name}: failed: {str(error.stderr)[-300:]}", file=sys.stderr)
             rows.append([scenario.name, scenario.unit, "failed", *["", "", ""][: 3 * (len(brokers) - 1)]])
             continue
-        rows.append(row(scenario, figures))
+        rows.append([*row(scenario, figures), *cpu_cells(figures)])
         print("  ".join(rows[-1]), file=sys.stderr)
     for broker in brokers:
         broker.stop()
@@ -103,15 +84,25 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
 
 
 def _figures(scenario: Scenario, brokers: list[Broker], rounds: int) -> list[list[float]]:
-    """Return the figures of each broker, one a round."""
+    """Return the figures of each broker, one a round. That of a rate has the broker's CPU time in it."""
     figures: list[list[float]] = [[] for _ in brokers]
     if scenario.warm:
         for broker in brokers:
             warm_up(scenario, broker)
     for _ in range(rounds):
         for at, broker in enumerate(brokers):
-            figures[at].append(scenario.measure(broker))
+            before_s = broker.cpu_s()
+            figure = scenario.measure(broker)
+            if isinstance(figure, Rate) and figure.units:
+                figure.cpu_us = (broker.cpu_s() - before_s) / figure.units * 1e6
+            figures[at].append(figure)
     return figures
+
+
+def cpu_cells(figures: list[list[float]]) -> list[str]:
+    """Return the median of the broker's CPU time for one unit of a rate, in microseconds, a broker; else nothing."""
+    times = [[each.cpu_us for each in of_broker if isinstance(each, Rate)] for of_broker in figures]
+    return [f"{statistics.median(each):,.4g}" if each else "" for each in times]
 
 
 def warm_up(scenario: Scenario, broker: Broker) -> None:
@@ -183,15 +174,17 @@ def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
 
 def report(rows: list[list[str]], compared: bool, rounds: int) -> str:
     """Return a table in Markdown with the machine and the date."""
-    head = ["what", "unit", "Odradek", *(["Kafka", "ratio", "goal"] if compared else [])]
-    lines = [head, ["---"] * len(head), *rows]
+    names = ["Odradek", "Kafka"] if compared else ["Odradek"]
+    cpu = [f"{each}: us CPU a unit" for each in names]
+    head = ["what", "unit", *names, *(["ratio", "goal"] if compared else []), *cpu]
+    lines = [head, ["---"] * len(head), *([*each, *[""] * (len(head) - len(each))] for each in rows)]
     table = "\n".join("| " + " | ".join(each) + " |" for each in lines)
     cores = len(os.sched_getaffinity(0))
     where = f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
     when = datetime.datetime.now(datetime.UTC).date()
     note = (
         "The ratio is turned where less is better: above 1, Odradek is ahead. "
-        "Clients run on the same cores, which are kept from falling asleep.\n"
+        "Clients run on the same cores. CPU is the broker's, user and system, for one request or MB of a rate.\n"
     )
     return f"# Measured\n\n`make bench` on {when}, {where}, median of {rounds} rounds. {note}\n{table}\n"
 

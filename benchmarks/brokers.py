@@ -15,6 +15,20 @@ READY_WITHIN_S = 60.0
 _PROCESS_CLOCK = 2
 
 
+class Rate(float):
+    """Units a second, with the number of units in all: the broker's CPU time is divided by that."""
+
+    units: float
+    # The broker's CPU time for one unit, in microseconds, once it is known.
+    cpu_us: float = 0.0
+
+    @classmethod
+    def of(cls, per_s: float, units: float) -> Rate:
+        rate = cls(per_s)
+        rate.units = units
+        return rate
+
+
 class Broker:
     """A process on a port of 127.0.0.1 with a data directory of its own."""
 

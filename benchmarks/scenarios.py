@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import compaction, groups, transactions
-from .brokers import Broker
+from .brokers import Broker, Rate
+from .load import WARM_UP_S
 
 KCAT = shutil.which("kcat")
 JAVA = shutil.which("java")
@@ -43,7 +44,8 @@ def load(name: str, in_flight: int, figure: str, seconds: float = 3.0) -> Callab
         command = [sys.executable, "-m", "benchmarks.load", broker.address, name]
         command += ["--in-flight", str(in_flight), "--seconds", str(seconds)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)[figure]
+        value = json.loads(done.stdout)[figure]
+        return Rate.of(value, value * (seconds + WARM_UP_S)) if figure.endswith("_per_s") else value
 
     return measure
 
@@ -70,7 +72,7 @@ def kcat_produce(size: int, total_bytes: int) -> Callable[[Broker], float]:
         command += [*options, "-l", str(file)]
         started = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return total_bytes / (time.perf_counter() - started) / 1e6
+        return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
 
     return measure
 
@@ -84,7 +86,7 @@ def kcat_consume(size: int, total_bytes: int) -> Callable[[Broker], float]:
         command += ["-c", str(count), "-X", "fetch.message.max.bytes=4000000", "-X", "queued.min.messages=1000000"]
         started = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return total_bytes / (time.perf_counter() - started) / 1e6
+        return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
 
     return measure
 
@@ -103,7 +105,8 @@ def java_produce(size: int, records: int) -> Callable[[Broker], float]:
         arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--record-size", str(size)]
         arguments += ["--throughput", "-1", "--bootstrap-server", broker.address]
         output = _java("org.apache.kafka.tools.ProducerPerformance", arguments)
-        return float(output.strip().splitlines()[-1].split("(")[1].split(" MB/sec")[0]) * 1.048576
+        per_s = float(output.strip().splitlines()[-1].split("(")[1].split(" MB/sec")[0]) * 1.048576
+        return Rate.of(per_s, records * size / 1e6)
 
     return measure
 
@@ -117,7 +120,7 @@ def java_consume(size: int, records: int) -> Callable[[Broker], float]:
         output = _java("org.apache.kafka.tools.ConsumerPerformance", arguments)
         header, values = [line.split(", ") for line in output.strip().splitlines()[-2:]]
         row = dict(zip(header, values, strict=False))
-        return float(row["fetch.MB.sec"]) * 1.048576
+        return Rate.of(float(row["fetch.MB.sec"]) * 1.048576, records * size / 1e6)
 
     return measure
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from .definition import BOOLEAN, INT, LONG, SHORT, STRING, define
 
 
-@dataclass(frozen=True, kw_only=True)
+# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ClusterTable:
     """Configs of a broker as a member of a cluster, one row each. They act where zookeeper.connect is set."""
 

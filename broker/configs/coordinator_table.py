@@ -8,7 +8,8 @@ from ...storage.config import LogConfig
 from .definition import BOOLEAN, INT, INT_MAX, LONG, define
 
 
-@dataclass(frozen=True, kw_only=True)
+# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class CoordinatorTable:
     """Configs of the coordinators and of producers, one row each."""
 

@@ -46,7 +46,8 @@ def _check_policy(name: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
+# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LogTable:
     """Configs of logs, one row each."""
 

@@ -17,7 +17,8 @@ def _check_selector(name: str) -> str | None:
     return None if name in known else f"must be one of {', '.join(known)}"
 
 
-@dataclass(frozen=True, kw_only=True)
+# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ServerTable:
     """Configs of the broker itself, one row each."""
 

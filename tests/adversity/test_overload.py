@@ -46,7 +46,8 @@ async def overload(folder: Path, load: Overload, fsync_s: float, memory_bytes: i
         await load.run(measured.address)
         assert resident_bytes() - before < memory_bytes
         assert load.produced == {ErrorCode.NONE: load.producers * load.rounds}
-        assert load.joined.keys() <= JOINED
+        # A member that joins again and again misses a rebalance some time, and is told to come as a new one.
+        assert load.joined.keys() <= (JOINED | {ErrorCode.UNKNOWN_MEMBER_ID} if load.rejoins else JOINED)
         assert load.slowest_neighbour_s < PATIENCE_S
         disk.fsync_s = 0
         async with await Raw.connect(measured.address) as raw:

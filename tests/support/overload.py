@@ -44,6 +44,8 @@ class Overload:
     joins: int
     rounds: int
     seed: int
+    # How often each member joins again after its first two joins.
+    rejoins: int = 0
     # What producers and members were told.
     produced: Counter[ErrorCode] = field(default_factory=Counter[ErrorCode])
     joined: Counter[ErrorCode] = field(default_factory=Counter[ErrorCode])
@@ -81,12 +83,13 @@ class Overload:
         protocols = [JoinGroupRequestProtocol("range", bytes(KIB))]
         request = JoinGroupRequest(f"group-{number % 3}", 10_000, 1_000, protocol_type="consumer", protocols=protocols)
         async with await Raw.connect(address) as raw:
-            for _ in range(2):
+            for _ in range(2 + self.rejoins):
                 raw.send(ApiKey.JOIN_GROUP, 7, request)
                 async with asyncio.timeout(PATIENCE_S):
                     response = await raw.receive(ApiKey.JOIN_GROUP, 7)
                 self.joined[ErrorCode.of(response.error_code)] += 1
-                request.member_id = response.member_id
+                is_unknown = response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+                request.member_id = "" if is_unknown else response.member_id
 
     async def _behave(self, address: str, load: asyncio.Future[object]) -> None:
         async with await Raw.connect(address) as raw:

@@ -1,0 +1,20 @@
+"""Everything at once for ODRADEK_SOAK_S seconds, 1,200 by default: see tests/support/everything.py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from odradek.tests.support import everything
+
+SECONDS = float(os.environ.get("ODRADEK_SOAK_S", "1200"))
+
+pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
+
+
+async def test_nothing_is_lost_and_nothing_grows_with_everything_at_once(tmp_path: Path) -> None:
+    counts = await everything.run(tmp_path, SECONDS, seed=1)
+    print(dict(counts))
+    kinds = {"kept", "kept by librdkafka", "transactions", "compacted", "deleted", "consumed", "memberships", "kills"}
+    assert all(counts[each] for each in kinds), f"something was never done: {counts}"
