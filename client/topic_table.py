@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 from .arrow_columns import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
+from .consumer.fetched_batch import joined
 from .direct_topic import DirectPartition
 from .errors import DirectReadNotPossible, InvalidOption
 from .network.options import check_choice
@@ -164,8 +165,8 @@ async def _read(
         consumer.seek(place, starts[place])
     while left:
         for place, batches in (await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES)).items():
-            for batch in batches:
-                filled[place].add(batch.data, starts[place])
+            for data in joined(batches):
+                filled[place].add(data, starts[place])
         for place in list(left):
             # Also where the last offsets have no records: markers, and what compaction removed.
             at[place] = await consumer.position(place)

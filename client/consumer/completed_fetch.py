@@ -125,21 +125,23 @@ class CompletedFetch:
             at, header = self._batches.popleft()
             if header.next_offset > self.position:
                 if not header.is_control and not self._is_aborted(header):
-                    return self._batch(self._data[at : at + header.size_bytes], header)
+                    return self._batch(self._data[at : at + header.size_bytes], header, self._data, at)
                 self._decode(at, header)
         rest, self._records, self._index = self._records[self._index :], [], 0
         records = [Record(each.offset, each.timestamp_ms, each.key, each.value, tuple(each.headers)) for each in rest]
         data = memoryview(encode_batch(records, base_offset=rest[0].offset))
         return self._batch(data, read_header(data))
 
-    def _batch(self, data: memoryview, header: BatchHeader) -> FetchedBatch:
+    def _batch(
+        self, data: memoryview, header: BatchHeader, source: memoryview | None = None, at: int = 0
+    ) -> FetchedBatch:
         if self._check_crcs:
             try:
                 check_crc(data, 0, header)
             except DecodeError as error:
                 raise self._corrupt(error) from error
         first, self.position, self.leader_epoch = self.position, header.next_offset, header.partition_leader_epoch
-        return FetchedBatch(self._partition, header, data, first)
+        return FetchedBatch(self._partition, header, data, first, source, at)
 
     def _decode(self, at: int, header: BatchHeader) -> None:
         self._records, self._index = [], 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from ...protocol.records.batch import BatchHeader, iter_records, values_of
 from ...protocol.records.record import Record
@@ -18,6 +18,9 @@ class FetchedBatch:
     header: BatchHeader
     data: memoryview
     first_offset: int
+    # The fetched bytes that `data` is a part of, and where it begins there. None where it is no part of them.
+    source: memoryview | None = field(default=None, repr=False, compare=False)
+    at: int = field(default=0, repr=False, compare=False)
 
     @property
     def is_whole(self) -> bool:
@@ -33,3 +36,20 @@ class FetchedBatch:
     def values(self) -> list[bytes | None]:
         """Return the values of all records of the batch, much faster than the records. Raises RecordError."""
         return values_of(self.data, 0, self.header)
+
+
+def joined(batches: Iterable[FetchedBatch]) -> Iterator[memoryview]:
+    """Yield the bytes of batches; those that lie one behind another in a fetch as one piece.
+
+    A kernel reads a large piece much faster than many batches, each with its call.
+    """
+    source, begin, end = memoryview(b""), 0, 0
+    for batch in batches:
+        its_source = batch.data if batch.source is None else batch.source
+        if its_source is not source or batch.at != end:
+            if end > begin:
+                yield source[begin:end]
+            source, begin = its_source, batch.at
+        end = batch.at + len(batch.data)
+    if end > begin:
+        yield source[begin:end]

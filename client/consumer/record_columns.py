@@ -11,7 +11,7 @@ from ...protocol.records.record import Headers, Record
 from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns
 from ..errors import CorruptRecords
 from ..record import TopicPartition
-from .fetched_batch import FetchedBatch
+from .fetched_batch import FetchedBatch, joined
 
 
 class RecordColumns:
@@ -67,8 +67,8 @@ class RecordColumns:
         """Return a `pyarrow.Table`. Raises InvalidOption without pyarrow, or for a column that there is not."""
         rows = sum(batch.header.record_count for batch in self.batches)
         filled = ArrowColumns(columns, self.partition, max_rows=rows)
-        for batch in self.batches:
-            filled.add(batch.data, batch.first_offset)
+        for data in joined(self.batches):
+            filled.add(data, self.batches[0].first_offset)  # later batches begin behind it
         return filled.table()
 
     def _corrupt(self, error: DecodeError) -> CorruptRecords:

@@ -1,11 +1,15 @@
 """Splits the bytes of a connection into frames, and reads large frames in place.
 
 `FrameBuffer` lends out the memory that a socket reads into: a small staging buffer while frames are small, a buffer
-of the frame's own size once a larger one is announced. A frame is handed over once and never written to again, so
-messages may keep views into it.
+for the frame once a larger one is announced. A frame is handed over once, and not written to while anybody holds a view
+into it. The memory of a large frame is used again when nobody does: fresh memory would cost a page fault for each 4 KiB,
+half of the time that reading takes.
 """
 
 from __future__ import annotations
+
+import sys
+from collections import deque
 
 from ..errors import BadResponse
 
@@ -18,15 +22,26 @@ MAX_FRAME_BYTES = 256 * 1024 * 1024
 _TLS_ALERT = 0x1503
 
 
+# The last large frames of this process, whose memory may be used again: two, because one is read while the next one comes.
+# Larger ones than a usual fetch are not kept.
+_KEPT_FRAMES = 2
+_KEPT_BYTES = 16 * 1024 * 1024
+_lent: deque[bytearray] = deque(maxlen=_KEPT_FRAMES)
+# What `sys.getrefcount` says of an object that one name alone refers to.
+_UNUSED = 2
+
+
 class FrameBuffer:
     """The bytes of one connection that have arrived and are not handed over yet."""
 
-    __slots__ = ("_filled", "_frame", "_limit", "_staging", "_view")
+    __slots__ = ("_filled", "_frame", "_limit", "_memory", "_staging", "_view")
 
     def __init__(self, limit_bytes: int = MAX_FRAME_BYTES, staging_bytes: int = STAGING_BYTES) -> None:
         self._limit = limit_bytes
         self._staging = bytearray(staging_bytes)
-        self._frame: bytearray | None = None
+        # The large frame that is arriving, and the memory that it is in.
+        self._frame: memoryview | None = None
+        self._memory: bytearray | None = None
         self._view = memoryview(self._staging)
         # Invariant: the bytes in front of `_filled` have arrived, in `_frame` if there is one, else in `_staging`.
         self._filled = 0
@@ -35,7 +50,7 @@ class FrameBuffer:
         """Return the memory for the next bytes; it is never empty."""
         return self._view[self._filled :]
 
-    def received(self, count: int) -> list[bytes | bytearray]:
+    def received(self, count: int) -> list[bytes | memoryview]:
         """Take the `count` bytes that were written to `writable()`.
 
         Return the frames that are complete now, without their lengths. Raises BadResponse.
@@ -45,12 +60,14 @@ class FrameBuffer:
             return self._split()
         if self._filled < len(self._frame):
             return []
-        complete = self._frame
-        self._frame, self._view, self._filled = None, memoryview(self._staging), 0
+        complete, memory = self._frame, self._memory
+        self._frame, self._memory, self._view, self._filled = None, None, memoryview(self._staging), 0
+        if memory is not None and len(memory) <= _KEPT_BYTES:
+            _lent.append(memory)
         return [complete]
 
-    def _split(self) -> list[bytes | bytearray]:
-        frames: list[bytes | bytearray] = []
+    def _split(self) -> list[bytes | memoryview]:
+        frames: list[bytes | memoryview] = []
         staging, position, filled = self._staging, 0, self._filled
         while filled - position >= 4:
             size = int.from_bytes(staging[position : position + 4], "big", signed=True)
@@ -71,9 +88,24 @@ class FrameBuffer:
         return frames
 
     def _grow(self, size: int, head: bytearray) -> None:
-        self._frame = bytearray(size)
+        self._memory = _memory_for(size)
+        self._view = self._frame = memoryview(self._memory)[:size]
         self._frame[: len(head)] = head
-        self._view, self._filled = memoryview(self._frame), len(head)
+        self._filled = len(head)
+
+
+def _memory_for(size: int) -> bytearray:
+    """Return memory for a frame: that of an earlier one into which nobody has a view any more, else a new one."""
+    for _ in range(len(_lent)):
+        try:
+            memory = _lent.popleft()  # first: another thread's loop may look at the same time
+        except IndexError:
+            break
+        if len(memory) >= size and sys.getrefcount(memory) == _UNUSED:
+            return memory
+        if len(memory) >= size:
+            _lent.append(memory)
+    return bytearray(size)
 
 
 def no_frame(size: int, limit_bytes: int = MAX_FRAME_BYTES) -> str:
