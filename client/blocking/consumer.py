@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from .. import consumer as asyncio_client
+from ..arrow_columns import load_kernel
 from ..consumer.record_columns import RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
 from ..errors import ClientStopped
@@ -134,6 +135,7 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord]):
         A column is decoded when it is asked for: `values` alone, or `to_arrow()`, is much faster than records. Records
         count as processed when the next poll begins, at the latest after those of the other partitions.
         """
+        load_kernel()
         while True:
             try:
                 found = self.getbatches(timeout_ms=_LONG_POLL_MS, max_bytes=max_bytes)

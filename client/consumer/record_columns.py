@@ -8,7 +8,7 @@ from typing import Any
 
 from ...protocol.errors import DecodeError
 from ...protocol.records.record import Headers, Record
-from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns
+from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns, is_kernel_loaded, python_values
 from ..errors import CorruptRecords
 from ..record import TopicPartition
 from .fetched_batch import FetchedBatch, joined
@@ -33,10 +33,20 @@ class RecordColumns:
         except DecodeError as error:
             raise self._corrupt(error) from error
 
+    def _by_kernel(self, name: str) -> list[Any] | None:
+        """Return one column by the compiled kernel; None where that is not loaded, or the records are there already."""
+        if "_records" in self.__dict__ or not self.batches or not is_kernel_loaded():
+            return None
+        try:
+            return python_values(self.to_arrow([name]).column(0))
+        except DecodeError as error:
+            raise self._corrupt(error) from error
+
     @cached_property
     def offsets(self) -> list[int]:
         """The offset of each record."""
-        return [record.offset for record in self._records]
+        found = self._by_kernel("offset")
+        return [record.offset for record in self._records] if found is None else found
 
     @cached_property
     def timestamps_ms(self) -> list[int]:
@@ -46,11 +56,15 @@ class RecordColumns:
     @cached_property
     def keys(self) -> list[bytes | None]:
         """The key of each record."""
-        return [record.key for record in self._records]
+        found = self._by_kernel("key")
+        return [record.key for record in self._records] if found is None else found
 
     @cached_property
     def values(self) -> list[bytes | None]:
         """The value of each record; alone they take a fraction of the time of whole records."""
+        found = self._by_kernel("value")
+        if found is not None:
+            return found
         if "_records" in self.__dict__ or not all(batch.is_whole for batch in self.batches):
             return [record.value for record in self._records]
         try:

@@ -1,9 +1,9 @@
 """Splits the bytes of a connection into frames, and reads large frames in place.
 
 `FrameBuffer` lends out the memory that a socket reads into: a small staging buffer while frames are small, a buffer
-for the frame once a larger one is announced. A frame is handed over once, and not written to while anybody holds a view
-into it. The memory of a large frame is used again when nobody does: fresh memory would cost a page fault for each 4 KiB,
-half of the time that reading takes.
+for the frame once a larger one is announced. A frame is handed over once, and not written to while anybody holds a
+view into it. The memory of a large frame is used again when nobody does: fresh memory costs a page fault for each
+4 KiB, and that was a quarter of the time of reading.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MAX_FRAME_BYTES = 256 * 1024 * 1024
 _TLS_ALERT = 0x1503
 
 
-# The last large frames of this process, whose memory may be used again: two, because one is read while the next one comes.
-# Larger ones than a usual fetch are not kept.
+# The last large frames of this process, whose memory may be used again: two, because one is read while the next one
+# comes. Larger ones than a usual fetch are not kept.
 _KEPT_FRAMES = 2
 _KEPT_BYTES = 16 * 1024 * 1024
 _lent: deque[bytearray] = deque(maxlen=_KEPT_FRAMES)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.client import Consumer, Producer, RecordColumns, TopicPartition, read_topic
-from odradek.client.arrow_columns import COLUMNS, ArrowColumns, has_kernel
+from odradek.client.arrow_columns import COLUMNS, ArrowColumns, has_kernel, load_kernel
+from odradek.client.consumer.completed_fetch import CompletedFetch
+from odradek.client.consumer.fetched_batch import FetchedBatch, joined
 from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidOption
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
@@ -45,6 +47,44 @@ def test_the_kernel_and_pure_python_fill_the_same_table(start: int, end: int | N
         tables.append(filled.table())
     assert tables[0].equals(tables[1])
     assert tables[0]["offset"].to_pylist() == list(range(start, end or 50))
+
+
+def fetched(start: int) -> list[FetchedBatch]:
+    """The batches from an offset on, as a fetch brings them: parts of one piece of memory."""
+    cluster = FakeCluster({"t": 1})
+    write(cluster)
+    data = memoryview(b"".join(cluster.log("t").batches))
+    fetch = CompletedFetch(T0, data, start, [], check_crcs=True)
+    return list(iter(fetch.take_batch, None))
+
+
+@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
+@pytest.mark.parametrize("start", [0, 7, 13, 30])
+def test_the_kernel_and_pure_python_return_the_same_columns(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    load_kernel()
+    some = fetched(start)
+    compiled = RecordColumns(T0, some)
+    by_kernel = (compiled.offsets, compiled.keys, compiled.values, compiled.timestamps_ms, compiled.headers)
+    monkeypatch.setattr("odradek.client.consumer.record_columns.is_kernel_loaded", lambda: False)
+    pure = RecordColumns(T0, some)
+    assert by_kernel == (pure.offsets, pure.keys, pure.values, pure.timestamps_ms, pure.headers)
+    assert pure.offsets == list(range(start, 50)) and pure.values == [each.value for each in RECORDS[start:]]
+    assert RecordColumns(T0, []).values == []
+
+
+def test_batches_that_lie_behind_each_other_are_read_in_one_piece() -> None:
+    some = fetched(0)
+    (whole,) = joined(some)
+    assert bytes(whole) == b"".join(bytes(each.data) for each in some)
+    apart = [some[0], some[2], some[3], fetched(0)[4]]
+    assert [len(each) for each in joined(apart)] == [
+        len(some[0].data),
+        len(some[2].data) + len(some[3].data),
+        len(some[4].data),
+    ]
+    alone = FetchedBatch(T0, some[0].header, some[0].data, 0)
+    assert [bytes(each) for each in joined([alone, alone])] == [bytes(alone.data)] * 2
+    assert list(joined([])) == []
 
 
 def test_columns_that_there_are_not_are_rejected() -> None:

@@ -17,9 +17,9 @@ from odradek.protocol.messages.metadata import MetadataRequest
 FRAMES = st.lists(st.binary(min_size=4, max_size=60), max_size=8)
 
 
-def feed(buffer: FrameBuffer, data: bytes, steps: list[int]) -> list[bytes]:
-    """Write `data` into the buffer, at most so many bytes at a time as `steps` say in turn."""
-    frames: list[bytes] = []
+def feed(buffer: FrameBuffer, data: bytes, steps: list[int]) -> list[bytes | memoryview]:
+    """Write `data` into the buffer, as many bytes at a time as `steps` say in turn. Return the frames, no copies."""
+    frames: list[bytes | memoryview] = []
     turn = 0
     while data:
         room = buffer.writable()
@@ -28,7 +28,7 @@ def feed(buffer: FrameBuffer, data: bytes, steps: list[int]) -> list[bytes]:
         turn += 1
         room[:count] = data[:count]
         data = data[count:]
-        frames += [bytes(each) for each in buffer.received(count)]
+        frames += buffer.received(count)
     return frames
 
 
@@ -136,3 +136,33 @@ def test_a_refused_version_is_read_in_the_form_of_version_0() -> None:
 @pytest.mark.parametrize(("offered", "version"), [([], 0), ([(18, 0, 2)], 2), ([(18, 0, 9)], 4), ([(3, 0, 9)], 0)])
 def test_the_second_try_goes_by_what_the_rejection_lists(offered: list[tuple[int, int, int]], version: int) -> None:
     assert api_versions_version(ApiVersionsResponse(api_keys=[ApiVersion(*each) for each in offered])) == version
+
+
+def large(fill: bytes) -> bytes:
+    return fill * 100_000
+
+
+def test_the_memory_of_a_large_frame_is_used_again_when_nobody_reads_it() -> None:
+    buffer = FrameBuffer()
+    (first,) = feed(buffer, framed([large(b"a")]), [100_004])
+    held = memoryview(first)[10:20]
+    del first
+    (second,) = feed(buffer, framed([large(b"b")]), [100_004])
+    assert bytes(held) == b"a" * 10 and bytes(second) == large(b"b")
+    kept = memoryview(second).obj
+    del second
+    (third,) = feed(buffer, framed([b"c" * 90_000]), [90_004])
+    assert bytes(third) == b"c" * 90_000 and len(third) == 90_000
+    assert memoryview(third).obj is not kept  # this test holds it
+    del third, kept
+    (fourth,) = feed(buffer, framed([large(b"d")]), [100_004])
+    assert bytes(fourth) == large(b"d") and bytes(held) == b"a" * 10
+
+
+def test_reading_large_frames_one_after_another_takes_one_piece_of_memory() -> None:
+    buffer, places = FrameBuffer(), set[int]()
+    for _ in range(20):
+        (frame,) = feed(buffer, framed([large(b"x")]), [100_004])
+        places.add(id(memoryview(frame).obj))
+        del frame
+    assert len(places) <= 2
