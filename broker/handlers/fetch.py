@@ -172,6 +172,9 @@ class _Fetch:
         # Whether a leader may send this consumer to a follower (KIP-392).
         selector = services.config.replica_selector_class
         self._wants_rack = selector == RACK_AWARE_SELECTOR and bool(request.rack_id) and self._replica_id < 0
+        # Whether partitions that have nothing new for the client are passed over: 0.1 us each, instead of 10. In a
+        # cluster a partition may be replaced, and what a follower asks for is noted for each.
+        self._passes_settled = self._incremental and services.replicas is None and not self._wants_rack
         # The positions of a follower are noted once, not at each walk.
         self._is_noted = False
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
@@ -191,7 +194,7 @@ class _Fetch:
     def respond(self) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
         """Return the response, now or later."""
         expired = not self._partitions or self._request.max_wait_ms <= 0
-        if len(self._partitions) > PARTITIONS_PER_TURN:
+        if len(self._partitions) > PARTITIONS_PER_TURN and len(self._news()) > PARTITIONS_PER_TURN:
             return asyncio.ensure_future(self._respond_in_turns(expired))
         is_complete = self._walk()
         if self._cold:
@@ -213,7 +216,11 @@ class _Fetch:
         return self._services.purgatory.park(self._found(), time_ms, self._attempt)
 
     def _found(self) -> list[Partition]:
-        return [found for _, found, _ in self._results if isinstance(found, Partition)]
+        """Return every partition that may have news: those of the last walk, and those that it passed over."""
+        walked = [found for _, found, _ in self._results if isinstance(found, Partition)]
+        if not self._passes_settled:
+            return walked
+        return list(dict.fromkeys([*walked, *(each.settled for each in self._partitions if each.settled is not None)]))
 
     async def _respond_in_turns(self, expired: bool) -> _Response:
         """Return the response of a request with thousands of partitions. It has the same waits as a smaller one."""
@@ -282,24 +289,40 @@ class _Fetch:
 
     def _walk(self) -> bool:
         """Read every partition; return whether there is nothing more to wait for."""
-        walk = self._begin()
-        self._walk_over(self._partitions, walk)
+        news = self._news()
+        walk = self._begin(news)
+        self._walk_over(news, walk)
         if self._replica_id >= 0:
             self._note_follower()
         return walk.is_over(self._min_bytes)
 
     async def _walk_in_turns(self) -> bool:
         """Do the same, a part of the partitions a turn of the event loop."""
-        walk = self._begin()
-        for start in range(0, len(self._partitions), PARTITIONS_PER_TURN):
-            self._walk_over(self._partitions[start : start + PARTITIONS_PER_TURN], walk)
+        news = self._news()
+        walk = self._begin(news)
+        for start in range(0, len(news), PARTITIONS_PER_TURN):
+            self._walk_over(news[start : start + PARTITIONS_PER_TURN], walk)
             await asyncio.sleep(0)
         if self._replica_id >= 0:
             self._note_follower()
         return walk.is_over(self._min_bytes)
 
-    def _begin(self) -> _Walk:
+    def _news(self) -> list[FetchedPartition]:
+        """Return the partitions that may have something new for the client."""
+        if not self._passes_settled:
+            return self._partitions
+        return [
+            each
+            for each in self._partitions
+            if (found := each.settled) is None
+            or found.changes != each.seen_changes
+            or found.log.log_start_offset != each.log_start_offset
+        ]
+
+    def _begin(self, news: list[FetchedPartition]) -> _Walk:
         walk = _Walk()
+        # Partitions that are passed over exist.
+        walk.any_exists = len(news) < len(self._partitions)
         self._cold.clear()
         self._results = walk.results
         return walk
@@ -311,6 +334,8 @@ class _Fetch:
             room = self._max_bytes - got_bytes
             data = self._read(each, found, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
             results.append((each, found, data))
+            if self._passes_settled:
+                each.settle(found if isinstance(found, Partition) else None, data)
             if data.error_code == 0:
                 walk.any_exists = True
                 if isinstance(data.records, FileRange):

@@ -12,11 +12,15 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchRequest, PartitionData
 from ...protocol.primitives import ZERO_UUID
 from ..clock import Clock
+
+if TYPE_CHECKING:
+    from .partition import Partition
 
 # KIP-227's number: a session that was used more recently is not evicted.
 MIN_EVICTION_MS = 120_000
@@ -51,6 +55,18 @@ class FetchedPartition:
     last_fetched_epoch: int
     high_watermark: int = -1
     log_start_offset: int = -1
+    # The partition, while it has nothing to tell that the client does not know; and its changes at that time.
+    settled: Partition | None = None
+    seen_changes: int = 0
+
+    def settle(self, found: Partition | None, data: PartitionData) -> None:
+        """Note whether a walk has found nothing that is new to the client."""
+        has_news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        is_at_end = data.error_code == 0 and self.fetch_offset >= data.high_watermark
+        moves = data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
+        self.settled = None if has_news or moves or not is_at_end else found
+        if found is not None:
+            self.seen_changes = found.changes
 
     @property
     def key(self) -> Key:
@@ -93,6 +109,7 @@ class FetchSession:
             kept.max_bytes = each.max_bytes
             kept.current_leader_epoch = each.current_leader_epoch
             kept.last_fetched_epoch = each.last_fetched_epoch
+            kept.settled = None
             # A topic that was unknown when the client asked first has a name by now.
             kept.topic = each.topic or kept.topic
         for key in forgotten:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import read_header
@@ -293,6 +300,61 @@ async def test_a_session_answers_only_what_changed(raw: Raw, session: Session) -
     assert set(answer) == {1}
     assert values(answer[1].records) == [b"news"]  # type: ignore[attr-defined]
     assert await session.fetch({1: 1}) == {}
+
+
+async def test_a_session_that_was_told_all_is_told_what_comes_then(broker: Broker, raw: Raw, session: Session) -> None:
+    """Partitions without news are passed over: none of these changes may be missed."""
+    for partition in range(3):
+        await raw.produce("t", batch_of(b"a", b"b"), partition=partition)
+    assert set(await session.fetch({0: 2, 1: 2, 2: 2})) == {0, 1, 2}
+    for _ in range(3):
+        assert await session.fetch({}) == {}
+    deleted = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])
+    await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([deleted], 1000))
+    assert {at: each.log_start_offset for at, each in (await session.fetch({})).items()} == {0: 1}  # type: ignore[attr-defined]
+    assert await session.fetch({}) == {}
+    # What is too little to be told now is told later.
+    await raw.produce("t", batch_of(b"c"), partition=1)
+    waiting = asyncio.ensure_future(session.fetch({}, min_bytes=200, max_wait_ms=60_000))
+    while not len(broker.services.purgatory):
+        await asyncio.sleep(0)
+    async with await Raw.connect(broker.address) as other:
+        await other.produce("t", batch_of(b"d" * 200), partition=2)
+        assert set(await waiting) == {1, 2}
+        assert set(await session.fetch({1: 3, 2: 3})) == set()
+        waiting = asyncio.ensure_future(session.fetch({}, min_bytes=1, max_wait_ms=60_000))
+        while not len(broker.services.purgatory):
+            await asyncio.sleep(0)
+        await other.delete_topic("t")
+        await other.produce("none", batch_of(b"x"))
+        broker.services.purgatory.expire_all()
+        errors = {at: each.error_code for at, each in (await waiting).items()}  # type: ignore[attr-defined]
+        assert errors == dict.fromkeys(range(3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+async def test_a_session_with_one_change_looks_at_one_partition(broker: Broker, raw: Raw) -> None:
+    """What a wide session costs, without noise: Python calls. Each look at a partition is some twenty."""
+    count = 100
+    await raw.create_topic("wide", count)
+    names = [FetchPartition(index, fetch_offset=0, partition_max_bytes=1000) for index in range(count)]
+    begin = FetchRequest(session_epoch=0, topics=[FetchTopic("wide", partitions=names)])
+    session_id = (await raw.ask(ApiKey.FETCH, 11, begin)).session_id
+    for epoch in (1, 2):
+        await raw.ask(ApiKey.FETCH, 11, FetchRequest(session_id=session_id, session_epoch=epoch))
+    await raw.produce("wide", batch_of(b"news"), partition=7)
+    calls = 0
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(note)
+    try:
+        response = await raw.ask(ApiKey.FETCH, 11, FetchRequest(session_id=session_id, session_epoch=3))
+    finally:
+        sys.setprofile(None)
+    assert [each.partition_index for each in response.responses[0].partitions] == [7]
+    assert calls < 800  # the client's among them; before it was over 2,000
 
 
 async def test_a_session_takes_changes_and_forgets(raw: Raw, session: Session) -> None:
