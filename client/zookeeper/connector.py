@@ -5,8 +5,8 @@
         async for record in streams["flights"][0]: ...
 
 It is for groups that are on their way to the coordinator; for anything new take `odradek.client.Consumer`. What the
-member does in ZooKeeper is in membership.py. This module runs those steps, reads the partitions that they give, and
-commits what was consumed.
+member does in ZooKeeper is in membership.py. This module runs those steps; reading.py reads the partitions that they
+give, and commits.
 
 Promise: records are handed out only while this consumer owns their partition. It hands out none while it has not heard
 from ZooKeeper for so long that its session may have ended.
@@ -18,7 +18,7 @@ import asyncio
 import logging
 import socket
 import uuid
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -29,38 +29,24 @@ from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
 from ..network.options import ClusterOptions, check_choice
 from ..network.security_options import SecurityArguments, security_options
 from ..network.task_ends import end_tasks
-from ..record import OffsetAndMetadata, TopicPartition
+from ..record import TopicPartition
 from . import registry
 from .errors import RebalanceFailed, SessionExpired
 from .membership import Member, leave, live
 from .offset_storage import KAFKA, STORAGES, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
 from .operations import Operation, ReadAll, ReadChildren, Report, StartReading, Steps, StopReading, Wait, WriteAll
+from .reading import Reading
 from .registry import Subscription
 from .session import Contact, Session
-from .streams import MessageStream, MessageStreams
+from .streams import MessageStream
 
 T = TypeVar("T")
 
-_POLL_MS = 500
 # The part of the session time-out that is left for certain when a lost connection is noticed: ZooKeeper's clients give
 # a connection up after two thirds without an answer.
 _CERTAIN = 1 / 3
 
 _log = logging.getLogger(__name__)
-
-
-class _Begin:
-    """Where the present assignment begins, as the offset store of the consumer that reads it."""
-
-    def __init__(self) -> None:
-        self.offsets: dict[TopicPartition, int] = {}
-
-    async def load(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that the storage had when the partitions were claimed."""
-        return self.offsets
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit nothing: the connector commits what its streams have consumed."""
 
 
 class ConsumerConnector:
@@ -123,16 +109,12 @@ class ConsumerConnector:
         Consumer(**self._consumer_options)
         self._session: Session | None = None
         self._is_stopping = False
-        self._consumer: Consumer | None = None
-        self._storage: OffsetStorage | None = None
-        self._streams = MessageStreams(0, self._wake_poll)
+        # None before `start`.
+        self._reading: Reading | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._member: Member | None = None
-        self._begin = _Begin()
+        # Set by watches.
         self._changed = asyncio.Event()
-        self._has_room = asyncio.Event()
-        # One commit at a time, and none while an assignment is given up.
-        self._commits = asyncio.Lock()
         self._doubts: asyncio.TimerHandle | None = None
         # The result of the first rebalance.
         self._first: asyncio.Future[None] | None = None
@@ -148,14 +130,12 @@ class ConsumerConnector:
         self._session = session
         try:
             brokers = await self._brokers(session)
-            self._consumer = Consumer(
-                bootstrap_servers=brokers, offset_store=self._begin, enable_auto_commit=False, **self._consumer_options
-            )
-            await self._consumer.start()
+            storage = self._open_storage(brokers)
+            self._reading = Reading(brokers, self._consumer_options, storage, self._commit_interval_ms)
+            await self._reading.start()
         except BaseException:
             await self.shutdown()
             raise
-        self._storage = self._open_storage(brokers)
 
     async def _brokers(self, session: Session) -> list[str]:
         names: list[str] = await session.execute(ReadChildren(registry.BROKER_IDS))
@@ -191,21 +171,19 @@ class ConsumerConnector:
         self._is_stopping = True
         await end_tasks(self._tasks)
         self._tasks.clear()
+        self._end_first(ClientStopped("the connector was shut down before its first rebalance was done"))
         try:
-            if self._member is not None and not self._streams.has_ended:
+            if self._member is not None:
                 async with asyncio.timeout(session.timeout_ms / 1000):
                     await self._drive(session, leave(self._member))
         except (KafkaError, TimeoutError) as error:
             why = error if isinstance(error, KafkaError) else "ZooKeeper did not answer in time"
             _log.warning("consumer %s left without its last commit: %s", self._consumer_id, why)
         finally:
-            self._streams.close()
             if self._doubts is not None:
                 self._doubts.cancel()
-            if self._consumer is not None:
-                await self._consumer.stop()
-            if self._storage is not None:
-                await self._storage.close()
+            if self._reading is not None:
+                await self._reading.stop()
             await session.stop()
             self._session = None
 
@@ -225,7 +203,7 @@ class ConsumerConnector:
 
     def owned(self) -> frozenset[TopicPartition]:
         """Return the partitions that this consumer owns and reads now."""
-        return self._streams.partitions()
+        return frozenset() if self._reading is None else self._reading.streams.partitions()
 
     # -- Streams
 
@@ -236,7 +214,7 @@ class ConsumerConnector:
         """
         if not topics or min(topics.values()) < 1:
             raise InvalidOption("give create_message_streams a topic, and a number of streams above 0 for each")
-        streams = await self._subscribe(Subscription(dict(topics)), sum(topics.values()))
+        streams = await self._subscribe(Subscription(dict(topics)))
         made: dict[str, list[MessageStream]] = {}
         for topic, count in topics.items():
             begin = sum(map(len, made.values()))
@@ -257,19 +235,24 @@ class ConsumerConnector:
         subscription = Subscription({text or "": count}, kind)
         if registry.decode_subscription(registry.encode_subscription(subscription, 0)) is None:
             raise InvalidOption(f"{text!r} is no regular expression")
-        return await self._subscribe(subscription, count)
+        return await self._subscribe(subscription)
 
-    async def _subscribe(self, subscription: Subscription, total: int) -> list[MessageStream]:
-        self._running()
+    async def _subscribe(self, subscription: Subscription) -> list[MessageStream]:
+        reading = self._present()
         if self._first is not None:
             raise InvalidOption("message streams can be created once: make another connector for other topics")
-        self._streams = MessageStreams(total, self._wake_poll)
+        reading.subscribe(subscription)
         self._first = asyncio.get_running_loop().create_future()
-        self._tasks += [self._spawn(self._live(subscription), "membership"), self._spawn(self._poll(), "poll")]
-        if self._commit_interval_ms is not None:
-            self._tasks.append(self._spawn(self._commit_again_and_again(self._commit_interval_ms), "auto-commit"))
+        self._tasks += [self._spawn(self._live(subscription), "membership"), self._spawn(reading.poll(), "poll")]
+        if reading.commit_interval_ms is not None:
+            work = reading.commit_again_and_again(reading.commit_interval_ms)
+            self._tasks.append(self._spawn(work, "auto-commit"))
         await asyncio.shield(self._first)
-        return self._streams.all
+        return reading.streams.all
+
+    async def commit_offsets(self) -> None:
+        """Commit the offsets of all records that are consumed. Raises KafkaError: they are kept for the next commit."""
+        await self._present().commit()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=f"odradek {name}")
@@ -280,21 +263,33 @@ class ConsumerConnector:
             broke = error if isinstance(error, KafkaError) else None
             broke = broke or KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} broke: {error!r}")
             self._fail(broke)
-            self._streams.close()
+            self._present().streams.close()
 
         task.add_done_callback(ended)
         return task
 
     def _fail(self, error: KafkaError) -> None:
-        if self._first is not None and not self._first.done():
-            self._first.set_exception(error)
-        else:
-            self._streams.fail(error)
+        """Raise an error to the user: from the call that makes the streams, or from the streams."""
+        if not self._end_first(error):
+            self._present().streams.fail(error)
+
+    def _end_first(self, error: KafkaError) -> bool:
+        """Have the call that waits for the first rebalance raise an error. False: it has ended."""
+        if self._first is None or self._first.done():
+            return False
+        self._first.set_exception(error)
+        self._first.exception()  # retrieved: the call may have been cancelled
+        return True
 
     def _running(self) -> Session:
         if self._session is None:
             raise ClientStopped("the connector is not running: use `async with`, or await start() first")
         return self._session
+
+    def _present(self) -> Reading:
+        self._running()
+        assert self._reading is not None
+        return self._reading
 
     # -- Membership
 
@@ -308,7 +303,7 @@ class ConsumerConnector:
             try:
                 await self._drive(session, live(self._member))
             except SessionExpired:
-                self._give_up()
+                self._present().drop_part()
                 await session.renewed()
 
     async def _drive(self, session: Session, steps: Steps[T]) -> T:
@@ -331,7 +326,7 @@ class ConsumerConnector:
         if isinstance(operation, (ReadAll, ReadChildren, WriteAll)):
             return await session.execute(operation)
         if isinstance(operation, StopReading):
-            return await self._stop_reading()
+            return await self._present().end_part()
         if isinstance(operation, StartReading):
             return await self._start_reading(operation.streams)
         if isinstance(operation, Wait):
@@ -341,84 +336,17 @@ class ConsumerConnector:
             return session.check()
         return self._report(operation)
 
-    def _report(self, operation: Report) -> None:
-        _log.warning("%s", operation.why)
-        self._fail(RebalanceFailed(operation.why))
-
-    # -- Reading
-
-    async def _stop_reading(self) -> None:
-        """Give the assignment up. Records that are handed out and not consumed will be read again."""
-        assert self._consumer is not None
-        async with self._commits:
-            consumed = self._streams.consumed
-            self._give_up()
-            if consumed and self._commit_interval_ms is not None:
-                try:
-                    await self._store(consumed)
-                except SessionExpired:
-                    raise
-                except KafkaError as error:
-                    _log.warning("the commit before a rebalance failed, records will be read again: %s", error)
-
-    def _give_up(self) -> None:
-        assert self._consumer is not None
-        self._streams.end()
-        self._consumer.assign(())
-
     async def _start_reading(self, streams: Mapping[TopicPartition, int]) -> bool:
-        assert self._consumer is not None and self._storage is not None and self._first is not None
-        try:
-            self._begin.offsets = await self._storage.load(streams) if streams else {}
-        except SessionExpired:
-            raise
-        except KafkaError as error:
-            _log.warning("the committed offsets of group %s could not be read: %s", self._group, error)
+        if not await self._present().begin_part(streams):
             return False
-        homes = self._homes(streams)
-        self._streams.begin(homes)
-        self._consumer.assign(sorted(streams))
         _log.info("consumer %s owns %d partitions of group %s", self._consumer_id, len(streams), self._group)
-        if not self._first.done():
+        if self._first is not None and not self._first.done():
             self._first.set_result(None)
         return True
 
-    def _homes(self, streams: Mapping[TopicPartition, int]) -> dict[TopicPartition, MessageStream]:
-        """Return the stream of each partition. Streams are numbered by topic, in the order of the subscription."""
-        assert self._member is not None
-        subscription = self._member.subscription
-        if subscription.has_filter:
-            return {place: self._streams.all[number] for place, number in streams.items()}
-        begins: dict[str, int] = {}
-        total = 0
-        for topic, count in subscription.streams.items():
-            begins[topic] = total
-            total += count
-        return {place: self._streams.all[begins[place.topic] + number] for place, number in streams.items()}
-
-    async def _poll(self) -> None:
-        """Deal records out to the streams, until cancelled."""
-        assert self._consumer is not None
-        consumer = self._consumer
-        while True:
-            full = self._streams.full()
-            owned = consumer.assignment()
-            consumer.pause(*(full & owned))
-            consumer.resume(*(consumer.paused() - full))
-            if full and full >= owned:
-                self._has_room.clear()
-                await wait_for(self._has_room, _POLL_MS)
-                continue
-            try:
-                found = await consumer.getmany(timeout_ms=_POLL_MS)
-            except KafkaError as error:
-                self._streams.fail(error)
-                continue
-            for partition, records in found.items():
-                self._streams.add(partition, records)
-
-    def _wake_poll(self) -> None:
-        self._has_room.set()
+    def _report(self, operation: Report) -> None:
+        _log.warning("%s", operation.why)
+        self._fail(RebalanceFailed(operation.why))
 
     # -- Contact with ZooKeeper
 
@@ -426,48 +354,20 @@ class ConsumerConnector:
         if self._doubts is not None:
             self._doubts.cancel()
             self._doubts = None
+        if self._reading is None:
+            return
+        streams = self._reading.streams
         if contact is Contact.SUSPENDED:
             certain_s = self._running().timeout_ms * _CERTAIN / 1000
             self._doubts = asyncio.get_running_loop().call_later(certain_s, self._doubt)
         elif contact is Contact.CONNECTED:
-            self._streams.is_open = True
-            self._streams.wake()
+            streams.is_open = True
+            streams.wake()
         else:
             # Before the steps know of it: not one record more.
-            self._streams.end()
+            streams.end()
             self._changed.set()
 
     def _doubt(self) -> None:
         _log.warning("ZooKeeper is away for so long that others may own the partitions: no records until it is back")
-        self._streams.is_open = False
-
-    # -- Commits
-
-    async def commit_offsets(self) -> None:
-        """Commit the offsets of all records that are consumed. Raises KafkaError: they are kept for the next commit."""
-        self._running()
-        async with self._commits:
-            await self._commit_consumed()
-
-    async def _commit_consumed(self) -> None:
-        tenure, consumed = self._streams.tenure, dict(self._streams.consumed)
-        if not consumed:
-            return
-        await self._store(consumed)
-        if self._streams.tenure == tenure:
-            for place, offset in consumed.items():
-                if self._streams.consumed.get(place) == offset:
-                    del self._streams.consumed[place]
-
-    async def _store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        assert self._storage is not None
-        await self._storage.store(offsets)
-
-    async def _commit_again_and_again(self, interval_ms: float) -> None:
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            try:
-                async with self._commits:
-                    await self._commit_consumed()
-            except KafkaError as error:
-                _log.warning("auto-commit failed: %s", error)
+        self._present().streams.is_open = False

@@ -36,7 +36,7 @@ from odradek.client.zookeeper.operations import (
     WriteAll,
     Znode,
 )
-from odradek.client.zookeeper.registry import Subscription
+from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
 from odradek.client.zookeeper.sharing import View, share
 from odradek.tests.support.fake_zookeeper import FakeZookeeper, SessionExpired
 
@@ -527,3 +527,68 @@ class Simulation:
             path = registry.offset_path(GROUP, place)
             stored = int(self.zookeeper.get(path) or b"0")
             assert stored <= self.consumed[place]
+
+
+# -- Scenarios
+
+
+def begin(seed: int, timing: Timing | None = None) -> Simulation:
+    simulation = Simulation(seed, timing)
+    for number in (1, 2, 3):
+        simulation.start_broker(number)
+    simulation.make_topic("a", 7)
+    simulation.make_topic("b", 4)
+    return simulation
+
+
+def subscriptions(choice: random.Random) -> Subscription:
+    """A subscription to both topics."""
+    return choice.choice(
+        [
+            Subscription({"a": 1, "b": 2}),
+            Subscription({"a": 2, "b": 1}),
+            Subscription({"a,b": 2}, WHITE_LIST),
+            Subscription({"z.*": 1}, BLACK_LIST),
+        ]
+    )
+
+
+def disturb(simulation: Simulation) -> None:
+    """Do something to the group or the cluster."""
+    choice = simulation.random
+    names = [name for name, each in simulation.members.items() if each.is_up]
+    action = choice.choice(["start", "stop", "kill", "expire", "expire", "broker", "zookeeper", "topic", "nothing"])
+    if action == "start" and len(names) < 6:
+        simulation.start(f"host:{len(simulation.members)}", subscriptions(choice))
+    elif action == "stop" and names:
+        simulation.stop(choice.choice(names))
+    elif action == "kill" and names:
+        simulation.kill(choice.choice(names))
+    elif action == "expire" and names:
+        simulation.expire(choice.choice(names))
+    elif action == "broker":
+        choice.choice([simulation.start_broker, simulation.stop_broker])(choice.randint(1, 3))
+    elif action == "zookeeper":
+        simulation.stop_zookeeper(choice.uniform(0, 500))
+    elif action == "topic":
+        simulation.make_topic("a", choice.randint(7, 9))
+
+
+def live_through_faults(seed: int) -> None:
+    """Start, stop, kill and cut off members by seed; then every partition is read by one, and no record was skipped."""
+    timing = random.Random(seed).choice([Timing(), Timing(40, 20), Timing(4, 600)])
+    simulation = begin(seed, timing)
+    for number in range(3):
+        simulation.start(f"host:{number}", subscriptions(simulation.random))
+    for _ in range(25):
+        disturb(simulation)
+        simulation.run(simulation.random.choice([1, 10, 100, 700]))
+    simulation.start("host:last", subscriptions(simulation.random))
+    simulation.settle()
+    simulation.make_topic("a", 9)
+    simulation.settle()
+    simulation.start_broker(1)
+    simulation.stop_broker(2)
+    simulation.settle()
+    simulation.check_history()
+    simulation.check_complete({"a": 9, "b": 4})

@@ -117,8 +117,9 @@ async def test_a_zookeeper_that_is_away_stops_the_records_and_its_return_brings_
     world: World, ensemble: ZooKeeperProcess
 ) -> None:
     await world.raw.create_topic("t", 1)
-    connector, streams = await world.join({"t": 1}, zookeeper_session_timeout_ms=3000)
-    opened = connector._streams  # pyright: ignore[reportPrivateUsage]
+    connector, streams = await world.join({"t": 1}, zookeeper_session_timeout_ms=1500)
+    assert connector._reading is not None
+    opened = connector._reading.streams
     ensemble.kill()
     try:
         await until(lambda: not opened.is_open)
@@ -141,6 +142,19 @@ async def test_a_first_rebalance_that_fails_says_so(world: World) -> None:
         await connector.create_message_streams({"t": 1})
     await zookeeper.run(write(Delete("/consumers/g/owners/t/0")))
     await until(lambda: len(connector.owned()) == 1)
+
+
+async def test_a_shutdown_ends_the_wait_for_the_first_rebalance(world: World) -> None:
+    await world.raw.create_topic("t", 1)
+    zookeeper = member(world.broker).zookeeper
+    for path in ("/consumers/g", "/consumers/g/owners", "/consumers/g/owners/t", "/consumers/g/owners/t/0"):
+        await zookeeper.run(write(Create(path)))
+    connector = await world.stack.enter_async_context(world.connector(rebalance_backoff_ms=60_000))
+    waiting = asyncio.ensure_future(connector.create_message_streams({"t": 1}))
+    await until(lambda: connector._member is not None and connector._member.failed_attempts == 1)
+    await connector.shutdown()
+    with pytest.raises(ClientStopped, match="before its first rebalance"):
+        await waiting
 
 
 async def test_what_cannot_be_is_refused(world: World) -> None:

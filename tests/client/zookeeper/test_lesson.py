@@ -6,8 +6,8 @@ from odradek.benchmarks.rebalancing import at_the_coordinator, in_zookeeper
 
 
 def test_one_join_fires_a_watch_at_every_consumer_and_the_reads_grow_with_the_square() -> None:
-    small, large = in_zookeeper(20, 20, 1), in_zookeeper(80, 20, 1)
-    assert (small["watches"], large["watches"]) == (19, 79)
+    small, large = in_zookeeper(10, 20, 1), in_zookeeper(50, 20, 1)
+    assert (small["watches"], large["watches"]) == (9, 49)
     assert large["reads"] > 8 * small["reads"]
 
 

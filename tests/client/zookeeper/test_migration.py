@@ -86,18 +86,18 @@ async def test_a_group_migrates_under_load_member_by_member(world: World, source
     async with Producer(bootstrap_servers=world.broker.address) as producer:
         sending = asyncio.ensure_future(load.send(producer))
         members = [await load.join(offsets_storage=source) for _ in range(2)]
-        await load.until_more(50)
+        await load.until_more(20)
         assert {row["state"] for row in await states(world, target)} == {"missing"}
         for options in ({"offsets_storage": target, "dual_commit_enabled": True}, {"offsets_storage": target}):
             for number, each in enumerate(members):
                 await each.shutdown()
                 members[number] = await load.join(**options)
-                await load.until_more(20)
+                await load.until_more(10)
             if "dual_commit_enabled" in options:
-                await load.until_more(50)
+                await load.until_more(20)
                 found = await states(world, target)
                 assert {row["state"] for row in found} <= {"equal", "ahead"} and len(found) == PARTITIONS
-        await load.until_more(50)
+        await load.until_more(20)
         load.is_sending = False
         await sending
     await load.until_all()
@@ -107,7 +107,7 @@ async def test_a_group_migrates_under_load_member_by_member(world: World, source
     assert sorted(map(int, load.seen)) == list(range(load.sent))
     # Each time that a member gave its partitions up, the one record in its hand was read again.
     repeated = load.seen.total() - len(load.seen)
-    assert repeated <= sum(each._streams.tenure for each in load.connectors)  # pyright: ignore[reportPrivateUsage]
+    assert repeated <= sum(each._reading.streams.tenure for each in load.connectors)  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_simple_consumer_keeps_offsets_by_hand_in_both_stores(world: World) -> None:

@@ -2,77 +2,19 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from odradek.client import TopicPartition
 from odradek.client.zookeeper.offset_steps import store_offsets
-from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
-from odradek.tests.support.registry_simulation import Simulation, Timing
+from odradek.client.zookeeper.registry import Subscription
+from odradek.tests.support.registry_simulation import begin, live_through_faults
 
-SEEDS = range(24)
-
-
-def begin(seed: int, timing: Timing | None = None) -> Simulation:
-    simulation = Simulation(seed, timing)
-    for number in (1, 2, 3):
-        simulation.start_broker(number)
-    simulation.make_topic("a", 7)
-    simulation.make_topic("b", 4)
-    return simulation
-
-
-def subscriptions(choice: random.Random) -> Subscription:
-    """A subscription to both topics."""
-    return choice.choice(
-        [
-            Subscription({"a": 1, "b": 2}),
-            Subscription({"a": 2, "b": 1}),
-            Subscription({"a,b": 2}, WHITE_LIST),
-            Subscription({"z.*": 1}, BLACK_LIST),
-        ]
-    )
-
-
-def disturb(simulation: Simulation) -> None:
-    """Do something to the group or the cluster."""
-    choice = simulation.random
-    names = [name for name, each in simulation.members.items() if each.is_up]
-    action = choice.choice(["start", "stop", "kill", "expire", "expire", "broker", "zookeeper", "topic", "nothing"])
-    if action == "start" and len(names) < 6:
-        simulation.start(f"host:{len(simulation.members)}", subscriptions(choice))
-    elif action == "stop" and names:
-        simulation.stop(choice.choice(names))
-    elif action == "kill" and names:
-        simulation.kill(choice.choice(names))
-    elif action == "expire" and names:
-        simulation.expire(choice.choice(names))
-    elif action == "broker":
-        choice.choice([simulation.start_broker, simulation.stop_broker])(choice.randint(1, 3))
-    elif action == "zookeeper":
-        simulation.stop_zookeeper(choice.uniform(0, 500))
-    elif action == "topic":
-        simulation.make_topic("a", choice.randint(7, 9))
+# tests/soak has more.
+SEEDS = range(8)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_partition_has_two_owners_and_no_record_is_skipped_whatever_happens(seed: int) -> None:
-    timing = random.Random(seed).choice([Timing(), Timing(40, 20), Timing(4, 600)])
-    simulation = begin(seed, timing)
-    for number in range(3):
-        simulation.start(f"host:{number}", subscriptions(simulation.random))
-    for _ in range(25):
-        disturb(simulation)
-        simulation.run(simulation.random.choice([1, 10, 100, 700]))
-    simulation.start("host:last", subscriptions(simulation.random))
-    simulation.settle()
-    simulation.make_topic("a", 9)
-    simulation.settle()
-    simulation.start_broker(1)
-    simulation.stop_broker(2)
-    simulation.settle()
-    simulation.check_history()
-    simulation.check_complete({"a": 9, "b": 4})
+    live_through_faults(seed)
 
 
 # A member of two makes so many requests from its start until it has its part, and more where it must retry.

@@ -32,8 +32,8 @@ class World:
             "zookeeper_connect": self.members.base.zookeeper_connect,
             "group_id": group,
             "auto_offset_reset": "earliest",
-            "rebalance_backoff_ms": 50,
-            "rebalance_max_retries": 40,
+            "rebalance_backoff_ms": 10,
+            "rebalance_max_retries": 400,
         }
         return ConsumerConnector(**(defaults | options))
 

@@ -1,0 +1,175 @@
+"""The reading side of a member of a group in ZooKeeper: it reads the partitions that it is given, and commits.
+
+An ordinary consumer without a group fetches; its partitions are assigned here. Records go to message streams, and what
+these have consumed is committed to the group's storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ...protocol.errors import KafkaError
+from ..clock import wait_for
+from ..consumer import Consumer
+from ..record import OffsetAndMetadata, TopicPartition
+from .errors import SessionExpired
+from .offset_storage import OffsetStorage
+from .registry import Subscription
+from .streams import MessageStream, MessageStreams
+
+_POLL_MS = 500
+
+_log = logging.getLogger(__name__)
+
+
+class _Begin:
+    """Where the present assignment begins, as the offset store of the consumer that reads it."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[TopicPartition, int] = {}
+
+    async def load(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that the storage had when the partitions were claimed."""
+        return self.offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit nothing: the streams know what is consumed."""
+
+
+class Reading:
+    """Reads what `begin_part` names until `end_part`. `start` and `stop` it."""
+
+    def __init__(
+        self,
+        brokers: Collection[str],
+        consumer_options: Mapping[str, Any],
+        storage: OffsetStorage,
+        commit_interval_ms: float | None,
+    ) -> None:
+        """`commit_interval_ms` is None where only the user commits."""
+        self.commit_interval_ms = commit_interval_ms
+        self.streams = MessageStreams(0, self._wake)
+        self._subscription = Subscription({})
+        self._storage = storage
+        self._begin = _Begin()
+        self._consumer = Consumer(
+            bootstrap_servers=list(brokers), offset_store=self._begin, enable_auto_commit=False, **consumer_options
+        )
+        self._has_room = asyncio.Event()
+        # One commit at a time, and none while an assignment is given up.
+        self._commits = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Reach the brokers. Raises NoBrokerReachable."""
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        """End the streams and close the connections, without a commit."""
+        self.streams.close()
+        await self._consumer.stop()
+        await self._storage.close()
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Make the streams of a subscription: so many for each topic, or for all topics of a filter."""
+        self._subscription = subscription
+        self.streams = MessageStreams(sum(subscription.streams.values()), self._wake)
+
+    # -- Parts
+
+    async def begin_part(self, numbers: Mapping[TopicPartition, int]) -> bool:
+        """Read partitions from their committed offsets on, each for the stream of that number of its topic.
+
+        Returns False where the offsets cannot be read now. Raises SessionExpired.
+        """
+        try:
+            self._begin.offsets = await self._storage.load(numbers) if numbers else {}
+        except SessionExpired:
+            raise
+        except KafkaError as error:
+            _log.warning("the committed offsets could not be read: %s", error)
+            return False
+        self.streams.begin(self._homes(numbers))
+        self._consumer.assign(sorted(numbers))
+        return True
+
+    def _homes(self, numbers: Mapping[TopicPartition, int]) -> dict[TopicPartition, MessageStream]:
+        """Return the stream of each partition. Streams are numbered by topic, in the order of the subscription."""
+        begins: dict[str, int] = {}
+        total = 0
+        if not self._subscription.has_filter:
+            for topic, count in self._subscription.streams.items():
+                begins[topic] = total
+                total += count
+        return {place: self.streams.all[begins.get(place.topic, 0) + number] for place, number in numbers.items()}
+
+    async def end_part(self) -> None:
+        """Give the partitions up, and with auto-commit commit what is consumed. Raises SessionExpired.
+
+        Records that are handed out and not consumed will be read again.
+        """
+        async with self._commits:
+            consumed = self.streams.consumed
+            self.drop_part()
+            if not consumed or self.commit_interval_ms is None:
+                return
+            try:
+                await self._storage.store(consumed)
+            except SessionExpired:
+                raise
+            except KafkaError as error:
+                _log.warning("the commit before a rebalance failed, records will be read again: %s", error)
+
+    def drop_part(self) -> None:
+        """Give the partitions up without a commit."""
+        self.streams.end()
+        self._consumer.assign(())
+
+    # -- Records
+
+    async def poll(self) -> None:
+        """Deal records out to the streams, until cancelled."""
+        consumer = self._consumer
+        while True:
+            full, assigned = self.streams.full(), consumer.assignment()
+            consumer.pause(*(full & assigned))
+            consumer.resume(*(consumer.paused() - full))
+            if full and full >= assigned:
+                self._has_room.clear()
+                await wait_for(self._has_room, _POLL_MS)
+                continue
+            try:
+                found = await consumer.getmany(timeout_ms=_POLL_MS)
+            except KafkaError as error:
+                self.streams.fail(error)
+                continue
+            for partition, records in found.items():
+                self.streams.add(partition, records)
+
+    def _wake(self) -> None:
+        self._has_room.set()
+
+    # -- Commits
+
+    async def commit(self) -> None:
+        """Commit what is consumed and not committed yet. Raises KafkaError: it is kept for the next commit."""
+        async with self._commits:
+            tenure, consumed = self.streams.tenure, dict(self.streams.consumed)
+            if not consumed:
+                return
+            await self._storage.store(consumed)
+            if self.streams.tenure == tenure:
+                for place, offset in consumed.items():
+                    if self.streams.consumed.get(place) == offset:
+                        del self.streams.consumed[place]
+
+    async def commit_again_and_again(self, interval_ms: float) -> None:
+        """Commit at intervals, until cancelled. A commit that fails is logged."""
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await self.commit()
+            except KafkaError as error:
+                _log.warning("auto-commit failed: %s", error)
