@@ -46,6 +46,8 @@ class Call(Generic[R]):
         self._given_up = False
         self._failure: BaseException | None = None
         self._is_over = False
+        # What the work returned: one element, none before.
+        self._results: list[R] = []
         self._ended = threading.Lock()
         self._ended.acquire()
         # Whether the caller has the result or the error.
@@ -56,8 +58,20 @@ class Call(Generic[R]):
     def begin(self) -> None:
         """Start the task."""
         if not self._given_up:
-            self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task = asyncio.get_running_loop().create_task(self._carry_out())
             self._task.add_done_callback(self._done)
+
+    async def _carry_out(self) -> R:
+        """Let the caller go on within the turn in which the work ends.
+
+        A callback of the task would come behind what the work has set off: a `send` wakes the sender, and the caller
+        would wait until the request is written, and where the broker is a thread of this process until it is handled.
+        """
+        result = await self._work()
+        if not self._given_up:
+            self._results.append(result)
+            self.end(None)
+        return result
 
     def give_up(self) -> None:
         """Cancel the task; give its result back if it has one already."""
@@ -98,7 +112,7 @@ class Call(Generic[R]):
         if self._task is None or self._task.cancelled():
             self.is_delivered = True
             raise ClientStopped("the client was stopped before this call was done")
-        result = self._task.result()
+        (result,) = self._results
         self.is_delivered = True
         return result
 

@@ -182,3 +182,19 @@ def test_a_transaction_walks_through_a_broker_process(tmp_path: Path) -> None:
     finally:
         broker.stop()
     assert runs() == 0
+
+
+def test_a_caller_goes_on_before_what_its_call_has_set_off() -> None:
+    went_on, seen = threading.Event(), list[bool]()
+
+    async def work() -> int:
+        asyncio.get_running_loop().call_soon(lambda: seen.append(went_on.wait(5)))
+        return 7
+
+    async def nothing() -> None: ...
+
+    with leased() as thread:
+        assert thread.run(work) == 7
+        went_on.set()
+        thread.run(nothing)
+    assert seen == [True]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
 from odradek.client.producer.partitioner import Partitioner, murmur2
+from odradek.tests.support.clients import aiokafka, kafka
 
 VECTORS = [
     (bytes.fromhex(key), signed & 0xFFFFFFFF, partition_of_six)
@@ -60,3 +64,15 @@ def test_topics_have_their_own_strides() -> None:
     other = TopicInfo("other", bytes(16), topic(1, 1).partitions)
     assert [partitioner.keyless(topic(1, 1), 10), partitioner.keyless(other, 10)] == [0, 0]
     assert [partitioner.keyless(topic(1, 1), 10), partitioner.keyless(other, 10)] == [1, 1]
+
+
+# Importing tests.support.clients has imported these packages without their warnings.
+AIOKAFKAS = import_module(f"{aiokafka.__name__}.partitioner").murmur2
+KAFKA_PYTHONS = import_module(f"{kafka.__name__}.partitioner.default").murmur2
+
+
+@given(st.binary(max_size=70), st.integers(1, 50))
+def test_every_key_goes_where_other_peoples_clients_send_it(key: bytes, partitions: int) -> None:
+    chosen = Partitioner(1).by_key(key, partitions)
+    assert chosen == (AIOKAFKAS(key) & 0x7FFFFFFF) % partitions == (KAFKA_PYTHONS(key) & 0x7FFFFFFF) % partitions
+    assert chosen == Partitioner(1).by_key(bytes(bytearray(key)), partitions)
