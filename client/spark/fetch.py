@@ -13,7 +13,7 @@ the broker's error if that is not retriable; after `kafkaConsumer.pollTimeoutMs`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -72,7 +72,7 @@ class RangeFetch:
         self._bytes = self._fetches = self._retries = 0
         self._waited_s = 0.0
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Generator[Section]:
         """Yield the batches of the range, in order. Raises DataLoss, KafkaError, DecodeError."""
         self._progressed()
         try:

@@ -84,6 +84,11 @@ def test_columns_are_those_of_sparks_own_connector(load: Any) -> None:
     assert load(maxRecordsPerPartition="13").rdd.getNumPartitions() >= 8
 
 
+def test_rows_from_the_brokers_files_are_those_of_a_fetch(load: Any) -> None:
+    frame = load(path="direct", includeHeaders="true", minPartitions="5")
+    assert rows_of(frame) == rows_of(load(includeHeaders="true"))
+
+
 def test_a_schema_picks_columns_in_its_own_order_and_the_frame_is_for_sql(load: Any, topics: Topics) -> None:
     frame = load("offset bigint, value binary, partition int")
     assert frame.columns == ["offset", "value", "partition"]

@@ -1,0 +1,123 @@
+"""`odradek sql`: ask topics with SQL, by DuckDB. Each topic is a table.
+
+Rows are printed as they come. On the broker's machine they are read from its files, elsewhere they are fetched.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from .connection_options import chosen_configs, connection_options
+from .errors import CliError
+from .output import Rows, row_options
+from .session import with_advice
+
+
+@click.command(short_help="Ask topics with SQL.")
+@click.argument("query", metavar="SQL")
+@click.option(
+    "--schema", metavar="FIELDS",
+    help='The fields of JSON values with their types, as "carrier string, delay int". Without it the first '
+    "100 values tell.",
+)  # fmt: skip
+@click.option("--binary", is_flag=True, help="Keys and values are bytes; without it they are text.")
+@click.option(
+    "--isolation", type=click.Choice(("read_committed", "read_uncommitted")), default="read_committed",
+    show_default=True, help="read_uncommitted also has records of open and aborted transactions.",
+)  # fmt: skip
+@click.option(
+    "--path", type=click.Choice(("auto", "direct", "fetch")), default="auto", show_default=True,
+    help="Read the broker's files where that is possible, or only so, or fetch.",
+)  # fmt: skip
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
+@row_options
+@connection_options("consumer")
+def command(
+    query: str,
+    schema: str | None,
+    binary: bool,
+    isolation: str,
+    path: str,
+    as_csv: bool,
+    as_json: bool,
+    bootstrap_server: str,
+) -> None:
+    """Ask topics with SQL, as DuckDB has it.
+
+    A topic is a table with the columns key, value, topic, partition, offset, timestamp and headers, and a column for
+    each field of JSON values. Conditions on partition and offset, and a lower bound of timestamp, leave out
+    what need not be read.
+
+    \b
+    Examples:
+      odradek sql "select * from flights limit 10"
+      odradek sql "select carrier, avg(dep_delay) from flights group by 1 order by 2 desc"
+      odradek sql "select * from flights where partition = 0 and flights.offset >= 1000" --json
+      odradek sql 'select count(*) from "my-topic" where timestamp >= now() - interval 1 hour'
+      odradek sql "select a from t" --schema "a int, b string" --csv
+      odradek sql "copy (select * from flights) to 'flights.parquet'"
+    """
+    if as_csv and as_json:
+        raise click.UsageError("only one of --csv and --json")
+    from ..client.errors import KafkaError, NoBrokerReachable
+
+    options = {
+        "kafka.bootstrap.servers": bootstrap_server,
+        "kafka.isolation.level": isolation,
+        "kafka.client.id": "odradek-sql",
+        "path": path,
+        **_client_configs(),
+    }
+    try:
+        _ask(query, options, schema, binary=binary, as_csv=as_csv, as_json=as_json)
+    except NoBrokerReachable as error:
+        raise CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.') from error
+    except KafkaError as error:
+        raise CliError(with_advice(error)) from error
+
+
+def _client_configs() -> dict[str, str]:
+    of_profile, given = chosen_configs(click.get_current_context())
+    return {f"kafka.{name}": value for name, value in (of_profile | given).items()}
+
+
+def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool, as_json: bool) -> None:
+    from ..client.sql.topic_tables import TopicTables, check_packages, parse_fields
+
+    check_packages()
+    fields = None if schema is None else parse_fields(schema)
+    with TopicTables(options, fields=fields, is_binary=binary) as tables:
+        columns, portions = tables.run(query)
+        if as_csv:
+            _print_csv(columns, portions)
+            return
+        with Rows(columns, as_json) as rows:
+            for portion in portions:
+                for row in portion:
+                    rows.add(dict(zip(columns, map(_plain, row), strict=True)))
+
+
+def _print_csv(columns: list[str], portions: Iterator[list[tuple[Any, ...]]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    for portion in portions:
+        writer.writerows([_csv_cell(value) for value in row] for row in portion)
+
+
+def _csv_cell(value: Any) -> Any:
+    value = _plain(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return json.dumps(value, default=str) if isinstance(value, list | dict) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as the outputs take it: a time in ISO 8601."""
+    return value.isoformat() if isinstance(value, datetime) else value

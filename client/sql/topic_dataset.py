@@ -1,0 +1,155 @@
+"""A topic as an Arrow dataset: DuckDB names the columns and the filter of a scan, and gets batches as they are read.
+
+    offset int64 | partition int32 | timestamp timestamp[us, UTC] | key | value | topic string | headers list
+
+Key and value are text, or bytes where the user asks for that. Offsets that cannot match the filter are not read
+(pruning.py), nor columns that nobody needs. What is read goes through the filter row by row. A scan holds one section
+and one Arrow batch at a time.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUntypedBaseClass=false
+# pyarrow has no types.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ..errors import InvalidOption
+from ..record import TopicPartition
+from ..spark.brokers import Brokers
+from ..spark.columns import Column
+from ..spark.decoder import ArrowDecoder, arrow_schema
+from ..spark.direct_read import range_reader
+from ..spark.offsets import OffsetRange
+from ..spark.options import SourceOptions
+from .pruning import Span, prune
+
+# The cheapest first: DuckDB takes the first one where a query needs none, as count(*).
+COLUMNS = ("offset", "partition", "timestamp", "key", "value", "topic", "headers")
+_BYTES = ("key", "value")
+
+
+class NotText(InvalidOption):
+    """A key or value is no UTF-8, and the user has not asked for bytes."""
+
+
+class TopicDataset(ds.Dataset):
+    """The records of `ranges`, all of one topic. DuckDB calls `scanner` for each scan."""
+
+    def __init__(self, ranges: Sequence[OffsetRange], options: SourceOptions, *, is_binary: bool) -> None:
+        # The base class has an initialiser that fails: datasets come from factories. Nothing of it is used here.
+        self._ranges = ranges
+        self._options = options
+        self._is_binary = is_binary
+        self._schema = _schema(COLUMNS, is_binary=is_binary)
+        # What a scan has failed with: DuckDB would make a text of it.
+        self.failure: Exception | None = None
+        # The offsets that scans were to read, newest last.
+        self.scanned: list[Span] = []
+
+    @property
+    def schema(self) -> Any:
+        return self._schema
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> TopicScan:
+        """Return a scan of these columns, of the rows that match `filter`. Other options change no row."""
+        return TopicScan(self, list(columns or COLUMNS), filter)
+
+    def batches(self, columns: Sequence[str], filter: Any) -> Iterator[Any]:
+        """Yield Arrow batches with these columns, of rows that match `filter`."""
+        needed = [name for name in COLUMNS if name in columns or (filter is not None and name in str(filter))]
+        try:
+            for wanted in self._wanted(filter):
+                for batch in self._read(wanted, needed):
+                    found = batch if filter is None else batch.filter(filter)
+                    if found.num_rows:
+                        yield found.select(columns)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _wanted(self, filter: Any) -> list[OffsetRange]:
+        """Return the ranges without the offsets that cannot match."""
+        by_partition = {each.partition: each for each in self._ranges}
+        spans = [Span(each.partition, each.start, each.end) for each in self._ranges]
+        if filter is not None:
+            spans = self._later(prune(filter, self._schema, spans))
+        self.scanned += spans
+        return [_cut(by_partition[span.partition], span) for span in spans]
+
+    def _later(self, spans: list[Span]) -> list[Span]:
+        """Return the spans from the first record at or after their time on. Later ones may still be earlier."""
+        topic = self._ranges[0].topic if self._ranges else ""
+        times = {TopicPartition(topic, span.partition): span.from_ms for span in spans if span.from_ms}
+        if not times:
+            return spans
+        brokers = Brokers(self._options.client)
+        found = brokers.retry(lambda: brokers.offsets_at(times))
+        begun: list[Span] = []
+        for span in spans:
+            first = found.get(TopicPartition(topic, span.partition), span.start)
+            start = span.end if first < 0 else max(span.start, first)
+            if start < span.end:
+                begun.append(Span(span.partition, start, span.end))
+        return begun
+
+    def _read(self, wanted: OffsetRange, columns: Sequence[str]) -> Iterator[Any]:
+        reader = range_reader(wanted, self._options, Brokers(self._options.client))
+        decoder = ArrowDecoder(
+            [Column(name) for name in columns], wanted.topic, wanted.partition, wanted.start, wanted.end,
+            max_rows=self._options.arrow_batch_rows, check_crcs=self._options.client.check_crcs,
+        )  # fmt: skip
+        sections = reader.sections()
+        try:
+            for section in sections:
+                for batch in decoder.feed(section.source, section.table):
+                    yield self._typed(batch, wanted)
+            rest = decoder.rest()
+            if rest is not None:
+                yield self._typed(rest, wanted)
+        finally:
+            sections.close()
+
+    def _typed(self, batch: Any, wanted: OffsetRange) -> Any:
+        """Return a batch whose keys and values are text, unless bytes were asked for. Raises NotText."""
+        if self._is_binary:
+            return batch
+        schema = _schema(batch.schema.names, is_binary=False)
+        try:
+            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+        except pa.ArrowInvalid:
+            where = f"{wanted.topic}-{wanted.partition}"
+            why = f"{where} has a key or value that is no UTF-8 text: give --binary to have bytes"
+            raise NotText(why) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class TopicScan:
+    """One scan, with the two members of an Arrow scanner that DuckDB uses."""
+
+    def __init__(self, dataset: TopicDataset, columns: list[str], filter: Any) -> None:
+        self._dataset = dataset
+        self._columns = columns
+        self._filter = filter
+        self.projected_schema: Any = pa.schema([dataset.schema.field(name) for name in columns])
+
+    def to_reader(self) -> Any:
+        """Return a `pyarrow.RecordBatchReader`, which reads as it is read."""
+        return pa.RecordBatchReader.from_batches(
+            self.projected_schema, self._dataset.batches(self._columns, self._filter)
+        )
+
+
+def _schema(columns: Sequence[str], *, is_binary: bool) -> Any:
+    plain = arrow_schema([Column(name) for name in columns])
+    if is_binary:
+        return plain
+    return pa.schema([pa.field(each.name, pa.string()) if each.name in _BYTES else each for each in plain])
+
+
+def _cut(wanted: OffsetRange, span: Span) -> OffsetRange:
+    return OffsetRange(wanted.topic, wanted.topic_id, wanted.partition, span.start, span.end, wanted.leader)

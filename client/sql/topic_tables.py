@@ -1,0 +1,206 @@
+"""The tables of a query: a view for each topic that it names, with a column for each field of JSON values.
+
+A topic is looked up when a query names it. The fields come from the user, or from the first values, if these are JSON
+objects.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+# duckdb and pyarrow have no complete types.
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidOption, UnknownTopic
+from ..spark.brokers import Brokers
+from ..spark.options import parse_options
+from ..spark.plan import plan
+from .topic_dataset import COLUMNS, NotText, TopicDataset
+
+# The columns of a table, in the order of `select *`.
+_SHOWN = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+# Values from which the fields of JSON are taken.
+SAMPLE_ROWS = 100
+# Rows of a batch of the result.
+RESULT_ROWS = 2048
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
+
+
+def check_packages() -> None:
+    """Raise InvalidOption where a package is missing that SQL needs."""
+    missing = [name for name in ("duckdb", "pyarrow", "numba") if find_spec(name) is None]
+    if missing:
+        raise InvalidOption(f"SQL needs {' and '.join(missing)}: pip install 'odradek[sql]'")
+
+
+class TopicTables:
+    """A DuckDB connection whose tables are topics. A context manager, which closes it."""
+
+    def __init__(
+        self, options: Mapping[str, str], *, fields: Mapping[str, str] | None = None, is_binary: bool = False
+    ) -> None:
+        """`options` are those of the Spark source, without topics. `fields`: the types of the fields of JSON values."""
+        check_packages()
+        import duckdb
+
+        self._options = dict(options)
+        self._fields = fields
+        self._is_binary = is_binary
+        self._connection: Any = duckdb.connect()
+        self._error: type[Exception] = duckdb.Error
+        self._datasets: dict[str, TopicDataset] = {}
+
+    def __enter__(self) -> TopicTables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    @property
+    def datasets(self) -> Mapping[str, TopicDataset]:
+        """The topics that queries have named."""
+        return self._datasets
+
+    def run(self, sql: str) -> tuple[list[str], Iterator[list[tuple[Any, ...]]]]:
+        """Return the names of the columns of the result, and its rows in portions, as they come.
+
+        Raises InvalidOption for SQL that DuckDB does not take, UnknownTopic, KafkaError.
+        """
+        self._add_tables(sql)
+        reader = self._guarded(lambda: self._connection.sql(sql).to_arrow_reader(RESULT_ROWS))
+        return reader.schema.names, self._portions(reader)
+
+    def _portions(self, reader: Any) -> Iterator[list[tuple[Any, ...]]]:
+        def next_batch() -> Any:
+            try:
+                return reader.read_next_batch()
+            except StopIteration:
+                return None
+
+        while (batch := self._guarded(next_batch)) is not None:
+            yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+    def _guarded(self, work: Any) -> Any:
+        """Return the result of `work`. What a scan has failed with is raised as it was."""
+        try:
+            return work()
+        except Exception as error:
+            failed = next((each.failure for each in self._datasets.values() if each.failure is not None), None)
+            if failed is not None:
+                raise failed from None
+            if isinstance(error, self._error):
+                raise InvalidOption(_first_lines(str(error))) from None
+            raise
+
+    # -- Tables
+
+    def _add_tables(self, sql: str) -> None:
+        try:
+            named = self._connection.get_table_names(sql, qualified=True)
+        except self._error as error:
+            why = _first_lines(str(error))
+            raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
+        # DuckDB says `flights AS f`; no name of a topic has a space.
+        named = {name.partition(" AS ")[0] for name in named}
+        named = {name for name in named if _unquoted(name) not in self._datasets}
+        brokers = Brokers(parse_options({**self._options, "subscribe": "-"}).client)
+        topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named else []
+        for name in sorted(named):
+            topic = _unquoted(name)
+            if topic in topics:
+                self._add(topic, name)
+            elif not Path(topic).exists():
+                raise UnknownTopic(f"no topic {topic!r}{_did_you_mean(topic, topics)}")
+
+    def _add(self, topic: str, name: str) -> None:
+        """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
+        options = parse_options({**self._options, "subscribe": topic})
+        ranges = plan(options, Brokers(options.client))
+        dataset = self._datasets[topic] = TopicDataset(ranges, options, is_binary=self._is_binary)
+        raw = _quoted(f"records of {topic}")
+        self._connection.register(f"records of {topic}", dataset)
+        shown = ", ".join(map(_quoted, _SHOWN))
+        structure = self._structure(raw)
+        if not name.startswith('"') and "." in name:
+            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.split('.')[0])}").fetchall()
+        source = raw
+        if structure:
+            # `value ->> 'offset'` reaches fields that are left out, because a column has their name.
+            shown += "".join(f", fields.{_quoted(field)} AS {_quoted(field)}" for field in structure)
+            text = json.dumps(structure).replace("'", "''")
+            parsed = f"CASE WHEN json_valid(value) THEN from_json(value, '{text}') END AS fields"
+            source = f"(SELECT {', '.join(map(_quoted, _SHOWN))}, {parsed} FROM {raw})"
+        view = f"CREATE VIEW {name} AS SELECT {shown} FROM {source}"
+        self._guarded(lambda: self._connection.execute(view).fetchall())
+
+    def _structure(self, raw: str) -> dict[str, Any]:
+        """Return the fields of JSON values with their types: those given, or those of the first values."""
+        if self._fields is not None:
+            return dict(self._fields)
+        if self._is_binary:
+            return {}
+        first = f"SELECT value FROM {raw} WHERE value IS NOT NULL LIMIT {SAMPLE_ROWS}"
+        try:
+            found = self._guarded(
+                lambda: self._connection.execute(
+                    f"SELECT json_group_structure(value::JSON) FROM ({first}) WHERE json_valid(value)"
+                ).fetchall()
+            )
+        except NotText:
+            # The query may not need the values.
+            for each in self._datasets.values():
+                each.failure = None
+            return {}
+        structure = json.loads(found[0][0]) if found[0][0] else None
+        if not isinstance(structure, dict):
+            return {}
+        return {name: _signed(kind) for name, kind in structure.items() if name.lower() not in COLUMNS}
+
+
+def parse_fields(text: str) -> dict[str, str]:
+    """Return name -> type from "a int, b string". Raises InvalidOption."""
+    fields: dict[str, str] = {}
+    for part in re.split(r",(?![^(]*\))", text):
+        name, _, kind = part.strip().partition(" ")
+        name, kind = name.rstrip(":"), kind.strip()
+        if not _NAME.fullmatch(name) or not _TYPE.fullmatch(kind):
+            raise InvalidOption(f"--schema: {part.strip()!r} is no name and type, as in: carrier string, delay int")
+        if name.lower() in COLUMNS or name.lower() in map(str.lower, fields):
+            raise InvalidOption(f"--schema: a table has a column {name!r} already")
+        fields[name] = kind
+    return fields
+
+
+def _signed(kind: Any) -> Any:
+    """Return a sampled type with room for what the sample did not have: numbers below 0."""
+    if isinstance(kind, dict):
+        return {name: _signed(each) for name, each in kind.items()}
+    if isinstance(kind, list):
+        return [_signed(each) for each in kind]
+    return {"UBIGINT": "BIGINT", "HUGEINT": "BIGINT", "NULL": "VARCHAR"}.get(kind, kind)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') else name
+
+
+def _did_you_mean(topic: str, topics: Sequence[str]) -> str:
+    close = get_close_matches(topic, topics, 1)
+    return f"; did you mean {close[0]!r}?" if close else "; `odradek topics list` names those that are there"
+
+
+def _first_lines(text: str) -> str:
+    """Return what DuckDB says, in one line and without the picture of the place."""
+    lines = [line.strip() for line in text.split("\n\n")[0].splitlines()]
+    return " ".join(line for line in lines if line)

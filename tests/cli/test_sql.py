@@ -1,0 +1,171 @@
+"""`odradek sql`: topics as tables, what of them is read, and how rows are printed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb", reason="pip install 'odradek[sql]'")
+pytest.importorskip("numba", reason="pip install 'odradek[sql]'")
+
+from odradek.client import Admin, NewTopic, Producer
+from odradek.client.errors import InvalidOption
+from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.direct_read import range_reader
+from odradek.client.spark.fetch import RangeFetch
+from odradek.client.spark.offsets import OffsetRange
+from odradek.client.spark.options import SourceOptions
+from odradek.client.sql import topic_dataset, topic_tables
+from odradek.client.sql.pruning import Span
+from odradek.client.sql.topic_tables import TopicTables, parse_fields
+from odradek.tests.support.command import run, threaded_broker
+
+# Of today: a broker deletes what is older than its retention.
+FIRST_MS = int(time.time()) * 1000 - 3_600_000
+ROWS = 60
+
+
+async def _fill(address: str) -> None:
+    async with Admin(address) as admin, Producer(address) as producer:
+        await admin.create_topics([NewTopic("flights", 3), NewTopic("my-topic", 1), NewTopic("a.b", 1)])
+        for number in range(ROWS):
+            value = {"carrier": "LH" if number % 2 else "AF", "delay": number - 10, "place": {"gate": f"A{number}"}}
+            await producer.send("flights", json.dumps(value).encode(), key=b"k%d" % number, partition=number % 3,
+                                timestamp_ms=FIRST_MS + number * 1000)  # fmt: skip
+        for value in (b"plain", None, "ü".encode()):
+            await producer.send("my-topic", value)
+        await producer.send("a.b", b"\xff\x00", key=b"\xfe", headers=[("h", b"1")])
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with threaded_broker(tmp_path_factory.mktemp("data")) as broker:
+        asyncio.run(_fill(broker.address))
+        yield broker.address
+
+
+def asked(address: str, sql: str, **rest: Any) -> list[tuple[Any, ...]]:
+    with tables_of(address, **rest) as tables:
+        return [row for portion in tables.run(sql)[1] for row in portion]
+
+
+def tables_of(address: str, **rest: Any) -> TopicTables:
+    options = {"kafka.bootstrap.servers": address, "path": rest.pop("path", "auto")}
+    return TopicTables(options, **rest)
+
+
+def lines(address: str, *args: str) -> list[str]:
+    result = run("sql", *args, "-b", address)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("path", ["direct", "fetch"])
+def test_fields_of_json_are_columns(address: str, path: str) -> None:
+    sql = "select carrier, sum(delay), max(place.gate) from flights group by 1 order by 1"
+    expected = [("AF", sum(range(-10, 50, 2)), "A8"), ("LH", sum(range(-9, 50, 2)), "A9")]
+    assert asked(address, sql, path=path) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "spans", "count"),
+    [
+        ("partition = 1", [Span(1, 0, 20)], 20),
+        ('"offset" >= 15 and partition in (0, 2)', [Span(0, 15, 20), Span(2, 15, 20)], 10),
+        ('"offset" between 3 and 4 and delay > 0', [Span(0, 3, 5), Span(1, 3, 5), Span(2, 3, 5)], 4),
+        (
+            f"timestamp >= '{datetime.fromtimestamp(FIRST_MS / 1000 + 50, UTC).isoformat()}'",
+            [Span(0, 17, 20), Span(1, 17, 20), Span(2, 16, 20)],
+            10,
+        ),
+        ("partition = 7", [], 0),
+    ],
+)
+def test_only_what_can_match_is_read(address: str, where: str, spans: list[Span], count: int) -> None:
+    fields = {"carrier": "string", "delay": "int"}
+    with tables_of(address, fields=fields) as tables:
+        _, portions = tables.run(f"select count(*) from flights where {where}")
+        assert [row for portion in portions for row in portion] == [(count,)]
+        assert tables.datasets["flights"].scanned == spans
+
+
+def test_a_limit_ends_the_read(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counting(wanted: OffsetRange, options: SourceOptions, brokers: Brokers) -> RangeFetch:
+        read.append(wanted.partition)
+        return range_reader(wanted, options, brokers)
+
+    monkeypatch.setattr(topic_dataset, "range_reader", counting)
+    assert asked(address, "select partition from flights limit 1", fields={}) == [(0,)]
+    assert read == [0]
+
+
+def test_topics_are_joined_and_quoted(address: str) -> None:
+    sql = "select f.key, m.value from flights f, \"my-topic\" m where f.delay = 5 and m.value like 'pl%'"
+    assert asked(address, sql) == [("k15", "plain")]
+    assert asked(address, 'select count(value), count(*) from "my-topic"') == [(2, 3)]
+    assert asked(address, "with x as (select 1 as one) select one from x") == [(1,)]
+
+
+def test_text_must_be_text_unless_bytes_are_asked_for(address: str) -> None:
+    assert asked(address, 'select count(*) from "a.b"') == [(1,)]
+    with pytest.raises(InvalidOption, match=r"a\.b-0 has a key or value that is no UTF-8"):
+        asked(address, 'select value from "a.b"')
+    sql = "select key, value, headers from a.b"
+    assert asked(address, sql, is_binary=True) == [(b"\xfe", b"\xff\x00", [{"key": "h", "value": b"1"}])]
+
+
+def test_fields_can_be_given(address: str) -> None:
+    sql = "select delay, carrier, extra from flights where key = 'k3'"
+    fields = parse_fields("delay double, carrier string, extra decimal(10, 2)")
+    assert fields == {"delay": "double", "carrier": "string", "extra": "decimal(10, 2)"}
+    assert asked(address, sql, fields=fields) == [(-7.0, "LH", None)]
+    for wrong in ("delay", "delay int, delay int", "offset int", "a int; drop", ""):
+        with pytest.raises(InvalidOption, match="--schema"):
+            parse_fields(wrong)
+
+
+def test_rows_are_printed_for_pipes_as_json_and_as_csv(address: str) -> None:
+    sql = "select key, delay, timestamp from flights where key in ('k1', 'k2') order by 1"
+    moments = [datetime.fromtimestamp(FIRST_MS / 1000 + number, UTC).isoformat() for number in (1, 2)]
+    assert lines(address, sql) == [f"k1\t-9\t{moments[0]}", f"k2\t-8\t{moments[1]}"]
+    assert json.loads(lines(address, sql, "--json")[0]) == {"key": "k1", "delay": -9, "timestamp": moments[0]}
+    assert lines(address, sql, "--csv") == ["key,delay,timestamp", f"k1,-9,{moments[0]}", f"k2,-8,{moments[1]}"]
+
+
+def test_a_result_goes_to_a_file(address: str, tmp_path: Path) -> None:
+    target = tmp_path / "flights.parquet"
+    lines(address, f"copy (select key, delay from flights) to '{target}'")
+    assert asked(address, f"select count(*) from '{target}'") == [(ROWS,)]
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["select * from flihgts"], "no topic 'flihgts'; did you mean 'flights'?"),
+        (["select * from my-topic"], 'quote "my-topic" and "offset"'),
+        (["select nothing from flights"], "nothing"),
+        (['select value from "a.b"'], "--binary"),
+        (["select a from flights", "--schema", "a"], "--schema"),
+    ],
+)
+def test_what_is_wrong_is_one_line(address: str, args: list[str], text: str) -> None:
+    result = run("sql", *args, "-b", address)
+    assert result.exit_code == 1
+    assert text in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_without_the_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_tables, "find_spec", lambda name: None if name == "duckdb" else object())
+    result = run("sql", "select 1")
+    assert result.exit_code == 1
+    assert "SQL needs duckdb: pip install 'odradek[sql]'" in result.output
