@@ -27,7 +27,12 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)
+    try:
+        return getattr(import_module(f".{home}", __name__), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "kazoo":
+            raise
+        raise ImportError(f"{name} needs a client of ZooKeeper: pip install 'odradek[cluster]'") from error
 
 
 def __dir__() -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client import TopicPartition
+from odradek.client import TopicPartition, zookeeper
 from odradek.client.zookeeper import registry
 from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
 from odradek.client.zookeeper.sharing import View, home, share, sort_partitions
@@ -94,3 +96,13 @@ def test_members_of_one_view_share_every_partition_once(
         for number in range(count)
     ]
     assert max(counts) - min(counts) <= 1
+
+
+def test_without_kazoo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = "odradek.client.zookeeper"
+    for name in [each for each in sys.modules if each.startswith((f"{room}.connector", f"{room}.session", "kazoo"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    monkeypatch.setitem(sys.modules, "kazoo", None)
+    with pytest.raises(ImportError, match=r"pip install 'odradek\[cluster\]'"):
+        _ = zookeeper.ConsumerConnector
