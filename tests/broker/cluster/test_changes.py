@@ -239,19 +239,16 @@ async def test_the_controller_gives_kafkas_brokers_blocks_of_producer_ids(cluste
         assert (await raw.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request)).error_code == code
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "config"),
-    [
+async def test_throttles_of_replication_are_rejected(cluster: Members) -> None:
+    raw = await cluster.raw(await cluster.start(1))
+    await raw.create_topic("t")
+    for kind, name, config in (
         (2, "t", "leader.replication.throttled.replicas"),
         (2, "t", "follower.replication.throttled.replicas"),
         (4, "1", "leader.replication.throttled.rate"),
         (4, "", "follower.replication.throttled.rate"),
-    ],
-)
-async def test_a_throttle_of_replication_is_rejected(cluster: Members, kind: int, name: str, config: str) -> None:
-    raw = await cluster.raw(await cluster.start(1))
-    await raw.create_topic("t")
-    request = IncrementalAlterConfigsRequest([ResourceChange(kind, name, [AlterableConfig(config, 0, "0:1")])])
-    answer = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0]
-    assert answer.error_code == ErrorCode.INVALID_CONFIG
-    assert "Odradek does not act on it" in answer.error_message
+    ):
+        request = IncrementalAlterConfigsRequest([ResourceChange(kind, name, [AlterableConfig(config, 0, "0:1")])])
+        answer = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0]
+        assert answer.error_code == ErrorCode.INVALID_CONFIG
+        assert "Odradek does not act on it" in answer.error_message
