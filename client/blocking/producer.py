@@ -141,7 +141,7 @@ class _Bulk:
 class Transaction:
     """One transaction as a context: committed at the end of the block, aborted if the block raises."""
 
-    def __init__(self, begin: Callable[[], None], end: Callable[[BaseException | None], None]) -> None:
+    def __init__(self, begin: Callable[[], object], end: Callable[[BaseException | None], None]) -> None:
         self._begin = begin
         self._end = end
 

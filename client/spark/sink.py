@@ -1,10 +1,11 @@
-"""The sink: rows become records of topics, at least once. A task returns when all of its rows are acknowledged.
+"""The sink: rows become records of topics. A task returns when all of its rows are acknowledged.
 
     value binary or string | key binary or string | topic string | partition int | headers array<struct<key,value>>
 
-The columns are those of Spark's own sink; others are left out. Spark runs a task that failed again, and plays a batch
-that was cut off again, so records may come twice. Within a task nothing is doubled: `acks=all` and idempotence are the
-defaults.
+The columns are those of Spark's own sink; others are left out. With `valueFormat` and `keyFormat` a column may have any
+type. On Odradek a batch is one transaction over all tasks (sink_batch.py). Elsewhere Spark may run a task again that
+failed, or play a batch again that was cut off, and then records come twice; within a task nothing is doubled, because
+`acks=all` and idempotence are the defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..producer.producer import Producer
 from .errors import OptionError, SchemaError
-from .sink_options import SinkOptions
+from .sink_batch import Place, TaskResult, join
+from .sink_options import NUMBERS, SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -34,6 +36,8 @@ COLUMNS = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 TIMESTAMP = ("timestamp", "timestamp_ntz")
+
+TRANSACTION_TIMEOUT_MS = NUMBERS["transaction.timeout.ms"].default
 
 # One record: topic, value, key, partition, headers, timestamp in milliseconds. None where the row has none.
 Row = tuple[str | None, bytes | None, bytes | None, int | None, Any, int | None]
@@ -59,8 +63,11 @@ def columns_of_rows(schema: StructType, options: SinkOptions) -> SinkColumns:
     if "value" not in types:
         raise SchemaError("Required attribute 'value' not found.")
     for name, allowed in COLUMNS.items():
-        if name in types and types[name] not in allowed:
-            raise SchemaError(f"{name} attribute unsupported type {types[name]}: it must be {' or '.join(allowed)}")
+        if options.formats.get(name, "string") != "string":
+            continue
+        if name in types and types[name] not in (("string",) if name in options.formats else allowed):
+            expected = "string for this format" if name in options.formats else " or ".join(allowed)
+            raise SchemaError(f"{name} attribute unsupported type {types[name]}: it must be {expected}")
     if options.topic is None and "topic" not in types:
         why = "Topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
         raise OptionError("topic", why)
@@ -68,29 +75,58 @@ def columns_of_rows(schema: StructType, options: SinkOptions) -> SinkColumns:
     if time is not None and types.get(time) not in TIMESTAMP:
         raise OptionError("timestampColumn", f"'{time}' is no column of timestamps")
     used = {name for name in COLUMNS if name in types} - ({"topic"} if options.topic is not None else set())
-    texts = {name for name in ("key", "value") if types.get(name) == "string"}
+    texts = {name for name in ("key", "value") if types.get(name) == "string" and name not in options.formats}
     return SinkColumns(frozenset(used), frozenset(texts), time)
 
 
+def write_task(
+    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
+) -> TaskResult:
+    """Write the rows of a task, and leave its transaction to the driver. Raises KafkaError, OptionError."""
+    return asyncio.run(_write_task(batches, columns, options, place))
+
+
+async def _write_task(
+    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
+) -> TaskResult:
+    joined = await join(place, options)
+    if joined is None:
+        return TaskResult(await _write(batches, columns, options))
+    if joined.transactional_id is None:
+        # Spark wants its rows to be taken.
+        count = sum([batch.num_rows async for batch in _in_thread(batches)])
+        return TaskResult(count, place, was_done=True)
+    arguments: dict[str, Any] = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **options.producer}
+    async with Producer(**arguments, transactional_id=joined.transactional_id) as producer:
+        async with producer.transaction() as transaction:
+            count = await _send(producer, batches, columns, options)
+            return TaskResult(count, place, await transaction.hand_over())
+
+
 def write_rows(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    """Send all rows and return their number, once all are acknowledged. Raises KafkaError."""
+    """Send all rows at least once and return their number, once all are acknowledged. Raises KafkaError."""
     return asyncio.run(_write(batches, columns, options))
 
 
 async def _write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    count = 0
-    async with Producer(**options.producer) as producer:
-        failures = _Failures()
-        async for batch in _in_thread(batches):
-            count += batch.num_rows
-            if columns.are_plain and options.topic is not None:
-                values, keys = (_bytes(batch, name, columns) for name in ("value", "key"))
-                await producer.send_many(options.topic, zip(keys, values, strict=True))
-            else:
-                await _send_each(producer, _rows(batch, columns, options), failures)
-            failures.check()
-        await producer.flush()
+    arguments = dict(options.producer)
+    arguments.pop("transaction_timeout_ms", None)
+    async with Producer(**arguments) as producer:
+        return await _send(producer, batches, columns, options)
+
+
+async def _send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
+    count, failures = 0, _Failures()
+    async for batch in _in_thread(batches):
+        count += batch.num_rows
+        if columns.are_plain and options.topic is not None:
+            values, keys = (_bytes(batch, name, columns, options) for name in ("value", "key"))
+            await producer.send_many(options.topic, zip(keys, values, strict=True))
+        else:
+            await _send_each(producer, _rows(batch, columns, options), failures)
         failures.check()
+    await producer.flush()
+    failures.check()
     return count
 
 
@@ -135,8 +171,8 @@ def _rows(batch: ArrowBatch, columns: SinkColumns, options: SinkOptions) -> Iter
     headers = [_headers(each) for each in _list(batch, "headers", columns)]
     return zip(
         topics,
-        _bytes(batch, "value", columns),
-        _bytes(batch, "key", columns),
+        _bytes(batch, "value", columns, options),
+        _bytes(batch, "key", columns, options),
         _list(batch, "partition", columns),
         headers,
         _timestamps(batch, columns),
@@ -148,7 +184,11 @@ def _list(batch: ArrowBatch, name: str, columns: SinkColumns) -> list[Any]:
     return batch.column(name).to_pylist() if name in columns.names else [None] * batch.num_rows
 
 
-def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns) -> list[bytes | None]:
+def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOptions) -> list[bytes | None]:
+    if name in columns.names and name in options.formats:
+        # Heavy, and few sinks need it.
+        encode = import_module("..typed_values", __name__).encode
+        return encode(options.formats[name], batch.column(name))
     found = _list(batch, name, columns)
     if name not in columns.texts:
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -24,11 +24,25 @@ NUMBERS = {
     "retry.backoff.ms": Setting(100, 0, DAY_MS),
     "retry.backoff.max.ms": Setting(1_000, 0, DAY_MS),
     "metadata.max.age.ms": Setting(300_000, 1, DAY_MS),
+    # Kafka: 60 s. A transaction lasts until the last task of its batch has ended. Brokers allow no more by default.
+    "transaction.timeout.ms": Setting(900_000, 1, DAY_MS),
 }
 TEXTS = ("bootstrap.servers", "client.id", "acks", "compression.type", "enable.idempotence", "security.protocol")
-OPTIONS = ("topic", "timestampColumn", "includeHeaders", "strictOptions", "checkpointLocation")
+OPTIONS = (
+    "topic",
+    "timestampColumn",
+    "keyFormat",
+    "valueFormat",
+    "transactional",
+    "includeHeaders",
+    "strictOptions",
+    "checkpointLocation",
+)
+# auto: exactly once where the broker is Odradek; required: fail where it is not; never: at least once.
+TRANSACTIONAL = ("auto", "required", "never")
+FORMATS = ("json", "msgpack", "string")
 # Settings that would change what the sink promises.
-_REFUSED = {"transactional.id": "is not supported: the sink writes without transactions"}
+_REFUSED = {"transactional.id": "is not supported: each task gets its own from the broker"}
 _READS = "it is a setting of consumers"
 
 
@@ -42,6 +56,10 @@ class SinkOptions:
     timestamp_column: str | None
     # The keyword arguments of the producer.
     producer: Mapping[str, Any]
+    # One of TRANSACTIONAL.
+    transactional: str = "auto"
+    # How the columns `key` and `value` become bytes, one of FORMATS. None: they are bytes or text.
+    formats: Mapping[str, str] = field(default_factory=dict[str, str])
     # What the user should know, a sentence each.
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -53,7 +71,32 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = texts.get("topic")
     if topic == "":
         raise OptionError("topic", "is empty")
-    return SinkOptions(topic, texts.get("timestampcolumn"), _producer(texts), tuple(warnings))
+    formats = {
+        name: _choice(f"{name}Format", texts[f"{name}format"], FORMATS)
+        for name in ("key", "value")
+        if f"{name}format" in texts
+    }
+    producer = _producer(texts)
+    transactional = _transactional(texts, producer, warnings)
+    return SinkOptions(topic, texts.get("timestampcolumn"), producer, transactional, formats, tuple(warnings))
+
+
+def _choice(name: str, text: str, choices: Sequence[str]) -> str:
+    if text.strip().lower() not in choices:
+        raise OptionError(name, f"'{text}' is none of {', '.join(choices)}")
+    return text.strip().lower()
+
+
+def _transactional(texts: Mapping[str, str], producer: Mapping[str, Any], warnings: list[str]) -> str:
+    """Return the option `transactional`. Other settings may rule transactions out."""
+    wanted = _choice("transactional", texts.get("transactional", "auto"), TRANSACTIONAL)
+    is_weak = producer.get("acks", "all") not in ("all", -1) or producer.get("enable_idempotence") is False
+    if wanted == "required" and is_weak:
+        raise OptionError("transactional", "'required' needs kafka.acks=all and kafka.enable.idempotence=true")
+    if wanted == "auto" and is_weak:
+        warnings.append("kafka.acks or kafka.enable.idempotence rules transactions out: rows are written at least once")
+        return "never"
+    return wanted
 
 
 def _check_names(texts: Mapping[str, str]) -> list[str]:

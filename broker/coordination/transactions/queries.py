@@ -138,6 +138,9 @@ class Queries:
         if ended.record is None:
             if ended.error is ErrorCode.NONE:
                 self._abandon(request.participants)
+            if not request.committed and query.standing is not None and query.standing.run_id == request.run_id:
+                # The batch has failed, also in tasks that told their driver nothing.
+                self._abandon(self._open(query.query_id))
             return _ended(ended)
         call = Call(_ended)
         self._writing.add(query.query_id)

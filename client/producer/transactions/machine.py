@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NoReturn
 
-from ....protocol.errors import KafkaError
+from ....protocol.errors import ErrorCode, KafkaError
 from ...errors import InvalidTransactionState, ProducerFenced, ProducerUnusable, TransactionFailed
 from ...record import TopicPartition
 from ..batch import NO_PRODUCER_ID, ProducerIdAndEpoch
@@ -92,6 +92,16 @@ class TransactionMachine:
         self._move(_T.ABORTING)
         self._to_add.clear()
         self._offsets.clear()
+
+    def hand_over(self) -> ProducerIdAndEpoch | None:
+        """Leave the open transaction to others, who end it; None if nothing was written. Nothing is left to do here.
+
+        Raises InvalidTransactionState, TransactionFailed, ProducerUnusable.
+        """
+        self._check(_T.IN_TRANSACTION, "hand a transaction over")
+        self.cause = KafkaError(ErrorCode.INVALID_TXN_STATE, "its transaction was handed over")
+        self._move(_T.FATAL_ERROR)
+        return self.producer if self._started else None
 
     def settled(self) -> None:
         """No record of the ending transaction waits or is in flight any more."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
+from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ...errors import (
@@ -34,6 +35,14 @@ from .verdicts import Verdict
 
 # CONCURRENT_TRANSACTIONS means that markers of the last transaction are being written, which takes milliseconds.
 _FIRST_CONCURRENT_PAUSE_MS = 10.0
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that its producer has handed over."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 class Transactions:
@@ -122,6 +131,16 @@ class Transactions:
         done = self._offsets[commit] = self._new_future()
         self._go_on()
         await self._wait_for_end(done, "send offsets")
+
+    async def hand_over(self) -> OpenTransaction | None:
+        """Send what is queued, and leave the open transaction to others, who end it. None if nothing was written.
+
+        Raises TransactionFailed, ProducerUnusable, InvalidTransactionState. Afterwards the producer can only be closed.
+        """
+        self._machine.check_open()
+        await self._flush()
+        producer = self._machine.hand_over()
+        return None if producer is None else OpenTransaction(self.transactional_id, *producer)
 
     def check_open(self) -> None:
         """Raise unless a transaction takes records."""
@@ -315,12 +334,23 @@ class TransactionScope:
         self._find = transactions
         self._number: int | None = None
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> TransactionScope:
         if self._number is not None:
             raise InvalidTransactionState("a transaction's context is used once: call transaction() for the next")
         transactions = self._find()
         await transactions.begin()
         self._number = transactions.number
+        return self
+
+    async def hand_over(self) -> OpenTransaction | None:
+        """Send what is queued, and leave the transaction open to whom it is handed: the driver of a query commits it
+        together with those of other producers. None if nothing was written.
+
+        Raises TransactionFailed, ProducerUnusable, InvalidTransactionState. Afterwards the producer can only be closed.
+        """
+        handed = await self._find().hand_over()
+        self._number = None
+        return handed
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -72,14 +72,17 @@ def test_options_of_the_producer_are_taken_by_kafkas_names() -> None:
     assert options.producer["linger_ms"] == 7
     assert options.producer["acks"] == 1
     assert options.producer["enable_idempotence"] is False
-    assert options.warnings == ()
+    assert options.warnings == (
+        "kafka.acks or kafka.enable.idempotence rules transactions out: rows are written at least once",
+    )
+    assert parse(topic="t", kafka__linger__ms="7").warnings == ()
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("kafka.key.serializer", "keys are bytes"),
-        ("kafka.transactional.id", "without transactions"),
+        ("kafka.transactional.id", "each task gets its own"),
         ("path", "save() takes no path"),
         ("kafka.linger.ms", "'x' is not a whole number"),
     ],

@@ -26,8 +26,9 @@ from odradek.tests.support.java import require_spark_java
 from odradek.tests.support.process import broker_process
 from odradek.tests.support.spark_cases import CASES, Case, Reader, rows_of
 from odradek.tests.support.spark_topics import PARTITIONS, PER_PARTITION, Topics, fill, session
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
@@ -259,3 +260,74 @@ def test_a_stream_is_written_to_a_topic(reader: Reader, topics: Topics, load: An
     writer = writer.option("kafka.bootstrap.servers", topics.address).option("checkpointLocation", str(reader.folder))
     writer.trigger(availableNow=True).start().awaitTermination()
     assert len(load(subscribe="copy").collect()) == 5
+
+
+# -- Writes that are exactly once
+
+
+class Copy:
+    """A stream from one topic into another, with a checkpoint that outlives it."""
+
+    def __init__(self, spark: SparkSession, topics: Topics, folder: Path) -> None:
+        self.spark, self.topics, self.folder = spark, topics, folder / "checkpoint"
+        self.source, self.target = f"source-{folder.name}", f"target-{folder.name}"
+        for topic in (self.source, self.target):
+            topics.create(topic, 2)
+
+    def run(self, column: Any = "value") -> None:
+        """Write what there is now, and stop. Raises what fails the query."""
+        address = self.topics.address
+        reader = self.spark.readStream.format("odradek").option("kafka.bootstrap.servers", address)
+        frame = reader.option("subscribe", self.source).option("startingOffsets", "earliest").load()
+        writer = frame.select(column).writeStream.format("odradek").option("topic", self.target)
+        writer = writer.option("kafka.bootstrap.servers", address).option("checkpointLocation", str(self.folder))
+        writer.option("transactional", "required").trigger(availableNow=True).start().awaitTermination()
+
+    def forget_commit(self, batch: int) -> None:
+        """Leave the checkpoint as a driver does that was killed before Spark noted the batch as complete."""
+        for path in (self.folder / "commits").glob(f"*{batch}*"):
+            path.unlink()
+
+
+@pytest.fixture
+def copy(spark: SparkSession, topics: Topics, tmp_path: Path) -> Copy:
+    return Copy(spark, topics, tmp_path)
+
+
+def seen(load: Any, topic: str, level: str = "read_committed") -> int:
+    return load(subscribe=topic, kafka__isolation__level=level).count()
+
+
+def test_a_batch_that_is_played_again_is_not_written_again(copy: Copy, topics: Topics, load: Any) -> None:
+    topics.write(copy.source, 0, 5)
+    topics.write(copy.source, 1, 3)
+    copy.run()
+    copy.forget_commit(0)
+    copy.run()
+    assert seen(load, copy.target) == seen(load, copy.target, "read_uncommitted") == 8
+
+
+def test_a_batch_of_which_a_task_fails_leaves_nothing(copy: Copy, topics: Topics, load: Any) -> None:
+    topics.write(copy.source, 0, 5)
+    topics.produce(copy.source, 1, encode_batch([Record(-1, topics.first_ms, None, b"bad")]))
+    bad = expr("if(value = X'626164', raise_error('a bad row'), value) AS value")
+    with pytest.raises(StreamingQueryException, match="a bad row"):
+        copy.run(bad)
+    assert seen(load, copy.target) == 0
+    copy.run()
+    assert seen(load, copy.target) == 6
+
+
+def test_a_frame_of_which_a_task_fails_leaves_nothing(spark: SparkSession, topics: Topics, load: Any) -> None:
+    topics.create("all-or-nothing")
+    values = spark.range(0, 100, 1, 2)
+
+    def save(frame: DataFrame) -> None:
+        writer = frame.write.format("odradek").option("kafka.bootstrap.servers", topics.address)
+        writer.option("topic", "all-or-nothing").option("transactional", "required").mode("append").save()
+
+    with pytest.raises(Exception, match="a bad row"):
+        save(values.select(expr("if(id = 99, raise_error('a bad row'), cast(id AS string)) AS value")))
+    assert seen(load, "all-or-nothing") == 0
+    save(values.select(expr("cast(id AS string) AS value")))
+    assert seen(load, "all-or-nothing") == 100

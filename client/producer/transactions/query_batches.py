@@ -1,0 +1,75 @@
+"""Batches of a query: transactions of many producers that commit together, by two requests that Odradek alone has.
+
+    batches = QueryBatches(cluster, query_id, run_id)
+    transactional_id = await batches.join(batch_id, task)         # each task; None: the batch was committed before
+    ... the task writes in a transaction and hands it over ...
+    await batches.end(batch_id, open_transactions, commit=True)   # the driver
+
+A run is one start of the query. The first task of a new run fences the run before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.messages.odradek_end_query_batch import (
+    OdradekEndQueryBatchRequest,
+    OdradekEndQueryBatchResponse,
+    Participant,
+)
+from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
+from ...network.cluster import Cluster
+from ...network.coordinator import TRANSACTION, Coordinator
+from .transactions import OpenTransaction
+
+
+async def has_query_batches(cluster: Cluster) -> bool:
+    """Return whether the brokers have these requests. Raises NoBrokerReachable."""
+    return OdradekJoinQueryRequest.KEY in (await cluster.any_connection()).versions
+
+
+class QueryBatches:
+    """The batches of one run of a query."""
+
+    def __init__(self, cluster: Cluster, query_id: str, run_id: str) -> None:
+        self._cluster = cluster
+        self._query_id = query_id
+        self._run_id = run_id
+        self._coordinator = Coordinator(cluster, query_id, TRANSACTION)
+
+    async def join(self, batch_id: int, task: str) -> str | None:
+        """Return the transactional id that a task has to use, None if the batch was committed before.
+
+        Raises PRODUCER_FENCED for a run that another has taken the place of, INVALID_TXN_STATE for a batch that lies
+        before the last one, UnsupportedVersion.
+        """
+        request = OdradekJoinQueryRequest(self._query_id, self._run_id, batch_id, task)
+
+        async def attempt() -> OdradekJoinQueryResponse:
+            response = await self._coordinator.request(request, OdradekJoinQueryResponse)
+            self._check(response.error_code, response.error_message, f"joining batch {batch_id}")
+            return response
+
+        response = await self._cluster.retry(attempt)
+        return None if response.is_done else response.transactional_id
+
+    async def end(self, batch_id: int, transactions: Sequence[OpenTransaction], *, commit: bool) -> bool:
+        """Commit these transactions together, or abort them. Return whether the batch was committed before.
+
+        In that case they are aborted. Nothing is committed if one of them is not open any more. Raises as `join`.
+        """
+        participants = [Participant(*each) for each in transactions]
+        request = OdradekEndQueryBatchRequest(self._query_id, self._run_id, batch_id, commit, participants)
+
+        async def attempt() -> OdradekEndQueryBatchResponse:
+            response = await self._coordinator.request(request, OdradekEndQueryBatchResponse)
+            self._check(response.error_code, response.error_message, f"ending batch {batch_id}")
+            return response
+
+        return (await self._cluster.retry(attempt)).was_done
+
+    def _check(self, code: int, why: str | None, operation: str) -> None:
+        if why:
+            raise KafkaError(ErrorCode.of(code), f"{operation} of query {self._query_id!r} failed: {why}")
+        self._coordinator.raise_error(code, operation)

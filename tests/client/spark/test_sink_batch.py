@@ -1,0 +1,203 @@
+"""A batch of the sink is one transaction over its tasks, on Odradek. Elsewhere rows are written at least once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
+pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
+
+import pyarrow as pa
+from odradek.broker import Broker
+from odradek.client import Consumer, TopicPartition
+from odradek.client.errors import KafkaError
+from odradek.client.spark import sink_batch
+from odradek.client.spark.errors import OptionError, SchemaError
+from odradek.client.spark.sink import columns_of_rows, write_task
+from odradek.client.spark.sink_batch import Place, TaskResult
+from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
+from odradek.protocol.apis import OwnApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.odradek_describe_queries import (
+    OdradekDescribeQueriesRequest,
+)
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.raw import Raw
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+TEXT = StructType([StructField("value", StringType())])
+
+
+def options_of(address: str, **texts: str) -> SinkOptions:
+    return parse_sink_options({"kafka.bootstrap.servers": address, "topic": "t", **texts})
+
+
+async def task(options: SinkOptions, place: Place | None, *values: str) -> TaskResult:
+    table = pa.table({"value": pa.array(values, pa.string())})
+    batches: Any = iter(table.to_batches(max_chunksize=2))
+    return await asyncio.to_thread(write_task, batches, columns_of_rows(TEXT, options), options, place)
+
+
+async def end(options: SinkOptions, *results: TaskResult, commit: bool = True) -> bool:
+    return await asyncio.to_thread(sink_batch.end, results, options, commit=commit)
+
+
+async def visible(address: str) -> list[bytes | None]:
+    """Return what a read_committed consumer finds up to the end of the log, in order of the values."""
+    async with Consumer(bootstrap_servers=address, isolation_level="read_committed") as consumer:
+        partition = TopicPartition("t", 0)
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        ends = await consumer.end_offsets([partition])
+        found: list[bytes | None] = []
+        while await consumer.position(partition) < ends[partition]:
+            for records in (await consumer.getmany(timeout_ms=1000)).values():
+                found += [record.value for record in records]
+        return sorted(found, key=lambda value: value or b"")
+
+
+@pytest.fixture
+async def sink(broker: Broker, raw: Raw) -> SinkOptions:
+    await raw.create_topic("t")
+    return options_of(broker.address)
+
+
+async def test_rows_of_all_tasks_are_visible_with_the_commit(sink: SinkOptions, broker: Broker) -> None:
+    first = await task(sink, Place("q", "a", 0, "0.0"), "1", "2", "3")
+    second = await task(sink, Place("q", "a", 0, "1.0"), "4")
+    empty = await task(sink, Place("q", "a", 0, "2.0"))
+    assert (first.rows, second.rows, empty.rows, empty.transaction) == (3, 1, 0, None)
+    assert await visible(broker.address) == []
+    assert await end(sink, first, second, empty) is False
+    assert await visible(broker.address) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_a_batch_that_was_committed_is_not_written_again(sink: SinkOptions, broker: Broker) -> None:
+    await end(sink, await task(sink, Place("q", "a", 0, "0.0"), "1"))
+    again = await task(sink, Place("q", "b", 0, "0.0"), "1", "2", "3")
+    assert again == TaskResult(3, Place("q", "b", 0, "0.0"), None, was_done=True)
+    assert await end(sink, again) is True
+    assert await visible(broker.address) == [b"1"]
+
+
+async def test_a_commit_that_comes_again_changes_nothing(sink: SinkOptions, broker: Broker) -> None:
+    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    assert [await end(sink, first), await end(sink, first)] == [False, True]
+    assert await visible(broker.address) == [b"1"]
+
+
+async def test_a_batch_that_fails_leaves_nothing(sink: SinkOptions, broker: Broker) -> None:
+    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    await task(sink, Place("q", "a", 0, "1.0"), "of a task that told its driver nothing")
+    await end(sink, first, commit=False)
+    assert await visible(broker.address) == []
+    good = await task(sink, Place("q", "b", 0, "0.0"), "1")
+    await end(sink, good)
+    assert await visible(broker.address) == [b"1"]
+
+
+async def test_a_task_that_fails_aborts_its_own_transaction(sink: SinkOptions, broker: Broker) -> None:
+    batch = pa.record_batch({"value": pa.array(["1"], pa.string())})
+
+    def batches() -> Any:
+        yield batch
+        raise OSError("the row before this one was the last")
+
+    place, columns = Place("q", "a", 0, "0.0"), columns_of_rows(TEXT, sink)
+    with pytest.raises(OSError, match="was the last"):
+        await asyncio.to_thread(write_task, batches(), columns, sink, place)
+    assert await visible(broker.address) == []
+
+
+async def test_a_driver_whose_checkpoint_another_has_taken_is_fenced(sink: SinkOptions, broker: Broker) -> None:
+    old = await task(sink, Place("q", "old", 0, "0.0"), "1")
+    new = await task(sink, Place("q", "new", 0, "0.0"), "1")
+    with pytest.raises(KafkaError, match="run new has it now") as caught:
+        await end(sink, old)
+    assert caught.value.code is ErrorCode.PRODUCER_FENCED
+    with pytest.raises(KafkaError, match="run old may not write to query"):
+        await task(sink, Place("q", "old", 0, "0.1"), "1")
+    await end(sink, new)
+    assert await visible(broker.address) == [b"1"]
+
+
+async def test_a_speculative_attempt_is_aborted_with_the_commit(sink: SinkOptions, broker: Broker, raw: Raw) -> None:
+    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    await task(sink, Place("q", "a", 0, "0.1"), "1")
+    await end(sink, first)
+    assert await visible(broker.address) == [b"1"]
+    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+    assert [(each.committed_batch_id, each.transactional_ids) for each in described.queries] == [(0, [])]
+
+
+async def test_transactional_ids_come_again_in_the_next_batch(sink: SinkOptions) -> None:
+    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    await end(sink, first)
+    second = await task(sink, Place("q", "a", 1, "0.0"), "2")
+    assert first.transaction is not None and second.transaction is not None
+    assert first.transaction.transactional_id == second.transaction.transactional_id
+
+
+async def test_a_write_that_wants_no_transactions_has_none(sink: SinkOptions, broker: Broker) -> None:
+    options = options_of(broker.address, transactional="never")
+    assert await task(options, Place("q", "a", 0, "0.0"), "1") == TaskResult(1)
+    assert await visible(broker.address) == [b"1"]
+
+
+async def test_another_kafka_gets_rows_at_least_once_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    sink_batch._said.clear()
+    async with FakeCluster({"t": 1}) as fake:
+        options = options_of(fake.address)
+        with caplog.at_level(logging.WARNING):
+            for number in range(2):
+                assert await task(options, Place("q", "a", number, "0.0"), "1") == TaskResult(1)
+        assert len(fake.log("t", 0).records()) == 2
+        warned = [each.message for each in caplog.records if "at least once" in each.message]
+        assert len(warned) == 1
+        assert "Odradek alone has" in warned[0]
+        with pytest.raises(OptionError, match="'required', but the brokers do not offer transactions"):
+            await task(options_of(fake.address, transactional="required"), Place("q", "a", 2, "0.0"), "1")
+
+
+def test_settings_that_rule_transactions_out_are_said() -> None:
+    weak = options_of("h:1", **{"kafka.acks": "1", "kafka.enable.idempotence": "false"})
+    assert weak.transactional == "never"
+    assert "rules transactions out" in weak.warnings[0]
+    with pytest.raises(OptionError, match=r"needs kafka\.acks=all"):
+        options_of("h:1", transactional="required", **{"kafka.acks": "1"})
+    with pytest.raises(OptionError, match="'perhaps' is none of auto, required, never"):
+        options_of("h:1", transactional="perhaps")
+
+
+async def test_values_are_written_in_a_format(sink: SinkOptions, broker: Broker) -> None:
+    options = options_of(broker.address, valueFormat="json")
+    columns = columns_of_rows(StructType([StructField("value", IntegerType())]), options)
+    batches: Any = iter(pa.table({"value": pa.array([1, None], pa.int32())}).to_batches())
+    await asyncio.to_thread(write_task, batches, columns, options, None)
+    assert await visible(broker.address) == [b"", b"1"] or await visible(broker.address) == [None, b"1"]
+
+
+def test_a_format_of_text_needs_text() -> None:
+    with pytest.raises(SchemaError, match="value attribute unsupported type int: it must be string for this format"):
+        columns_of_rows(StructType([StructField("value", IntegerType())]), options_of("h:1", valueFormat="string"))
+    with pytest.raises(OptionError, match="'xml' is none of"):
+        options_of("h:1", valueFormat="xml")
+
+
+async def test_a_transaction_that_was_handed_over_takes_no_more_records(broker: Broker, raw: Raw) -> None:
+    from odradek.client import Producer
+
+    await raw.create_topic("t")
+    async with Producer(broker.address, transactional_id="x") as producer:
+        async with producer.transaction() as transaction:
+            await producer.send("t", b"1")
+            handed = await transaction.hand_over()
+            assert handed is not None and handed.transactional_id == "x"
+        with pytest.raises(KafkaError, match="handed over"):
+            await producer.send("t", b"2")
+        with pytest.raises(KafkaError, match="handed over"):
+            await producer.begin_transaction()
