@@ -15,10 +15,11 @@ from .times import time_format, time_options
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.descriptions import ActiveProducer, TransactionDescription
+    from ..client.descriptions import ActiveProducer, QueryDescription, TransactionDescription
 
 _DESCRIBED = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began", "partitions")
 _STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort"
+_QUERIES = ("query_id", "run_id", "committed_batch", "current_batch", "open_transactions", "last_update")
 _PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp", "began_at")
 
 
@@ -29,6 +30,7 @@ def command() -> None:
     \b
     Examples:
       odradek transactions list --state Ongoing --longer-than-ms 60000
+      odradek transactions queries
       odradek transactions describe orders-1
       odradek transactions describe --topic flights:0
       odradek transactions abort --topic flights:0 --start-offset 1234
@@ -63,6 +65,33 @@ def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bo
     with Rows(("transactional_id", "producer_id", "state"), as_json) as rows:
         for row in with_admin(bootstrap_server, work):
             rows.add(row)
+
+
+@command.command(short_help="Print the queries whose tasks commit together.")
+@row_options
+@time_options
+@bootstrap_option
+def queries(as_json: bool, bootstrap_server: str) -> None:
+    """Print the queries that write to this cluster exactly once, such as Spark's: the run that may write, the last
+    batch that was committed, the batch that is being written, and how many transactions are open.
+
+    \b
+    Examples:
+      odradek transactions queries
+    """
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        return [_query(each) for each in await admin.list_queries()]
+
+    with Rows(_QUERIES, as_json) as rows:
+        for row in with_admin(bootstrap_server, work):
+            rows.add(row)
+
+
+def _query(each: QueryDescription) -> dict[str, Any]:
+    updated = time_format()(each.updated_ms)
+    values = each.query_id, each.run_id, each.committed_batch, each.current_batch, len(each.transactional_ids), updated
+    return dict(zip(_QUERIES, values, strict=True))
 
 
 @command.command(short_help="Print the state of transactional ids, or the producers of partitions.")

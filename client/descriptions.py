@@ -98,6 +98,23 @@ class TransactionListing:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryDescription:
+    """A query whose tasks write in transactions that commit together. Times are the broker's wall clock in ms.
+
+    `committed_batch` is None before the first commit; `current_batch` is None where no task has joined one since the
+    coordinator has started.
+    """
+
+    query_id: str
+    run_id: str
+    committed_batch: int | None
+    current_batch: int | None
+    updated_ms: int
+    # Those whose transaction is open.
+    transactional_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionDescription:
     """The state of a transactional id. `began_ms` is the broker's wall clock, None if no transaction is open."""
 

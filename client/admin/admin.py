@@ -26,6 +26,7 @@ from ..descriptions import (
     GroupListing,
     GroupRebalance,
     NewTopic,
+    QueryDescription,
     Reassignment,
     TransactionDescription,
     TransactionListing,
@@ -313,6 +314,13 @@ class Admin:
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
         """Return state, producer and partitions of transactional ids. Raises TRANSACTIONAL_ID_NOT_FOUND."""
         return await transactions.describe(self._running(), transactional_ids)
+
+    async def list_queries(self) -> list[QueryDescription]:
+        """Return the queries whose tasks commit together, in order: those of Spark's sink.
+
+        Raises UnsupportedVersion for brokers that are not Odradek.
+        """
+        return await transactions.list_queries(self._running())
 
     async def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the producers that partitions remember, with the start of their open transactions."""

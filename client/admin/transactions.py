@@ -10,13 +10,18 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import describe_producers as producers
 from ...protocol.messages import describe_transactions as transactions
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ...protocol.messages.odradek_describe_queries import (
+    DescribedQuery,
+    OdradekDescribeQueriesRequest,
+    OdradekDescribeQueriesResponse,
+)
 from ...protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..descriptions import ActiveProducer, TransactionDescription, TransactionListing
+from ..descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
 from ..errors import raise_error
 from ..network.cluster import Cluster
 from ..network.coordinator import TRANSACTION, find_coordinator
@@ -57,6 +62,28 @@ async def _list_once(cluster: Cluster, request: ListTransactionsRequest) -> list
             listing = TransactionListing(each.transactional_id, each.producer_id, each.transaction_state)
             found[each.transactional_id] = listing
     return [found[transactional_id] for transactional_id in sorted(found)]
+
+
+async def list_queries(cluster: Cluster) -> list[QueryDescription]:
+    """Return the queries of all brokers, in order. Raises UnsupportedVersion where a broker has none."""
+    return await cluster.retry(lambda: _list_queries_once(cluster))
+
+
+async def _list_queries_once(cluster: Cluster) -> list[QueryDescription]:
+    await cluster.refresh()
+    found: dict[str, QueryDescription] = {}
+    for node_id in cluster.view.nodes:
+        response = await cluster.request(node_id, OdradekDescribeQueriesRequest(), OdradekDescribeQueriesResponse)
+        raise_error(response.error_code, None, f"broker {node_id} cannot list its queries")
+        found.update({each.query_id: _query(each) for each in response.queries})
+    return [found[query_id] for query_id in sorted(found)]
+
+
+def _query(each: DescribedQuery) -> QueryDescription:
+    committed, current = (None if batch < 0 else batch for batch in (each.committed_batch_id, each.current_batch_id))
+    return QueryDescription(
+        each.query_id, each.run_id, committed, current, each.last_update_ms, tuple(each.transactional_ids)
+    )
 
 
 async def describe(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:

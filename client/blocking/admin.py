@@ -53,6 +53,7 @@ class Admin(BlockingClient):
     delete_groups = waiting(asyncio_client.Admin.delete_groups)
     explain_group = waiting(asyncio_client.Admin.explain_group)
     list_transactions = waiting(asyncio_client.Admin.list_transactions)
+    list_queries = waiting(asyncio_client.Admin.list_queries)
     describe_transactions = waiting(asyncio_client.Admin.describe_transactions)
     describe_producers = waiting(asyncio_client.Admin.describe_producers)
     abort_transaction = waiting(asyncio_client.Admin.abort_transaction)

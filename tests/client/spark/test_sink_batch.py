@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 
 import pyarrow as pa
 from odradek.broker import Broker
-from odradek.client import Consumer, TopicPartition
+from odradek.client import Admin, Consumer, TopicPartition
 from odradek.client.errors import KafkaError
 from odradek.client.spark import sink_batch
 from odradek.client.spark.errors import OptionError, SchemaError
@@ -25,6 +25,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import (
     OdradekDescribeQueriesRequest,
 )
+from odradek.tests.support.command import completed
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.raw import Raw
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -132,6 +133,18 @@ async def test_a_speculative_attempt_is_aborted_with_the_commit(sink: SinkOption
     assert await visible(broker.address) == [b"1"]
     described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
     assert [(each.committed_batch_id, each.transactional_ids) for each in described.queries] == [(0, [])]
+
+
+async def test_admin_and_command_show_the_query_with_its_batch(sink: SinkOptions, broker: Broker) -> None:
+    await end(sink, await task(sink, Place("q", "a", 6, "0.0"), "1"))
+    opened = await task(sink, Place("q", "a", 7, "0.0"), "2")
+    assert opened.transaction is not None
+    async with Admin(broker.address) as admin:
+        (found,) = await admin.list_queries()
+    assert (found.query_id, found.run_id, found.committed_batch, found.current_batch) == ("q", "a", 6, 7)
+    assert found.transactional_ids == (opened.transaction.transactional_id,)
+    ended = await asyncio.to_thread(completed, "transactions", "queries", "--bootstrap-server", broker.address)
+    assert ended.stdout.split("\t")[:5] == ["q", "a", "6", "7", "1"], ended
 
 
 async def test_transactional_ids_come_again_in_the_next_batch(sink: SinkOptions) -> None:
