@@ -343,8 +343,8 @@ class TransactionScope:
         return self
 
     async def hand_over(self) -> OpenTransaction | None:
-        """Send what is queued, and leave the transaction open to whom it is handed: the driver of a query commits it
-        together with those of other producers. None if nothing was written.
+        """Send what is queued, and leave the transaction open: the driver of a query commits it together with those of
+        other producers. Return what the driver needs, None if nothing was written.
 
         Raises TransactionFailed, ProducerUnusable, InvalidTransactionState. Afterwards the producer can only be closed.
         """
