@@ -2,10 +2,13 @@
 
 Offsets are exactly those of Spark's own connector, {"topic": {"0": 23}} in one stable order, so that a checkpoint of
 either goes on with the other. Spark does not keep the initial offset, and asks for it twice: a crash in the first batch
-would lose records with `latest`. So the initial offset is a constant, and the offsets at which the stream really began
-stand in the end of its first batch, which Spark writes ahead, under names that no topic can have:
+would lose records with `latest`. So the initial offset is a constant. `earliest` and offsets that are named can be
+resolved again after a crash. Where `latest` or a time was resolved, the offsets at which the stream really began stand
+in the end of its first batch, which Spark writes ahead, under names that no topic can have:
 
     {}  ->  {"start:flights": {"0": 5}, "flights": {"0": 9}}  ->  {"flights": {"0": 14}}  ->  ...
+
+Spark's own connector takes such names for topics that are gone: it can go on after the second batch.
 
 A partition that comes later is read from its beginning. One that is gone, or whose offsets are, is lost data.
 """
@@ -80,15 +83,28 @@ class MicroBatches:
 
     def _first_end(self, ends: Ends, *, limited: bool) -> Offsets:
         """Return the end of the first batch, with the offsets at which the stream begins."""
+        begun = self._first_begin(ends)
+        end = to_json(self._limited(begun, ends, limited=limited))
+        if self._begins_alike:
+            return end
+        return {START + topic: offsets for topic, offsets in to_json(begun).items()} | end
+
+    @property
+    def _begins_alike(self) -> bool:
+        """Whether the options mean the same beginning whenever they are resolved."""
+        starting = self._options.starting
+        return not starting.is_time and starting.everywhere != LATEST and LATEST not in starting.specific.values()
+
+    def _first_begin(self, ends: Ends) -> Ends:
+        """Return where the options begin each partition, within its log up to its end."""
         given = positions("startingOffsets", self._options.starting, sorted(ends), self._brokers)
         earliest = self._offsets(ends, EARLIEST)
-        begun = {each: {EARLIEST: earliest[each], LATEST: ends[each]}.get(given[each], given[each]) for each in ends}
+        begun = {each: {EARLIEST: earliest[each], LATEST: ends[each]}.get(at, at) for each, at in given.items()}
         for each, offset in begun.items():
             if offset > ends[each] or offset < earliest[each]:
                 note_loss(self._options, f"{_name(each)} was to be read from {offset}, which its log does not have")
                 begun[each] = min(max(offset, earliest[each]), ends[each])
-        end = self._limited(begun, ends, limited=limited)
-        return {START + topic: offsets for topic, offsets in to_json(begun).items()} | to_json(end)
+        return begun
 
     def _limited(self, begun: Ends, ends: Ends, *, limited: bool) -> Ends:
         """Return the ends of a batch within the limits of a trigger."""
@@ -167,8 +183,7 @@ class MicroBatches:
         """Return what the batch from `start` to `end` reads, one range a task."""
         begun, ends = (begin_of(end) if not start else from_json(start)), from_json(end)
         if ends and not start and not begun:
-            why = "the first batch of this checkpoint does not say where it began"
-            raise FirstBatchLost(f"{why}: start with the connector that began it, or with a new checkpoint")
+            begun = self._begun_again(ends)
         view, known = resolve(self._options.subscription, self._brokers)
         wanted = [each for each in sorted(ends) if ends[each] > begun.get(each, 0) or each not in begun]
         gone = [each for each in wanted if each not in known and view.partition(each) is None]
@@ -180,6 +195,13 @@ class MicroBatches:
         earliest = self._offsets(wanted, EARLIEST)
         found = [self._range(view, each, begun.get(each), ends[each], earliest[each]) for each in wanted]
         return divide(found, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _begun_again(self, ends: Ends) -> Ends:
+        """Return where a first batch began that was cut off and does not say so. Raises FirstBatchLost."""
+        if not self._begins_alike:
+            why = "the first batch of this checkpoint does not say where it began"
+            raise FirstBatchLost(f"{why}: start with the connector that began it, or with a new checkpoint")
+        return self._first_begin(ends)
 
     def _range(self, view: ClusterView, of: TopicPartition, begun: int | None, end: int, earliest: int) -> OffsetRange:
         start = earliest if begun is None else begun

@@ -158,6 +158,17 @@ async def test_trouble_that_passes_costs_no_record_and_repeats_none(step: Step, 
         assert await read(fake, 0, 30, **SMALL) == list(range(30))
 
 
+async def test_a_task_logs_its_bytes_waits_and_retries(caplog: pytest.LogCaptureFixture) -> None:
+    async with filled() as fake:
+        fake.on(ApiKey.FETCH, error_answer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        with caplog.at_level("INFO", "odradek.client.spark.fetch"):
+            assert await read(fake, 0, 30) == list(range(30))
+    (line,) = [each.message for each in caplog.records if "fetches" in each.message]
+    assert "up to 30: " in line
+    assert " bytes in 1 fetches, waited " in line
+    assert line.endswith("1 retries")
+
+
 async def test_a_new_leader_is_found() -> None:
     async with FakeCluster({"t": 1}, nodes=2) as fake:
         log = fake.log("t")

@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
+from odradek.client.record import TopicPartition
+from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.connection import BlockingConnection
 from odradek.pipelines.delays import delays, flights
 from odradek.protocol.messages.offset_fetch import (
@@ -212,6 +214,15 @@ def test_the_pipeline_of_delays_waits_for_late_flights_but_not_for_ever(reader: 
 
 
 # -- Streams
+
+
+def test_brokers_tell_the_bytes_of_logs_and_the_times_of_records(topics: Topics) -> None:
+    brokers, other, empty = Brokers(topics.client), TopicPartition("other", 0), TopicPartition("empty", 1)
+    things = TopicPartition("things", 2)
+    sizes = brokers.sizes([other, empty, things])
+    assert sizes[empty] == 0 < sizes[other] < sizes[things]
+    times = brokers.timestamps({other: 0, empty: 0, things: 7})
+    assert times == {other: topics.first_ms, things: topics.first_ms + 2007}
 
 
 def test_the_progress_of_a_stream_is_committed_under_the_name_of_its_query(reader: Reader, topics: Topics) -> None:

@@ -68,7 +68,7 @@ class Cluster(Brokers):
         return {of: self.bytes_each * (end - start) for of, (start, end) in logs.items()}
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return {of: self.logs[of.topic][of.partition][0 if at == EARLIEST else 1] for of, at in times.items()}
+        return {of: self.logs[of.topic][of.partition][0 if at in (EARLIEST, 0) else 1] for of, at in times.items()}
 
 
 def places(ranges: list[OffsetRange]) -> list[tuple[str, int, int, int]]:
@@ -81,7 +81,7 @@ def after_json(offsets: Any) -> Any:
 
 
 def test_the_first_batch_says_where_it_begins_and_the_next_offsets_are_the_connectors() -> None:
-    cluster = Cluster(startingOffsets="earliest")
+    cluster = Cluster(startingTimestamp="0")
     stream = cluster.stream()
     assert stream.initial() == {}
     first = after_json(stream.next_end({}, limited=False))
@@ -103,6 +103,17 @@ def test_a_crash_in_the_first_batch_loses_nothing_of_a_stream_from_the_latest_of
     assert again.ranges(again.initial(), first) == []
     second = again.next_end(first, limited=False)
     assert places(again.ranges(first, second)) == [("t", 0, 10, 50)]
+
+
+@pytest.mark.parametrize("starting", ["earliest", '{"t": {"0": 0, "1": -2}}'])
+def test_offsets_are_the_connectors_at_once_where_the_options_say_where_the_stream_began(starting: str) -> None:
+    cluster = Cluster(startingOffsets=starting)
+    first = after_json(cluster.stream().next_end({}, limited=False))
+    assert first == {"t": {"0": 10, "1": 20}}
+    # A crash in the first batch, of either connector: it is read again.
+    cluster.logs["t"][0] = (0, 50)
+    again = cluster.stream()
+    assert places(again.ranges(again.initial(), first)) == [("t", 0, 0, 10), ("t", 1, 0, 20)]
 
 
 def test_a_checkpoint_of_the_connector_goes_on() -> None:
