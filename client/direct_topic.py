@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .arrow_columns import has_kernel
 from .errors import DirectReadNotPossible
+from .network.security_options import SecurityOptions
 from .record import TopicPartition
 
 # Called when `position` has moved.
@@ -22,8 +24,11 @@ Passed = Callable[[], object]
 class DirectPartition:
     """The records of one partition from `start` up to `end`. `batches` are those below `position`."""
 
-    def __init__(self, place: TopicPartition, columns: Sequence[str], start: int, end: int) -> None:
+    def __init__(
+        self, place: TopicPartition, columns: Sequence[str], start: int, end: int, security: SecurityOptions
+    ) -> None:
         self.place = place
+        self._security = security
         self.position = start
         self.batches: list[Any] = []
         self._columns = columns
@@ -57,6 +62,7 @@ class DirectPartition:
 
         topic, number = self.place
         parsed = parse_options({"subscribe": topic, "path": "direct", "failOnDataLoss": "false", **options})
+        parsed = replace(parsed, client=replace(parsed.client, security=self._security))
         brokers = Brokers(parsed.client)
         topic_id = brokers.retry(lambda: brokers.view([topic])).topic_id(topic)
         wanted = OffsetRange(topic, topic_id, number, self.start, self.end)

@@ -20,7 +20,7 @@ from .consumer.fetched_batch import joined
 from .direct_topic import DirectPartition
 from .errors import DirectReadNotPossible, InvalidOption
 from .network.options import check_choice
-from .network.security_options import SecurityArguments
+from .network.security_options import SecurityArguments, security_options
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.
@@ -84,9 +84,10 @@ async def read_topic(
         filled = {place: ArrowColumns(columns, place, ends[place]) for place in places}
         tables: list[Any] = []
         if path != "fetch":
-            direct = [DirectPartition(place, columns, starts[place], ends[place]) for place in places]
-            options = _source_options(bootstrap_servers, isolation_level, request_timeout_ms)
-            await _read_directly(direct, options, progress, must=path == "direct")
+            options = security_options("read_topic", security)
+            direct = [DirectPartition(place, columns, starts[place], ends[place], options) for place in places]
+            texts = _source_options(bootstrap_servers, isolation_level, request_timeout_ms)
+            await _read_directly(direct, texts, progress, must=path == "direct")
             tables = [filled[each.place].table_of(each.batches) for each in direct]
             starts = {each.place: each.position for each in direct}
         await _read(consumer, starts, ends, filled, progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidO
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
+from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.raw import Raw
 
@@ -199,3 +201,16 @@ async def test_where_files_cannot_be_read_auto_fetches_and_direct_fails(caplog: 
             await read_topic("t", bootstrap_servers=cluster.address, path="direct")
         with pytest.raises(InvalidOption, match="path"):
             await read_topic("t", bootstrap_servers=cluster.address, path="quick")
+
+
+@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
+async def test_a_direct_read_asks_over_the_consumers_kind_of_connection(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    cluster = FakeCluster({"t": 1})
+    cluster.tls = certificates.server_context()
+    async with cluster:
+        write(cluster)
+        # It comes as far as asking for the files, which a Kafka does not have.
+        with pytest.raises(DirectReadNotPossible, match="no Odradek broker"):
+            await read_topic("t", bootstrap_servers=cluster.address, path="direct", security_protocol="SSL",
+                             ssl_cafile=str(certificates.authority), request_timeout_ms=5_000)  # fmt: skip
