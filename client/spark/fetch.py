@@ -72,7 +72,7 @@ class RangeFetch:
         self._bytes = self._fetches = self._retries = 0
         self._waited_s = 0.0
 
-    def sections(self) -> Generator[Section]:
+    def sections(self) -> Generator[Section, None, None]:
         """Yield the batches of the range, in order. Raises DataLoss, KafkaError, DecodeError."""
         self._progressed()
         try:
