@@ -170,3 +170,10 @@ def test_every_call_on_the_map_is_an_import() -> None:
     for source, targets in arrows:
         real = {str(each.with_suffix("")) for each in house.imports(Path(f"{source}.py"))}
         assert set(targets.split(", ")) <= real, f"{source} does not import {set(targets.split(', ')) - real}"
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    paths = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    titles = [path.read_text(encoding="utf-8").partition(".")[0] for path in paths]
+    assert titles == [f"# {int(path.name[:4])}" for path in paths]
+    assert len(set(titles)) == len(titles)
