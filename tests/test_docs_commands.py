@@ -85,14 +85,14 @@ def in_place(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ODRADEK_PROFILE", raising=False)
 
 
-def fill(broker: Broker, topics: tuple[str, ...]) -> None:
+def fill(broker: Broker, topics: tuple[str, ...], value: bytes = b"value %d") -> None:
     """Send some records to each topic, and to a transaction that stays committed."""
     producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "orders-1"})
     producer.init_transactions(30)
     producer.begin_transaction()
     for topic in topics:
         for number in range(40):
-            producer.produce(topic, b"value %d" % number, b"key")
+            producer.produce(topic, value % number, b"key")
     producer.commit_transaction(30)
 
 
@@ -168,6 +168,8 @@ def prepare(page: str, place: Place) -> None:
         place.run("odradek topics create flights --partitions 6")
     if page in ("groups", "transactions"):
         fill(place.broker, ("flights",))
+    if page == "sql":
+        fill(place.broker, ("flights",), b'{"carrier": "UA", "dep_delay": %d}')
     if page == "groups":
         place.run("odradek consume flights --group delays --until-end")
     if page == "backup":

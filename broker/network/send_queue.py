@@ -91,8 +91,9 @@ class SendQueue:
         """Send to `transport` from now on."""
         self._transport = transport
         transport.set_write_buffer_limits(high=0)
-        if transport.get_extra_info("sslcontext") is None:
-            self._socket_fd = transport.get_extra_info("socket").fileno()
+        socket = transport.get_extra_info("socket")
+        if socket is not None and transport.get_extra_info("sslcontext") is None:
+            self._socket_fd = socket.fileno()
 
     def close(self) -> None:
         """Drop what was not sent: the connection is lost."""

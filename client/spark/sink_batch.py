@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...protocol.errors import KafkaError
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
@@ -108,9 +109,20 @@ async def _end(place: Place, transactions: Sequence[OpenTransaction], options: S
     cluster = await _open(options)
     try:
         batches = QueryBatches(cluster, place.query_id, place.run_id)
-        return await batches.end(place.batch_id, transactions, commit=commit)
+        was_done = await batches.end(place.batch_id, transactions, commit=commit)
+        if commit and not was_done:
+            await _wait_for_markers(batches, transactions)
+        return was_done
     finally:
         await cluster.close()
+
+
+async def _wait_for_markers(batches: QueryBatches, transactions: Sequence[OpenTransaction]) -> None:
+    """Return when readers see what was saved. The batch is committed in any case."""
+    try:
+        await batches.wait_for_markers(transactions)
+    except KafkaError as error:
+        log.warning("the batch is committed, but readers may not see all of it yet: %s", error.message)
 
 
 async def _open(options: SinkOptions) -> Cluster:

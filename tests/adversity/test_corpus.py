@@ -42,7 +42,7 @@ def test_a_changed_request_is_a_value_or_an_error(data: bytes) -> None:
     check_decoders(data)
 
 
-@RELAXED
+@settings(RELAXED, max_examples=40)
 @given(st.lists(fuzzing.requests(), max_size=6), st.binary(max_size=20), chunk_sizes)
 def test_a_connection_does_the_same_however_the_bytes_arrive(
     requests: list[bytes], tail: bytes, chunks: list[int]

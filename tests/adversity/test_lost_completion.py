@@ -36,7 +36,7 @@ async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_pat
         await writer.take(writer.steps(b"before", b"before", 1, "commit"))
         await at_rest(raw)
         await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
-        shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
     forget_completion(tmp_path / "cut" / STATE_LOG)
     async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
         await at_rest(raw)

@@ -120,6 +120,8 @@ class TransactionCoordinator:
         respond = requests.init_response(context.api_version)
         transactional_id = request.transactional_id or ""
         error = self._check_initialize(request) or self._check(transactional_id)
+        if error is ErrorCode.NONE and self.queries.is_aborted(transactional_id):
+            error = ErrorCode.PRODUCER_FENCED
         if error is not ErrorCode.NONE:
             return respond(events.Producer(error))
         actor = self.ids.get(transactional_id) or self.shards.add(transactional_id)
@@ -269,9 +271,9 @@ class TransactionCoordinator:
         return self.shards.check(transactional_id)
 
     def _absence(self, transactional_id: str) -> ErrorCode:
-        """Return the error for an id that is not in memory; NONE if it is there."""
+        """Return why an id cannot take part in a transaction: it is not in memory, or its query was aborted."""
         if transactional_id in self.ids:
-            return ErrorCode.NONE
+            return ErrorCode.PRODUCER_FENCED if self.queries.is_aborted(transactional_id) else ErrorCode.NONE
         return self._check(transactional_id) or ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 

@@ -139,7 +139,8 @@ class Queries:
             if ended.error is ErrorCode.NONE:
                 self._abandon(request.participants)
             if not request.committed and query.standing is not None and query.standing.run_id == request.run_id:
-                # The batch has failed, also in tasks that told their driver nothing.
+                # The batch has failed, also in tasks that told their driver nothing, and in those that run on.
+                query.is_aborted = True
                 self._abandon(self._open(query.query_id))
             return _ended(ended)
         call = Call(_ended)
@@ -244,6 +245,12 @@ class Queries:
         in_turns(_settle(held, error))
 
     # -- Transactions that belong to no batch any more
+
+    def is_aborted(self, transactional_id: str) -> bool:
+        """Return whether the run of this participant has aborted: it may not begin a transaction any more."""
+        query_id = query_of(transactional_id)
+        query = self.queries.get(query_id) if query_id is not None else None
+        return query is not None and query.is_aborted
 
     def _open(self, query_id: str) -> list[Participant]:
         """Return the open transactions of a query."""

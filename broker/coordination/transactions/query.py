@@ -49,12 +49,15 @@ class Query:
         self.standing: QueryStanding | None = None
         # The batch that tasks of this run have joined. None: unknown, since the run is new or was loaded.
         self.current_batch: int | None = None
+        # Whether the driver of this run has aborted: what its tasks still begin belongs to nothing.
+        self.is_aborted = False
 
     def apply(self, record: QueryRecord) -> None:
         """Let a committed record take effect."""
         before, self.standing = self.standing, record.standing
         if before is None or record.standing is None or before.run_id != record.standing.run_id:
             self.current_batch = None
+            self.is_aborted = False
 
 
 class Joined(NamedTuple):
@@ -97,6 +100,8 @@ def join(query: Query, run_id: str, batch_id: int, now_ms: int) -> Joined:
         former = (standing.run_id, *standing.former_runs)[:MAX_FORMER_RUNS]
         changed = standing._replace(run_id=run_id, former_runs=former, update_ms=now_ms)
         return Joined(record=QueryRecord(query.query_id, changed))
+    if query.is_aborted:
+        return Joined(ErrorCode.PRODUCER_FENCED, f"run {run_id} of query {query.query_id} was aborted by its driver")
     if batch_id == standing.batch_id:
         return Joined(is_done=True)
     return _join_batch(query, batch_id)

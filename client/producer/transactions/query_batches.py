@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ....protocol.messages.odradek_end_query_batch import (
     OdradekEndQueryBatchRequest,
     OdradekEndQueryBatchResponse,
@@ -68,6 +69,23 @@ class QueryBatches:
             return response
 
         return (await self._cluster.retry(attempt)).was_done
+
+    async def wait_for_markers(self, transactions: Sequence[OpenTransaction]) -> None:
+        """Wait until every partition has the markers of a committed batch: readers see all of it from then on.
+
+        Raises KafkaError if that takes longer than `default_api_timeout_ms`. The batch stays committed.
+        """
+        request = DescribeTransactionsRequest([each.transactional_id for each in transactions])
+
+        async def attempt() -> None:
+            response = await self._coordinator.request(request, DescribeTransactionsResponse)
+            for each in response.transaction_states:
+                self._coordinator.raise_error(each.error_code, f"describing {each.transactional_id}")
+                if each.transaction_state == "PrepareCommit":
+                    why = f"the markers of {each.transactional_id} are being written"
+                    raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, why)
+
+        await self._cluster.retry(attempt)
 
     def _check(self, code: int, why: str | None, operation: str) -> None:
         if why:

@@ -113,6 +113,11 @@ ELSEWHERE = {
         "broker/topics/test_producer_limit.py::"
         "test_a_new_producer_id_past_the_limit_gets_an_error_and_known_ones_write_on"
     ),
+    "direct.read.max.leases": "broker/topics/test_segment_leases.py::test_no_more_than_so_many",
+    "direct.read.lease.ms": "broker/topics/test_segment_leases.py::test_a_lease_that_nobody_renews_expires",
+    "direct.read.lease.max.ms": (
+        "broker/topics/test_segment_leases.py::test_a_lease_lasts_while_it_is_renewed_but_not_for_ever"
+    ),
     "producer.id.expiration.ms": (
         "broker/configs/test_configs_act.py::test_a_silent_producer_is_remembered_for_producer_id_expiration_ms"
     ),

@@ -243,3 +243,20 @@ async def test_a_batch_of_many_tasks_ends_together(raw: Raw, count: int) -> None
     while len(seen) < count:
         seen = [*await visible(raw), *await visible(raw, 1)]
     assert sorted(seen) == sorted(b"%d" % number for number in range(count))
+
+
+@pytest.mark.usefixtures("t")
+async def test_a_task_that_runs_on_after_an_abort_leaves_nothing_open(raw: Raw) -> None:
+    task, again = Task(raw), Task(raw, run="b")
+    await task.join(0, "late")
+    name = task.transactional_id
+    first = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(name, 60_000))
+    assert (await task.end(0, commit=False)).error_code == 0
+    settings = {"producer_id": first.producer_id, "producer_epoch": first.producer_epoch, "base_sequence": 0}
+    late = batch_of(b"late", transactional=True, **settings)
+    assert (await raw.produce("t", late, 0, 12, transactional_id=name)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    later = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(name, 60_000))
+    assert later.error_code == ErrorCode.PRODUCER_FENCED
+    assert (await task.join(0, "later")).error_code == ErrorCode.PRODUCER_FENCED
+    await again.end(0, await again.write(0, "0", b"one"))
+    assert await visible(raw) == [b"one"]

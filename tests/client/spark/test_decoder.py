@@ -140,7 +140,7 @@ def test_a_torn_tail_is_left_for_the_next_fetch(data: bytes, draw: st.DataObject
     assert rows_of(cut, decoder()) == list(expected(cut))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(logs(), st.data())
 def test_broken_bytes_are_a_typed_error_or_what_the_pure_decoder_says(data: bytes, draw: st.DataObject) -> None:
     broken = bytearray(data)
