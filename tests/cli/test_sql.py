@@ -87,6 +87,8 @@ def test_fields_of_json_are_columns(address: str, path: str) -> None:
         ),
         ("partition = 7", [], 0),
     ],
+    # The processes of a test run must give a test the same name, and the time is in one of them.
+    ids=["partition", "offset and partition", "offset and field", "time", "nothing"],
 )
 def test_only_what_can_match_is_read(address: str, where: str, spans: list[Span], count: int) -> None:
     fields = {"carrier": "string", "delay": "int"}
