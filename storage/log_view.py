@@ -17,7 +17,7 @@ from .producer_replay import aborted_in
 from .segments import location, time_lookup
 from .segments.aborted_lookup import AbortedLookup
 from .segments.damage import Damage
-from .segments.location import Location, slot_of
+from .segments.location import Location
 from .segments.names import LOG_SUFFIX
 from .segments.segment import Segment
 from .segments.time_lookup import Found
@@ -100,20 +100,6 @@ class LogView:
     def find_time(self, timestamp_ms: int, up_to: int) -> Found | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier, or None."""
         return time_lookup.find_time(self.segments, self.start_offset, timestamp_ms, up_to)
-
-    def has_marker(self, producer_id: int, since_ms: int, before: int) -> bool:
-        """Return whether a marker of the producer that is not older than `since_ms` lies before the offset `before`."""
-        found = self.find_time(since_ms, before)
-        if found is None:
-            return False
-        first = found[1]
-        for segment in self.segments[slot_of(self.originals, first) :]:
-            for _, header in segment.sound_headers_from(first, lambda _: None):
-                if header.base_offset >= before:
-                    return False
-                if header.is_control and header.producer_id == producer_id and header.max_timestamp >= since_ms:
-                    return True
-        return False
 
     def load_times(self, count: int) -> None:
         """Read the largest timestamps of the first `count` segments into memory."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.transactions.records import decode_record
 from odradek.broker.coordination.transactions.states import TransactionState
 from odradek.protocol.records import batch
-from odradek.tests.adversity.test_transaction_crashes import BEFORE, OldWriter, Writer, at_rest, config_of, goes_on, see
+from odradek.tests.adversity.test_transaction_crashes import BEFORE, Writer, at_rest, config_of, goes_on, see
 from odradek.tests.support.raw import Raw
 
 STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
@@ -27,11 +26,10 @@ def forget_completion(path: Path) -> None:
     raise AssertionError("no transaction was completed")
 
 
-@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
-async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path, kind: type[Writer]) -> None:
+async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path) -> None:
     async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
         assert (await raw.create_topic("t", 2)).error_code == 0
-        writer = kind(raw)
+        writer = Writer(raw)
         await writer.begin()
         await writer.take(writer.steps(b"before", b"before", 1, "commit"))
         await at_rest(raw)
@@ -41,6 +39,6 @@ async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_pat
     async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
         await at_rest(raw)
         assert await see(raw) == BEFORE
-        writer = kind(raw)
+        writer = Writer(raw)
         await writer.begin()
         await goes_on(writer, BEFORE)

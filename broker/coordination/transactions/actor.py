@@ -144,7 +144,7 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
             markers.client_version,
             # A marker that is lost after the record of the end would leave the transaction open in its partition.
             durable=self._is_durable(self.state.standing),
-            found_from_ms=self.state.standing.update_ms if self.state.found_ending else None,
+            is_found=self.state.found_ending,
         )
         for place in markers.partitions:
             try:

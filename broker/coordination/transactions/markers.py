@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.records.control import ControlType, Marker
-from ...threads import DiskThreads
-from ...topics.disk_reads import read_from_disk
 from ...topics.flusher import Flusher
 from ...topics.partition import Partition
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...topics.topics import Topics
+from .records import RAISES_EPOCH
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +33,8 @@ class TransactionEnd(NamedTuple):
     transaction_version: int
     # Whether the marker is written once it is on disk, whatever the topic's configs say.
     durable: bool = False
-    # When the end was decided, if a start found the decision in the log; otherwise None.
-    found_from_ms: int | None = None
+    # Whether a start found the decision in the log.
+    is_found: bool = False
 
 
 class MarkerWriter:
@@ -44,11 +43,8 @@ class MarkerWriter:
     `end_offsets` is called with partition, producer id and commit once a marker is in `__consumer_offsets`.
     """
 
-    def __init__(
-        self, topics: Topics, flusher: Flusher, threads: DiskThreads, end_offsets: Callable[[int, int, bool], None]
-    ) -> None:
+    def __init__(self, topics: Topics, flusher: Flusher, end_offsets: Callable[[int, int, bool], None]) -> None:
         self._topics = topics
-        self._threads = threads
         self._flusher = flusher
         self._end_offsets = end_offsets
         # In a cluster: has the leader of a partition write a marker.
@@ -83,30 +79,9 @@ class MarkerWriter:
             # The load might miss the marker, or the groups the end of their transaction.
             why = f"the groups of {partition.topic}-{partition.index} are being loaded"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
-        if end.found_from_ms is not None and partition.log.producers.open_transaction(end.producer_id) is not None:
-            return asyncio.ensure_future(self._write_found(partition, end, end.found_from_ms))
+        if end.is_found and end.transaction_version >= RAISES_EPOCH:
+            end = _end_of_lost(partition, end) or end
         return self._append(partition, end)
-
-    async def _write_found(self, partition: Partition, end: TransactionEnd, decided_ms: int) -> None:
-        """End the open transaction as was decided before a start, if it is the one that was decided on.
-
-        A power cut may lose the record that says that a transaction has ended, and the record of the next one, but not
-        the batches of the next one. Nobody can commit that one any more, so it is aborted.
-        """
-        first, epoch = partition.log.producers.open_transaction(end.producer_id) or (0, end.producer_epoch)
-        had_ended = await read_from_disk(
-            partition, lambda view: view.has_marker(end.producer_id, decided_ms, first), self._threads
-        )
-        if had_ended:
-            place = f"{partition.topic}-{partition.index}"
-            _log.warning(
-                "%s: the transaction of producer %d that begins at offset %d is aborted: the coordinator has lost it",
-                *(place, end.producer_id, first),
-            )
-            end = end._replace(producer_epoch=epoch, commit=False, transaction_version=0)
-        waiting = self._append(partition, end)
-        if waiting is not None:
-            await waiting
 
     def _append(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
         marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
@@ -126,3 +101,21 @@ class MarkerWriter:
     def _written(self, partition: Partition, end: TransactionEnd) -> None:
         if partition.topic == OFFSETS_TOPIC:
             self._end_offsets(partition.index, end.producer_id, end.commit)
+
+
+def _end_of_lost(partition: Partition, end: TransactionEnd) -> TransactionEnd | None:
+    """Return the abort of a transaction that the coordinator has lost; None if the one that `end` means may be open.
+
+    A power cut may lose the record that a transaction has ended, and the record of the next one, but not the batches of
+    the next one. Nobody can commit that one any more. Its epoch tells it from the one before, which ends with a marker
+    of the same epoch. In version 1 of transactions both have one epoch, and nothing tells.
+    """
+    opened = partition.log.producers.open_transaction(end.producer_id)
+    if opened is None or opened[1] < end.producer_epoch:
+        return None
+    first, epoch = opened
+    _log.warning(
+        "%s-%d: the transaction of producer %d that begins at offset %d is aborted: the coordinator has lost it",
+        *(partition.topic, partition.index, end.producer_id, first),
+    )
+    return end._replace(producer_epoch=epoch, commit=False, transaction_version=0)
