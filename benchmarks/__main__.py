@@ -4,6 +4,7 @@
                                               jars
     python -m benchmarks --only produce       the scenarios whose name contains the word
     python -m benchmarks --only cli           a million lines in and out, beside kcat
+    python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
@@ -38,12 +39,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
+    other.add_argument("--beside", type=Path, metavar="CHECKOUT", help="compare with that checkout, not with Kafka")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     arguments = parser.parse_args()
-    jars = None if arguments.no_kafka else os.environ.get("KAFKA_LIB")
+    jars = None if arguments.no_kafka or arguments.beside else os.environ.get("KAFKA_LIB")
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
         brokers = _brokers(Path(folder), jars)
+        if arguments.beside:
+            brokers.append(Odradek(Path(folder) / "beside", arguments.beside))
         rows = measure(brokers, arguments.only, arguments.rounds)
         if arguments.only in "kill -9":
             rows += crash(Path(folder), jars, arguments.rounds)
@@ -51,7 +56,7 @@ def main() -> None:
             rows += alone(Path(folder), compared=len(brokers) > 1)
         if arguments.only in "cli beside kcat" and command_line.KCAT is not None:
             rows += beside_kcat(Path(folder), arguments.rounds, compared=len(brokers) > 1)
-    text = report(rows, len(brokers) > 1, arguments.rounds)
+    text = report(rows, [broker.name for broker in brokers], arguments.rounds)
     print(text)
     if arguments.write:
         RESULTS.write_text(text)
@@ -162,7 +167,7 @@ def _brokers(folder: Path, jars: str | None) -> list[Broker]:
 
 
 def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
-    """Return a row: name, unit, a median a broker, the ratio (above 1 is better than Kafka) and the goal."""
+    """Return a row: name, unit, a median a broker, the ratio (above 1: better than the second) and the goal."""
     medians = [statistics.median(each) for each in figures]
     cells = [scenario.name, scenario.unit, *(f"{median:,.4g}" for median in medians)]
     if len(medians) == 2:
@@ -172,11 +177,10 @@ def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
     return cells
 
 
-def report(rows: list[list[str]], compared: bool, rounds: int) -> str:
+def report(rows: list[list[str]], names: list[str], rounds: int) -> str:
     """Return a table in Markdown with the machine and the date."""
-    names = ["Odradek", "Kafka"] if compared else ["Odradek"]
     cpu = [f"{each}: us CPU a unit" for each in names]
-    head = ["what", "unit", *names, *(["ratio", "goal"] if compared else []), *cpu]
+    head = ["what", "unit", *names, *(["ratio", "goal"] if len(names) > 1 else []), *cpu]
     lines = [head, ["---"] * len(head), *([*each, *[""] * (len(head) - len(each))] for each in rows)]
     table = "\n".join("| " + " | ".join(each) + " |" for each in lines)
     cores = len(os.sched_getaffinity(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -80,9 +81,20 @@ class Broker:
 
 
 class Odradek(Broker):
-    """`odradek serve` of this checkout."""
+    """`odradek serve` of this checkout, or of another one whose folder is named."""
 
     name = "Odradek"
+
+    def __init__(self, folder: Path, checkout: Path | None = None) -> None:
+        super().__init__(folder)
+        self._environment = dict(os.environ)
+        if checkout is not None:
+            self.name = f"Odradek in {checkout.name}"
+            # The root of the repository is the package: it is imported under its own name by a link.
+            link = self.folder / "path" / "odradek"
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(checkout.resolve())
+            self._environment["PYTHONPATH"] = str(link.parent)
 
     def start(self) -> float:
         command = [sys.executable, "-m", "odradek.broker", "serve", "--listen", self.address]
@@ -90,7 +102,9 @@ class Odradek(Broker):
         command += ["--set", "group.initial.rebalance.delay.ms=0"]
         started = time.perf_counter()
         with (self.folder / "log").open("a") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment, cwd=self.folder
+            )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.startswith("ready "):

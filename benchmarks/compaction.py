@@ -125,7 +125,7 @@ def slowdown(address: str, data_dir: Path) -> dict[str, float]:
     """Return the 99th percentiles of a produce in microseconds, quiet and busy, and their ratio."""
     wire, admin = Wire(address), Wire(address)
     _hurry(admin)
-    one = produce_one(wire, f"quiet-{time.time_ns()}")
+    (one,) = produce_one(wire, f"quiet-{time.time_ns()}")
     _fill_cold(admin, cold := f"cold-{time.time_ns()}")
     quiet: list[float] = []
     busy: list[float] = []

@@ -13,7 +13,8 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 from odradek.protocol import frame
@@ -28,6 +29,8 @@ from odradek.protocol.records.record import Record
 TOPIC = "bench"
 # The load runs so long before it is measured.
 WARM_UP_S = 0.5
+# So many batches of 1 MB are walked through, again and again: more than a processor's cache holds.
+WALKED_BATCHES = 256
 _LENGTH = struct.Struct(">i")
 
 
@@ -107,16 +110,17 @@ def fetch(name: str, offset: int, max_bytes: int) -> bytes:
     return request(ApiKey.FETCH, 11, asked)
 
 
-def run(wire: Wire, data: bytes, in_flight: int, seconds: float) -> dict[str, float]:
-    """Send the same frame repeatedly, with a fixed number of requests in flight."""
+def run(wire: Wire, frames: Sequence[bytes], in_flight: int, seconds: float) -> dict[str, float]:
+    """Send the frames in turn, again and again, with a fixed number of requests in flight."""
     times: list[float] = []
-    deadline = time.perf_counter() + seconds
-    done = answered_bytes = 0
-    started = time.perf_counter()
     burst = max(1, in_flight // 2)
     bursts = in_flight // burst
+    data = cycle([frame * burst for frame in frames])
+    deadline = time.perf_counter() + seconds
+    done = answered_bytes = sent_bytes = 0
+    started = time.perf_counter()
     for _ in range(bursts):
-        wire.send(data * burst)
+        wire.send(next(data))
     while True:
         before = time.perf_counter()
         for _ in range(burst):
@@ -127,12 +131,14 @@ def run(wire: Wire, data: bytes, in_flight: int, seconds: float) -> dict[str, fl
             break
         if in_flight == 1:
             times.append(now - before)
-        wire.send(data * burst)
+        sent = next(data)
+        sent_bytes += len(sent)
+        wire.send(sent)
     elapsed = now - started
     for _ in range((bursts - 1) * burst):
         wire.receive()
     result = {"requests_per_s": done / elapsed, "answered_mb_per_s": answered_bytes / elapsed / 1e6}
-    result["sent_mb_per_s"] = done * len(data) / elapsed / 1e6
+    result["sent_mb_per_s"] = sent_bytes / elapsed / 1e6
     if times:
         times.sort()
         result["p50_us"] = times[len(times) // 2] * 1e6
@@ -150,41 +156,49 @@ def check_produced(wire: Wire, data: bytes) -> int:
     return partition.base_offset
 
 
-def produce_one(wire: Wire, topic: str) -> bytes:
+def produce_one(wire: Wire, topic: str) -> list[bytes]:
     create_topic(wire, topic)
     data = produce(topic, 1, 100)
     check_produced(wire, data)
-    return data
+    return [data]
 
 
-def produce_1mb(wire: Wire, topic: str) -> bytes:
+def produce_1mb(wire: Wire, topic: str) -> list[bytes]:
     create_topic(wire, topic)
     data = produce(topic, 1000, 1000)
     check_produced(wire, data)
-    return data
+    return [data]
 
 
-def fetch_1mb(wire: Wire, topic: str) -> bytes:
+def fetch_1mb(wire: Wire, topic: str) -> list[bytes]:
     create_topic(wire, topic)
     data = produce(topic, 1000, 1000)
     offset = check_produced(wire, data)
-    return fetch(topic, offset, 1024 * 1024)
+    return [fetch(topic, offset, 1024 * 1024)]
 
 
-def fetch_one(wire: Wire, topic: str) -> bytes:
+def fetch_walk(wire: Wire, topic: str) -> list[bytes]:
     create_topic(wire, topic)
-    return fetch(topic, check_produced(wire, produce(topic, 1, 100)), 1024 * 1024)
+    data = produce(topic, 1000, 1000)
+    return [fetch(topic, check_produced(wire, data), 1024 * 1024) for _ in range(WALKED_BATCHES)]
 
 
-def metadata(wire: Wire, topic: str) -> bytes:
+def fetch_one(wire: Wire, topic: str) -> list[bytes]:
     create_topic(wire, topic)
-    return request(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
+    return [fetch(topic, check_produced(wire, produce(topic, 1, 100)), 1024 * 1024)]
 
 
-LOADS: dict[str, Callable[[Wire, str], bytes]] = {
+def metadata(wire: Wire, topic: str) -> list[bytes]:
+    create_topic(wire, topic)
+    return [request(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))]
+
+
+# Each prepares its topic and returns the frames to be sent in turn.
+LOADS: dict[str, Callable[[Wire, str], list[bytes]]] = {
     "produce-one": produce_one,
     "produce-1mb": produce_1mb,
     "fetch-1mb": fetch_1mb,
+    "fetch-walk": fetch_walk,
     "fetch-one": fetch_one,
     "metadata": metadata,
 }
@@ -198,9 +212,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     arguments = parser.parse_args()
     wire = Wire(arguments.address)
-    data = LOADS[arguments.load](wire, f"{TOPIC}-{arguments.load}-{time.time_ns()}")
-    run(wire, data, arguments.in_flight, WARM_UP_S)
-    print(json.dumps(run(wire, data, arguments.in_flight, arguments.seconds)))
+    frames = LOADS[arguments.load](wire, f"{TOPIC}-{arguments.load}-{time.time_ns()}")
+    run(wire, frames, arguments.in_flight, WARM_UP_S)
+    print(json.dumps(run(wire, frames, arguments.in_flight, arguments.seconds)))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +21,8 @@ from .load import WARM_UP_S
 
 KCAT = shutil.which("kcat")
 JAVA = shutil.which("java")
+# More than a codec looks back over.
+DIFFERENT_LINES = 20_000
 
 
 class Scenario(NamedTuple):
@@ -54,22 +58,22 @@ def load(name: str, in_flight: int, figure: str, seconds: float = 3.0) -> Callab
 
 
 def _lines(size: int, total_bytes: int) -> Path:
-    """Return a file of lines of so many bytes, which is written once."""
-    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"odradek-bench-{size}-{total_bytes}"
+    """Return a file of lines of so many bytes, which is written once. Codecs make about half of its random digits."""
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"odradek-bench-lines-{size}-{total_bytes}"
     if not path.exists():
-        line = b"x" * size + b"\n"
-        path.write_bytes(line * (total_bytes // size))
+        lines = [random.Random(at).randbytes(size // 2).hex().ljust(size, "x") + "\n" for at in range(DIFFERENT_LINES)]
+        path.write_text("".join(islice(cycle(lines), total_bytes // size)))
     return path
 
 
-def kcat_produce(size: int, total_bytes: int) -> Callable[[Broker], float]:
+def kcat_produce(size: int, total_bytes: int, codec: str = "none") -> Callable[[Broker], float]:
     """Return MB/s of librdkafka with acks=all, batches of 1 MB and 5 ms to gather them."""
 
     def measure(broker: Broker) -> float:
         file = _lines(size, total_bytes)
         options = ["-X", "acks=all", "-X", "batch.size=1000000", "-X", "linger.ms=5"]
-        command = [KCAT or "kcat", "-q", "-b", broker.address, "-P", "-t", _topic("kcat", size)]
-        command += [*options, "-l", str(file)]
+        command = [KCAT or "kcat", "-q", "-b", broker.address, "-P", "-t", _topic(f"kcat-{codec}", size)]
+        command += [*options, "-z", codec, "-l", str(file)]
         started = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
@@ -77,13 +81,14 @@ def kcat_produce(size: int, total_bytes: int) -> Callable[[Broker], float]:
     return measure
 
 
-def kcat_consume(size: int, total_bytes: int) -> Callable[[Broker], float]:
-    """Return MB/s of librdkafka when it reads what `kcat_produce` wrote."""
+def kcat_consume(size: int, total_bytes: int, codec: str = "none") -> Callable[[Broker], float]:
+    """Return MB/s of librdkafka, unpacked, when it reads what `kcat_produce` wrote."""
 
     def measure(broker: Broker) -> float:
         count = total_bytes // size
-        command = [KCAT or "kcat", "-q", "-b", broker.address, "-C", "-t", _topic("kcat", size), "-o", "beginning"]
-        command += ["-c", str(count), "-X", "fetch.message.max.bytes=4000000", "-X", "queued.min.messages=1000000"]
+        command = [KCAT or "kcat", "-q", "-b", broker.address, "-C", "-t", _topic(f"kcat-{codec}", size)]
+        command += ["-o", "beginning", "-c", str(count), "-X", "fetch.message.max.bytes=4000000"]
+        command += ["-X", "queued.min.messages=1000000"]
         started = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
@@ -162,20 +167,22 @@ SCENARIOS = (
     Scenario("memory 3 s after start", "MB", idle_memory, less=True),
     Scenario("CPU when idle", "% of a core", idle_cpu, less=True),
     Scenario(
-        "one record a request, 64 in flight", "requests/s", load("produce-one", 64, "requests_per_s"), 2.5, warm=True
+        "one record a request, 64 in flight", "requests/s", load("produce-one", 64, "requests_per_s"), 3.0, warm=True
     ),
     Scenario(
-        "one record a request, 1 in flight: p50", "us", load("produce-one", 1, "p50_us"), 1.0, less=True, warm=True
+        "one record a request, 1 in flight: p50", "us", load("produce-one", 1, "p50_us"), 1.25, less=True, warm=True
     ),
     Scenario("one record a request, 1 in flight: p99", "us", load("produce-one", 1, "p99_us"), less=True, warm=True),
-    Scenario("batches of 1 MB, 5 in flight", "MB/s", load("produce-1mb", 5, "sent_mb_per_s"), 2.5),
-    Scenario("fetch of 1 MB pieces", "MB/s", load("fetch-1mb", 2, "answered_mb_per_s"), 1.2, warm=True),
-    Scenario("fetch of one record", "requests/s", load("fetch-one", 1, "requests_per_s"), warm=True),
-    Scenario("Metadata, 1 in flight", "requests/s", load("metadata", 1, "requests_per_s"), 2.5, warm=True),
-    Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 2.5, warm=True),
+    Scenario("batches of 1 MB, 5 in flight", "MB/s", load("produce-1mb", 5, "sent_mb_per_s"), 3.0),
+    Scenario("fetch of 1 MB pieces, walking", "MB/s", load("fetch-walk", 2, "answered_mb_per_s"), 1.3, warm=True),
+    Scenario("fetch of the same 1 MB", "MB/s", load("fetch-1mb", 2, "answered_mb_per_s"), 1.1, warm=True),
+    Scenario("one record a fetch, 1 in flight", "requests/s", load("fetch-one", 1, "requests_per_s"), 1.2, warm=True),
+    Scenario("one record a fetch, 64 in flight", "requests/s", load("fetch-one", 64, "requests_per_s"), 1.5, warm=True),
+    Scenario("Metadata, 1 in flight: p50", "us", load("metadata", 1, "p50_us"), 1.25, less=True, warm=True),
+    Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 4.0, warm=True),
     Scenario("Heartbeat of a member, 1 in flight", "requests/s", groups.load("heartbeat-1"), 2.5, warm=True),
-    Scenario("Heartbeat of a member, 64 in flight", "requests/s", groups.load("heartbeat-64"), 2.5, warm=True),
-    Scenario("a member's whole life in a group", "groups/s", groups.load("cycle"), 2.5, warm=True),
+    Scenario("Heartbeat of a member, 64 in flight", "requests/s", groups.load("heartbeat-64"), 4.0, warm=True),
+    Scenario("a member's whole life in a group", "groups/s", groups.load("cycle"), 4.0, warm=True),
     Scenario("10 members agree on 40 partitions", "ms", groups.load("agree"), less=True, warm=True),
     Scenario("1,000 idle groups", "MB", groups.idle_groups, less=True),
     Scenario("transactions of 10 records, 50 producers", "1/s", transactions.load(50), 1.0, warm=True),
@@ -194,15 +201,27 @@ SCENARIOS = (
         less=True,
         warm=True,
     ),
-    Scenario("librdkafka produces 1 KB", "MB/s", kcat_produce(1000, 1_000_000_000), 1.2, needs="kcat"),
-    Scenario("librdkafka consumes 1 KB", "MB/s", kcat_consume(1000, 1_000_000_000), 1.0, needs="kcat"),
-    Scenario("librdkafka produces 100 B", "MB/s", kcat_produce(100, 200_000_000), 1.2, needs="kcat"),
-    Scenario("librdkafka consumes 100 B", "MB/s", kcat_consume(100, 200_000_000), 1.0, needs="kcat"),
-    Scenario("Java produces 1 KB", "MB/s", java_produce(1000, 500_000), 1.2, needs="KAFKA_LIB"),
-    Scenario("Java consumes 1 KB", "MB/s", java_consume(1000, 500_000), 1.0, needs="KAFKA_LIB"),
-    Scenario("Java produces 100 B", "MB/s", java_produce(100, 3_000_000), 1.2, needs="KAFKA_LIB"),
-    Scenario("Java consumes 100 B", "MB/s", java_consume(100, 3_000_000), 1.0, needs="KAFKA_LIB"),
-    Scenario("a compacted topic is cleaned", "MB/s", compaction.speed_of),
+    Scenario("librdkafka produces 1 KB", "MB/s", kcat_produce(1000, 1_000_000_000), 1.4, needs="kcat"),
+    Scenario("librdkafka consumes 1 KB", "MB/s", kcat_consume(1000, 1_000_000_000), 1.1, needs="kcat"),
+    *(
+        scenario
+        for codec in ("lz4", "zstd")
+        for scenario in (
+            Scenario(
+                f"librdkafka produces 1 KB, {codec}", "MB/s", kcat_produce(1000, 500_000_000, codec), 1.4, needs="kcat"
+            ),
+            Scenario(
+                f"librdkafka consumes 1 KB, {codec}", "MB/s", kcat_consume(1000, 500_000_000, codec), 1.1, needs="kcat"
+            ),
+        )
+    ),
+    Scenario("librdkafka produces 100 B", "MB/s", kcat_produce(100, 200_000_000), 1.4, needs="kcat"),
+    Scenario("librdkafka consumes 100 B", "MB/s", kcat_consume(100, 200_000_000), 1.1, needs="kcat"),
+    Scenario("Java produces 1 KB", "MB/s", java_produce(1000, 500_000), 1.4, needs="KAFKA_LIB"),
+    Scenario("Java consumes 1 KB", "MB/s", java_consume(1000, 500_000), 1.1, needs="KAFKA_LIB"),
+    Scenario("Java produces 100 B", "MB/s", java_produce(100, 3_000_000), 1.4, needs="KAFKA_LIB"),
+    Scenario("Java consumes 100 B", "MB/s", java_consume(100, 3_000_000), 1.1, needs="KAFKA_LIB"),
+    Scenario("a compacted topic is cleaned", "MB/s", compaction.speed_of, 0.8),
     Scenario(
         "p99 of a produce beside cleaner and cold reader (at most 2)", "x quiet", compaction.slowdown_of, less=True
     ),
