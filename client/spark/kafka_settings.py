@@ -6,9 +6,13 @@ change what is read: those that Spark's own connector rejects. Security is read 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..network.security_configs import SECURITY_CONFIGS
+from ..errors import InvalidOption
+from ..network.security_configs import SECURITY_CONFIGS, security_arguments
+from ..network.security_options import SecurityArguments, SecurityOptions
+from .errors import OptionError
 
 
 class Setting(NamedTuple):
@@ -119,3 +123,27 @@ def reason_for_no_effect(name: str, protocol: str = "PLAINTEXT") -> str | None:
     if not used:
         return f"connections are {protocol}"
     return None if name in SECURITY_CONFIGS else _JAVA_SECURITY
+
+
+def protocol_of(texts: Mapping[str, str]) -> str:
+    """Return the security protocol that options, by name in lower case, ask for."""
+    return texts.get("kafka.security.protocol", "PLAINTEXT").strip().upper()
+
+
+def security_of(texts: Mapping[str, str]) -> SecurityArguments:
+    """Return the arguments of TLS and SASL that options, by name in lower case, mean. Raises OptionError.
+
+    Settings of TLS or SASL without it are left out, as in Java.
+    """
+    protocol = protocol_of(texts)
+    given = {
+        name.removeprefix("kafka."): text
+        for name, text in texts.items()
+        if name.startswith("kafka.") and reason_for_no_effect(name.removeprefix("kafka."), protocol) is None
+    }
+    try:
+        arguments = security_arguments(given | {"security.protocol": protocol})
+        SecurityOptions(**arguments)
+    except InvalidOption as error:
+        raise OptionError("kafka.security.protocol", f"{protocol}: {error.message}") from None
+    return arguments

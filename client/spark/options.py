@@ -25,7 +25,7 @@ from enum import Enum, IntEnum
 
 from ..errors import InvalidOption
 from ..network.addresses import Address, bootstrap_addresses
-from ..network.security_configs import SECURITY_CONFIGS, security_arguments
+from ..network.security_configs import SECURITY_CONFIGS
 from ..network.security_options import PLAINTEXT, SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
@@ -39,7 +39,9 @@ from .kafka_settings import (
     NO_EFFECT,
     REJECTED,
     Setting,
+    protocol_of,
     reason_for_no_effect,
+    security_of,
 )
 from .offsets import MAX_OFFSET, OffsetLimit, parse_assign, parse_limit, parse_times
 from .typed_options import formats_of
@@ -206,7 +208,7 @@ def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
             raise OptionError(unsupported[name], UNSUPPORTED[unsupported[name]])
         if streaming and name in map(str.lower, _ENDINGS):
             raise OptionError(_written(name, _ENDINGS), "ending offset not valid in streaming queries")
-        reason = _reason_without_effect(name, _protocol(texts), streaming=streaming)
+        reason = _reason_without_effect(name, protocol_of(texts), streaming=streaming)
         if reason is not None:
             warnings.append(f"option '{name}' has no effect: {reason}")
         elif name not in _KNOWN:
@@ -275,26 +277,8 @@ def _client(texts: Mapping[str, str]) -> ClientOptions:
         _flag(texts, "kafka.check.crcs", True),
         {name: _setting(texts, name, setting) for name, setting in KAFKA_SETTINGS.items()},
         texts.get("kafka.group.id"),
-        _security(texts),
+        SecurityOptions(**security_of(texts)),
     )
-
-
-def _security(texts: Mapping[str, str]) -> SecurityOptions:
-    """Return what connections show and ask for. Settings of TLS or SASL without it are left out, as in Java."""
-    protocol = _protocol(texts)
-    given = {
-        name.removeprefix("kafka."): text
-        for name, text in texts.items()
-        if name.startswith("kafka.") and reason_for_no_effect(name.removeprefix("kafka."), protocol) is None
-    }
-    try:
-        return SecurityOptions(**security_arguments(given | {"security.protocol": protocol}))
-    except InvalidOption as error:
-        raise OptionError("kafka.security.protocol", f"{protocol}: {error.message}") from None
-
-
-def _protocol(texts: Mapping[str, str]) -> str:
-    return texts.get("kafka.security.protocol", "PLAINTEXT").strip().upper()
 
 
 def _setting(texts: Mapping[str, str], name: str, setting: Setting) -> int:

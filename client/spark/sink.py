@@ -97,7 +97,8 @@ async def _write_task(
         count = sum([batch.num_rows async for batch in _in_thread(batches)])
         return TaskResult(count, place, was_done=True)
     arguments: dict[str, Any] = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **options.producer}
-    async with Producer(**arguments, transactional_id=joined.transactional_id) as producer:
+    transactional = Producer(**arguments, **options.security, transactional_id=joined.transactional_id)
+    async with transactional as producer:
         async with producer.transaction() as transaction:
             count = await _send(producer, batches, columns, options)
             return TaskResult(count, place, await transaction.hand_over())
@@ -111,7 +112,7 @@ def write_rows(batches: Iterator[ArrowBatch], columns: SinkColumns, options: Sin
 async def _write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
     arguments = dict(options.producer)
     arguments.pop("transaction_timeout_ms", None)
-    async with Producer(**arguments) as producer:
+    async with Producer(**arguments, **options.security) as producer:
         return await _send(producer, batches, columns, options)
 
 

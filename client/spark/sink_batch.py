@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ...protocol.errors import KafkaError
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
+from ..network.security_options import SecurityOptions
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
 from ..producer.transactions.transactions import OpenTransaction
 from .errors import OptionError
@@ -128,4 +129,5 @@ async def _wait_for_markers(batches: QueryBatches, transactions: Sequence[OpenTr
 async def _open(options: SinkOptions) -> Cluster:
     given = {name: value for name, value in options.producer.items() if name in _CLUSTER}
     timeout_ms = options.producer.get("max_block_ms", 60_000)
-    return await Cluster.open(ClusterOptions(**given, default_api_timeout_ms=timeout_ms))
+    security = SecurityOptions(**options.security)
+    return await Cluster.open(ClusterOptions(**given, default_api_timeout_ms=timeout_ms, security=security))

@@ -1,4 +1,4 @@
-"""The options of the sink: the topic, and the settings of Kafka's producer."""
+"""The options of the sink: the topic, and the settings of Kafka's producer. TLS and SASL are read as the source's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from ..network.security_configs import SECURITY_CONFIGS
+from ..network.security_options import SecurityArguments
 from .errors import OptionError
-from .kafka_settings import DAY_MS, INT32_MAX, KAFKA_SETTINGS, KAFKA_TEXTS, NO_EFFECT, REJECTED, Setting
+from .kafka_settings import (
+    DAY_MS,
+    INT32_MAX,
+    KAFKA_SETTINGS,
+    KAFKA_TEXTS,
+    NO_EFFECT,
+    REJECTED,
+    Setting,
+    protocol_of,
+    security_of,
+)
 from .kafka_settings import reason_for_no_effect as reason_of_reader
 
 # Kafka's names of the producer's settings that are numbers; our producer has them in snake case.
@@ -27,7 +39,7 @@ NUMBERS = {
     # Kafka: 60 s. A transaction lasts until the last task of its batch has ended. Brokers allow no more by default.
     "transaction.timeout.ms": Setting(900_000, 1, DAY_MS),
 }
-TEXTS = ("bootstrap.servers", "client.id", "acks", "compression.type", "enable.idempotence", "security.protocol")
+TEXTS = ("bootstrap.servers", "client.id", "acks", "compression.type", "enable.idempotence")
 OPTIONS = (
     "topic",
     "timestampColumn",
@@ -54,12 +66,14 @@ class SinkOptions:
     topic: str | None
     # A column that holds the timestamps of records, which the JVM sink cannot set. None: the time of sending.
     timestamp_column: str | None
-    # The keyword arguments of the producer.
+    # The keyword arguments of the producer, without those of `security`.
     producer: Mapping[str, Any]
     # One of TRANSACTIONAL.
     transactional: str = "auto"
     # How the columns `key` and `value` become bytes, one of FORMATS. None: they are bytes or text.
     formats: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The arguments of TLS and SASL, which every client takes. Secrets are not in the options' text.
+    security: SecurityArguments = field(default_factory=SecurityArguments, repr=False)
     # What the user should know, a sentence each.
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -78,7 +92,9 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     }
     producer = _producer(texts)
     transactional = _transactional(texts, producer, warnings)
-    return SinkOptions(topic, texts.get("timestampcolumn"), producer, transactional, formats, tuple(warnings))
+    return SinkOptions(
+        topic, texts.get("timestampcolumn"), producer, transactional, formats, security_of(texts), tuple(warnings)
+    )
 
 
 def _choice(name: str, text: str, choices: Sequence[str]) -> str:
@@ -100,7 +116,8 @@ def _transactional(texts: Mapping[str, str], producer: Mapping[str, Any], warnin
 
 
 def _check_names(texts: Mapping[str, str]) -> list[str]:
-    known = {each.lower(): each for each in (*OPTIONS, *(f"kafka.{name}" for name in (*NUMBERS, *TEXTS)))}
+    settings = (*NUMBERS, *TEXTS, *SECURITY_CONFIGS)
+    known = {each.lower(): each for each in (*OPTIONS, *(f"kafka.{name}" for name in settings))}
     strict = texts.get("strictoptions", "false").strip().lower() == "true"
     warnings: list[str] = []
     for name in texts:
@@ -110,9 +127,11 @@ def _check_names(texts: Mapping[str, str]) -> list[str]:
             raise OptionError(name, rejected)
         if name == "path":
             raise OptionError("path", "save() takes no path: name the topic with the option 'topic'")
-        if name in known:
+        if name in known and setting not in SECURITY_CONFIGS:
             continue
-        reason = reason_of_reader(setting) if setting else None
+        reason = reason_of_reader(setting, protocol_of(texts)) if setting else None
+        if reason is None and setting in SECURITY_CONFIGS:
+            continue
         if reason is not None or setting in (*KAFKA_SETTINGS, *KAFKA_TEXTS, *NO_EFFECT):
             warnings.append(f"option '{name}' has no effect: {reason or _READS}")
             continue
@@ -129,9 +148,6 @@ def _producer(texts: Mapping[str, str]) -> dict[str, Any]:
     servers = texts.get("kafka.bootstrap.servers")
     if servers is None:
         raise OptionError("kafka.bootstrap.servers", "must be given: HOST:PORT[,HOST:PORT...]")
-    protocol = texts.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError("kafka.security.protocol", f"{protocol} is not supported yet, only PLAINTEXT is")
     arguments: dict[str, Any] = {
         "bootstrap_servers": servers,
         "client_id": texts.get("kafka.client.id", "odradek-spark"),

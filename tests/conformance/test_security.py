@@ -152,16 +152,42 @@ async def test_what_is_wrong_is_told_with_what_to_set(kafka: SecureKafka, tmp_pa
         assert isinstance(error, kind) and words in str(error), (listener, options, error)
 
 
-def test_commands_take_the_names_of_javas_clients(kafka: SecureKafka) -> None:
+def configs_of_java(kafka: SecureKafka) -> dict[str, str]:
+    """The configs of a Java client for the listener AUTHTLS."""
     quoted = PASSWORD.replace('"', '\\"')
     jaas = f'ScramLoginModule required username="{USER}" password="{quoted}";'
-    configs = {
+    return {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(kafka.certificates.authority),
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.jaas.config": f"org.apache.kafka.common.security.scram.{jaas}",
     }
+
+
+def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: SecureKafka) -> None:
+    pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+    pyarrow: Any = pytest.importorskip("pyarrow", reason="the Spark source needs pyarrow (extra `spark`)")
+    from odradek.client.spark import sink, source
+    from odradek.client.spark.columns import Column
+    from odradek.client.spark.sink_options import parse_sink_options
+
+    given = {f"kafka.{name}": text for name, text in configs_of_java(kafka).items()}
+    given |= {"kafka.bootstrap.servers": kafka.at("AUTHTLS"), "kafka.retry.backoff.ms": "10"}
+    rows = iter([pyarrow.record_batch({"value": ["a", "b"]})])
+    columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
+    place = sink.Place("query", "run", 0, "0.0")
+    written = sink.write_task(rows, columns, parse_sink_options(given | {"topic": "by-spark"}), place)
+    # A Kafka has no transactions over tasks.
+    assert (written.rows, written.transaction) == (2, None)
+    options = source.parse_options(given | {"subscribe": "by-spark"})
+    ranges = source.plan(options, source.Brokers(options.client))
+    batches = source.read_ranges(tuple(ranges), options, [Column("value")])
+    assert [row["value"] for batch in batches for row in batch.to_pylist()] == [b"a", b"b"]
+
+
+def test_commands_take_the_names_of_javas_clients(kafka: SecureKafka) -> None:
+    configs = configs_of_java(kafka)
     given = [part for name, value in configs.items() for part in ("-X", f"{name}={value}")]
     command = [sys.executable, "-m", "odradek", "topics", "create", "by-command", "-b", kafka.at("AUTHTLS"), *given]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

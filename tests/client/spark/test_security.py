@@ -1,4 +1,4 @@
-"""The source over TLS and SASL: the same options and the same machines as the asyncio client's."""
+"""Source and sink over TLS and SASL: the same options and the same machines as the asyncio client's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.errors import OptionError
 from odradek.client.spark.options import SourceOptions, parse_options
+from odradek.client.spark.sink_batch import Place
+from odradek.client.spark.sink_options import parse_sink_options
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -94,6 +96,52 @@ async def test_a_connection_is_made_again_before_its_session_ends() -> None:
         sasl.lifetime_ms = 0
         with await asyncio.to_thread(BlockingConnection, client.bootstrap[0], client) as connection:
             assert not connection.is_expiring
+
+
+# -- The sink
+
+
+async def write(cluster: FakeCluster, **texts: str) -> int:
+    """Write two rows as a task does, and return how many the sink counted."""
+    pyarrow: Any = pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
+    sink = pytest.importorskip("odradek.client.spark.sink", reason="the sink needs pyspark (extra `spark`)")
+    given = {f"kafka.{name.replace('_', '.')}": text for name, text in texts.items()}
+    parsed = parse_sink_options({"kafka.bootstrap.servers": cluster.address, "topic": "t"} | given)
+    rows = iter([pyarrow.record_batch({"value": ["a", "b"]})])
+    columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
+    place = Place("query", "run", 0, "0.0")
+    options = pickle.loads(pickle.dumps(parsed))
+    return (await asyncio.to_thread(sink.write_task, rows, columns, options, place)).rows
+
+
+async def test_the_sink_writes_to_listeners_of_tls_and_sasl(certificates: Certificates) -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.tls = certificates.server_context(False)
+    FakeSasl(cluster, users={"alice": "secret"})
+    scram = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": JAAS}
+    async with cluster:
+        assert await write(cluster, **trusting(certificates) | scram) == 2
+        assert cluster.log("t").end == 2
+        for wrong, said in (
+            ({"sasl_jaas_config": JAAS.replace("secret", "wrong")}, "rejects the user 'alice'"),
+            ({"ssl_truststore_location": str(certificates.client)}, "not trusted"),
+        ):
+            with pytest.raises((AuthenticationFailed, NoBrokerReachable), match=said):
+                await write(cluster, **trusting(certificates) | scram | wrong, max_block_ms="500")
+        assert cluster.log("t").end == 2
+
+
+def test_the_sink_reads_settings_of_security_as_the_source_does() -> None:
+    base = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
+    plain = parse_sink_options(base | {"kafka.ssl.truststore.location": "/ca.pem"})
+    assert plain.warnings == ("option 'kafka.ssl.truststore.location' has no effect: connections are PLAINTEXT",)
+    secure = base | {"kafka.security.protocol": "sasl_ssl", "kafka.ssl.cipher.suites": "x", "kafka.sasl.mechanism": "PLAIN"}
+    parsed = parse_sink_options(secure | {"kafka.sasl.jaas.config": JAAS.replace("scram.Scram", "plain.Plain")})
+    assert [each.partition(" has")[0] for each in parsed.warnings] == ["option 'kafka.ssl.cipher.suites'"]
+    assert parsed.security["security_protocol"] == "SASL_SSL"
+    assert "secret" not in repr(parsed)
+    with pytest.raises(OptionError, match="sasl_mechanism=PLAIN needs sasl_plain_username"):
+        parse_sink_options(secure)
 
 
 def test_what_security_does_not_use_is_said_and_what_it_needs_is_asked_for() -> None:
