@@ -5,6 +5,7 @@
     frame.write.format("odradek").option("topic", "delays").mode("append").save()
 
 Driver: `schema`, `partitions` and the offsets of a stream. Executors: `read`, where numba and pyarrow are imported.
+Writes are in `writers.py`, which is imported for them alone, because it needs the producer.
 A batch read resolves its offsets once and keeps them with the DataFrame: reading it again gives the same rows, a new
 `load()` sees newer ones.
 
@@ -16,21 +17,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -40,8 +35,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ...protocol.errors import KafkaError
-from ..errors import UnsupportedVersion
 from .brokers import Brokers
 from .columns import columns_of, default_ddl
 from .errors import OptionError
@@ -50,9 +43,6 @@ from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
 from .progress import commit_start
-from .sink import SinkColumns, columns_of_rows, reject_mode, write_task
-from .sink_batch import Place, TaskResult, end
-from .sink_options import SinkOptions, parse_sink_options
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
@@ -66,11 +56,6 @@ if TYPE_CHECKING:
 
 # The ranges that one task reads, one after the other.
 Ranges = tuple[OffsetRange, ...]
-
-# Local properties of Spark's jobs: the query and batch of a stream, and its run, which is the group of its jobs.
-QUERY_ID = "sql.streaming.queryId"
-BATCH_ID = "streaming.sql.batchId"
-RUN_ID = "spark.jobGroup.id"
 
 log = logging.getLogger(__name__)
 
@@ -110,19 +95,15 @@ class OdradekSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, SchemaError."""
-        return BatchWriter(*_sink(self.options, schema, overwrite=overwrite))
+        from .writers import batch_writer  # reads do without the producer
+
+        return batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of one stream. Raises OptionError, SchemaError."""
-        return StreamWriter(*_sink(self.options, schema, overwrite=overwrite))
+        from .writers import stream_writer
 
-
-def _sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> tuple[SinkOptions, SinkColumns]:
-    reject_mode(overwrite)
-    options = parse_sink_options(given)
-    for each in options.warnings:
-        log.warning("%s", each)
-    return options, columns_of_rows(schema, options)
+        return stream_writer(self.options, schema, overwrite=overwrite)
 
 
 def _compile_ahead(options: SourceOptions) -> None:
@@ -218,105 +199,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return iter(())
         commit_start(wanted[0], self._options)
         return read_ranges(wanted, self._options, self._columns)
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """What a task tells the driver."""
-
-    result: TaskResult
-
-
-class BatchWriter(DataSourceArrowWriter):
-    """The writer of one batch: made on the driver, pickled to every task. All of it is one transaction on Odradek."""
-
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
-        self._options = options
-        self._columns = columns
-        self._write_id = f"write-{uuid4()}"
-
-    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
-        """Send the rows of a task. Raises KafkaError."""
-        context = TaskContext.get()
-        place = None if context is None else Place(self._write_id, self._write_id, 0, _task(context))
-        return Written(write_task(iterator, self._columns, self._options, place))
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the transactions of all tasks. Raises KafkaError."""
-        results = _results(messages)
-        end(results, self._options, commit=True)
-        log.info("%d rows written", _count(results))
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort the transactions of all tasks. Without transactions nothing takes records out of a topic again."""
-        place = Place(self._write_id, self._write_id, 0)
-        _abort(self._options, _results(messages), "the write", place)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a stream. Spark makes another one for each batch, and for each commit.
-
-    On Odradek a batch is one transaction. Elsewhere a batch that is played again is written again.
-    """
-
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
-        self._options = options
-        self._columns = columns
-
-    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
-        """Send the rows of a task. Raises KafkaError."""
-        return Written(write_task(iterator, self._columns, self._options, _stream_place()))
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit the transactions of all tasks, unless the batch was committed before. Raises KafkaError."""
-        results = _results(messages)
-        if end(results, self._options, commit=True):
-            log.info("batch %d was written before; nothing is written again", batchId)
-        else:
-            log.info("batch %d: %d rows written", batchId, _count(results))
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort the transactions of all tasks. Without transactions nothing takes records out of a topic again."""
-        _abort(self._options, _results(messages), f"batch {batchId}", None)
-
-
-def _task(context: TaskContext) -> str:
-    """Return a name for this attempt of a task. Names come again in the next batch, so that transactional ids do."""
-    return f"{context.partitionId()}.{context.attemptNumber()}"
-
-
-def _stream_place() -> Place | None:
-    """Return the place of this task in a stream, None if Spark does not say."""
-    context = TaskContext.get()
-    if context is None:
-        return None
-    query_id, batch_id, run_id = map(context.getLocalProperty, (QUERY_ID, BATCH_ID, RUN_ID))
-    if not (query_id and batch_id and run_id):
-        return None
-    return Place(query_id, run_id, int(batch_id), _task(context))
-
-
-def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
-    return [each.result for each in messages if isinstance(each, Written)]
-
-
-def _abort(options: SinkOptions, results: Sequence[TaskResult], what: str, place: Place | None) -> None:
-    left = _count([each for each in results if each.place is None])
-    if place is not None and not results and options.transactional != "never":
-        # Tasks that have failed told nothing: the place alone ends what they left.
-        results = [TaskResult(0, place)]
-    try:
-        end(results, options, commit=False)
-    except UnsupportedVersion:
-        log.error("%s failed; rows of it may stay in the topic, and come again if it is repeated", what)
-    except KafkaError as error:
-        log.error("%s failed, and its transactions were not aborted: %s; they end by their time-out", what, error)
-    if left:
-        log.error("%s failed; %d rows of it stay in the topic, and come again if it is repeated", what, left)
-
-
-def _count(results: Sequence[TaskResult]) -> int:
-    return sum(each.rows for each in results)
 
 
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:

@@ -105,3 +105,13 @@ def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == ""
+
+
+def test_reading_loads_no_producer() -> None:
+    pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+    code = (
+        "import sys, odradek.client.spark.source;"
+        "print([name for name in sys.modules if name.startswith('odradek.client.producer')] or '')"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == ""

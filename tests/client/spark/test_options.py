@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from odradek.client.errors import InvalidOption
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark.errors import OptionError
-from odradek.client.spark.options import KAFKA_SETTINGS, UNSUPPORTED, IsolationLevel, SourceOptions, parse_options
+from odradek.client.spark.kafka_settings import KAFKA_TEXTS
+from odradek.client.spark.options import (
+    BATCH_ONLY,
+    COMMON,
+    KAFKA_SETTINGS,
+    STREAM_ONLY,
+    UNSUPPORTED,
+    IsolationLevel,
+    SourceOptions,
+    parse_options,
+)
+from odradek.client.spark.sink_options import NUMBERS, OPTIONS, TEXTS
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
 MINIMAL = BOOTSTRAP | {"subscribe": "t"}
@@ -165,3 +179,23 @@ def test_kafka_settings_are_honoured_within_their_range(name: str) -> None:
 
 def test_rejections_are_the_clients_own_kind_of_error() -> None:
     assert isinstance(rejection({}), InvalidOption)
+
+
+# -- What the page says
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def listed(part: str) -> set[str]:
+    """The names in the first cells of the tables of a part of the page."""
+    cells = [line.split("|")[1] for line in part.splitlines() if line.startswith("|")]
+    return {name for cell in cells for name in re.findall(r"`([\w.]+)[^`]*`", cell)}
+
+
+def test_the_page_lists_every_option_that_acts() -> None:
+    reads, writes = PAGE.split("\n## Writes\n")
+    settings = {f"kafka.{name}" for name in (*KAFKA_SETTINGS, *KAFKA_TEXTS)} - {"kafka.security.protocol"}
+    assert {*COMMON, *BATCH_ONLY, *STREAM_ONLY, *settings} <= listed(reads)
+    assert {*OPTIONS, *(f"kafka.{name}" for name in (*NUMBERS, *TEXTS))} <= listed(writes)
+    assert "kafka.security.protocol" in PAGE

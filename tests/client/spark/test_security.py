@@ -135,7 +135,8 @@ def test_the_sink_reads_settings_of_security_as_the_source_does() -> None:
     base = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
     plain = parse_sink_options(base | {"kafka.ssl.truststore.location": "/ca.pem"})
     assert plain.warnings == ("option 'kafka.ssl.truststore.location' has no effect: connections are PLAINTEXT",)
-    secure = base | {"kafka.security.protocol": "sasl_ssl", "kafka.ssl.cipher.suites": "x", "kafka.sasl.mechanism": "PLAIN"}
+    secure = base | {"kafka.security.protocol": "sasl_ssl", "kafka.sasl.mechanism": "PLAIN"}
+    secure |= {"kafka.ssl.cipher.suites": "x"}
     parsed = parse_sink_options(secure | {"kafka.sasl.jaas.config": JAAS.replace("scram.Scram", "plain.Plain")})
     assert [each.partition(" has")[0] for each in parsed.warnings] == ["option 'kafka.ssl.cipher.suites'"]
     assert parsed.security["security_protocol"] == "SASL_SSL"
