@@ -87,8 +87,12 @@ def _check_broker(bootstrap_server: str) -> Iterator[Diagnosis]:
     except NoBrokerReachable as error:
         # Before the first start nobody misses it.
         result = WARNING if bootstrap_server == DEFAULT_ADDRESS else PROBLEM
-        what = f"cannot reach {error.tried}"
-        yield Diagnosis("broker", result, what, 'start one with "odradek serve", or pass -b')
+        if error.listens:
+            remedy = "set what the reason names (-X NAME=VALUE), or pass the address of another listener with -b"
+            yield Diagnosis("broker", PROBLEM, f"cannot use {error.tried}", remedy)
+        else:
+            what = f"cannot reach {error.tried}"
+            yield Diagnosis("broker", result, what, 'start one with "odradek serve", or pass -b')
         return
     except KafkaError as error:
         yield Diagnosis("broker", PROBLEM, f"{bootstrap_server}: {error}", "look into the broker's log")

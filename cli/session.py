@@ -14,7 +14,7 @@ from .errors import CliError
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.errors import KafkaError
+    from ..client.errors import KafkaError, NoBrokerReachable
 
 T = TypeVar("T")
 
@@ -88,11 +88,18 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         return _run(main)
     except NoBrokerReachable as error:
-        raise CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.') from error
+        raise unreachable(error) from error
     except KafkaError as error:
         raise CliError(with_advice(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
+
+
+def unreachable(error: NoBrokerReachable) -> CliError:
+    """Return the error of a command that found no broker: to start one helps only where nobody listens."""
+    if error.listens:
+        return CliError(error.message)
+    return CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.')
 
 
 def with_advice(error: KafkaError) -> str:

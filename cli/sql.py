@@ -17,7 +17,7 @@ import click
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .output import Rows, row_options
-from .session import with_advice
+from .session import unreachable, with_advice
 
 
 @click.command(short_help="Ask topics with SQL.")
@@ -78,7 +78,7 @@ def command(
     try:
         _ask(query, options, schema, binary=binary, as_csv=as_csv, as_json=as_json)
     except NoBrokerReachable as error:
-        raise CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.') from error
+        raise unreachable(error) from error
     except KafkaError as error:
         raise CliError(with_advice(error)) from error
 

@@ -39,6 +39,7 @@ __all__ = [
     "NoBrokerReachable",
     "NoOffsetForPartition",
     "NotAssigned",
+    "NotConnected",
     "OffsetOutOfRange",
     "OffsetStoreFailed",
     "OutcomeUnknown",
@@ -69,15 +70,22 @@ class ConnectionLost(KafkaError):
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
 
 
-class NoBrokerReachable(ConnectionLost):
-    """No broker responds at any known address. Retriable: a broker may be starting.
+class NotConnected(ConnectionLost):
+    """No connection could be made: nobody listens at the address, the host is unknown, or a network is in between."""
 
-    `tried` names each address with the reason.
+
+class NoBrokerReachable(ConnectionLost):
+    """No broker can be used at any known address. Retriable: a broker may be starting.
+
+    `tried` names each address with the reason. `listens` tells whether somebody takes connections at one of them: then
+    no broker need be started, and the reason says what to set instead, such as `security_protocol`.
     """
 
-    def __init__(self, tried: str) -> None:
-        super().__init__(f'cannot reach {tried}. Start a broker with "odradek serve", or name another one.')
+    def __init__(self, tried: str, *, listens: bool = False) -> None:
+        start = 'Start a broker with "odradek serve", or name another one.'
+        super().__init__(f"cannot use {tried}" if listens else f"cannot reach {tried}. {start}")
         self.tried = tried
+        self.listens = listens
 
 
 class AuthenticationFailed(KafkaError):
@@ -403,7 +411,9 @@ def delivery_error(error: KafkaError, outcome: Outcome) -> DeliveryFailed:
     """Return the error of records that fail with `error`: with its code and message, and with their own outcome."""
     for kind in (DeliveryTimedOut, OutcomeUnknown, TransactionAborted, DeliveryStopped):
         if isinstance(error, kind):
-            return kind(error.message, outcome)
+            same = kind(error.message, outcome)
+            same.__cause__ = error.__cause__
+            return same
     failure = DeliveryFailed(error.code, error.message, outcome)
     failure.__cause__ = error
     return failure

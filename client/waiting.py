@@ -33,7 +33,7 @@ async def wait_for_broker(
         security=security_options("wait_for_broker", security),
     )
     loop = asyncio.get_running_loop()
-    deadline, why = loop.time() + timeout_ms / 1000, "no answer"
+    deadline, why, listens = loop.time() + timeout_ms / 1000, "no answer", False
     while True:
         try:
             async with asyncio.timeout_at(deadline):
@@ -42,13 +42,15 @@ async def wait_for_broker(
             await cluster.close()
             if len(nodes) >= brokers:
                 return nodes
-            why = f"{len(nodes)} of {brokers} brokers are there"
+            why, listens = f"{len(nodes)} of {brokers} brokers are there", len(nodes) > 0
         except TimeoutError:
             pass
         except KafkaError as error:
             if not error.retriable:
                 raise
-            why = error.message
+            why, listens = error.message, True
+            if isinstance(error, NoBrokerReachable):
+                why, listens = error.tried, error.listens
         if loop.time() + _PAUSE_S > deadline:
-            raise NoBrokerReachable(f"the cluster was not ready within {timeout_ms:g} ms: {why}")
+            raise NoBrokerReachable(f"the cluster within {timeout_ms:g} ms: {why}", listens=listens)
         await asyncio.sleep(_PAUSE_S)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.schema import Message
-from ..errors import ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
+from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..metadata import NO_LEADER, ClusterView, TopicInfo
 from ..record import TopicPartition
 from .addresses import Address, bootstrap_addresses
@@ -123,28 +123,42 @@ class Cluster:
     async def topic(self, name: str, *, timeout_ms: float | None = None) -> TopicInfo:
         """Return a topic with at least one led partition; wait for one that is being created.
 
-        Raises UnknownTopic when the time is over (`default_api_timeout_ms` if none is given), KafkaError if the name
-        is invalid.
+        Raises UnknownTopic when the time is over (`default_api_timeout_ms` if none is given), NoBrokerReachable or
+        RequestTimedOut if no broker said so, KafkaError if the name is invalid.
         """
         info = self.view.topics.get(name)
         if info is not None and info.partitions:
             return info
         self.watch((name,))
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        # Why the last request got no response, if it got none.
+        failed: list[KafkaError] = []
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                return await self._find_topic(name)
+                return await self._find_topic(name, failed)
         except TimeoutError:
             self.forget((name,))
-            code = self.view.errors.get(name, ErrorCode.LEADER_NOT_AVAILABLE)
+            if failed:
+                raise failed[-1] from None
+            code = self.view.errors.get(name)
+            if code is None and name not in self.view.topics:
+                raise RequestTimedOut(f"no broker described the topic {name!r} within {limit_ms:g} ms") from None
+            code = code or ErrorCode.LEADER_NOT_AVAILABLE
             raise UnknownTopic(
                 f"topic {name!r} was not there within {limit_ms:g} ms ({code.name}): create it first?"
             ) from None
 
-    async def _find_topic(self, name: str) -> TopicInfo:
+    async def _find_topic(self, name: str, failed: list[KafkaError]) -> TopicInfo:
+        """Request metadata until the topic is there. `failed` has the error of the last request, if it failed."""
         failures = 0
         while True:
-            await self.refresh()
+            try:
+                await self.refresh()
+                failed.clear()
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failed[:] = [error]
             info = self.view.topics.get(name)
             if info is not None and any(partition.leader != NO_LEADER for partition in info.partitions):
                 return info
@@ -242,13 +256,16 @@ class Cluster:
         candidates: list[tuple[Broker, Address]] = [(node.node_id, (node.host, node.port)) for node in nodes]
         candidates += [(address, address) for address in self._bootstrap]
         failures: dict[str, str] = {}
+        listens = False
         for broker, address in candidates:
             try:
                 return await self._connections.connect(broker, address, GENERAL)
             except (ConnectionLost, RequestTimedOut) as error:
+                listens = listens or not isinstance(error, NotConnected)
                 where = f"{address[0]}:{address[1]}"
                 failures[where] = error.message.removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
-        raise NoBrokerReachable(", ".join(f"{where} ({why})" for where, why in failures.items()))
+        tried = ", ".join(f"{where} ({why})" for where, why in failures.items())
+        raise NoBrokerReachable(tried, listens=listens)
 
     # -- Requests
 

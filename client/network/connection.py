@@ -27,7 +27,7 @@ from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
-from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, RequestTimedOut
+from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
 from .authentication import ask_for_token, authentication
 from .exchange import Exchange, api_name, api_versions_version
 from .frame_buffer import FrameBuffer
@@ -83,6 +83,8 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
         self._lost: KafkaError | None = None
+        # Whether it is ready for the client's requests: versions are agreed on, and it has authenticated.
+        self._is_open = False
         self._gone = asyncio.Event()
         # Cleared while the socket takes no more, or MAX_IN_FLIGHT requests are in flight.
         self._room = asyncio.Event()
@@ -109,7 +111,8 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Connection:
         """Connect, agree on versions and authenticate.
 
-        Raises ConnectionLost, RequestTimedOut, UnsupportedVersion, AuthenticationFailed.
+        Raises NotConnected if no connection can be made. Behind it ConnectionLost, RequestTimedOut,
+        UnsupportedVersion or AuthenticationFailed, whose text says what to set.
         """
         connection = cls(f"{host}:{port}", client_id, request_timeout_ms, security)
         await connection._connect(host, port, connect_timeout_ms, tls)
@@ -120,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         except BaseException:
             connection.abort(ConnectionLost(f"{host}:{port}: versions were not agreed upon"))
             raise
+        connection._is_open = True
         return connection
 
     async def _connect(self, host: str, port: int, timeout_ms: float, tls: ssl.SSLContext | None) -> None:
@@ -129,13 +133,13 @@ class Connection(asyncio.BufferedProtocol):
                 await self._loop.create_connection(lambda: self, host, port, **options)  # pyright: ignore
         except TimeoutError as error:
             what = "takes no connection" if tls is None else "takes no TLS connection"
-            raise ConnectionLost(f"{host}:{port} {what} within {timeout_ms:g} ms") from error
+            raise NotConnected(f"{host}:{port} {what} within {timeout_ms:g} ms") from error
         except OSError as error:
             if meant := handshake_error(self.address, error):
                 raise meant from error
             if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
                 raise closed_in_handshake(self.address) from error
-            raise ConnectionLost(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
+            raise NotConnected(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
 
     async def _agree_on_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
@@ -353,9 +357,13 @@ class Connection(asyncio.BufferedProtocol):
             self._lost = why
         self._end_authentication()
         in_flight, self._exchange.in_flight = self._exchange.in_flight, {}
+        error = self._lost
+        if self._is_open and not isinstance(error, ConnectionLost):
+            # The broker took these requests before it, or this client, ended the session: nobody knows their outcome.
+            error = ConnectionLost(error.message)
         for request in in_flight.values():
             if not request.waiter.done():
-                request.waiter.set_exception(self._lost)
+                request.waiter.set_exception(error)
         self._room.set()  # callers that wait for room wake up and find the connection lost
 
     def _end_authentication(self) -> None:

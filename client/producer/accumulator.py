@@ -211,7 +211,9 @@ class RecordAccumulator:
         """The broker has the batch: it is done."""
         if batch.encoded is not None:
             self._limits.taken(batch.partition.topic, len(batch.encoded))
-        self.queues[batch.partition].in_flight.remove(batch)
+        queue = self.queues[batch.partition]
+        queue.in_flight.remove(batch)
+        queue.last_error = None
         self._release(batch)
         batch.complete(base_offset, log_append_time_ms)
 
@@ -282,13 +284,17 @@ class RecordAccumulator:
         return now_ms - batch.created_ms >= self.delivery_timeout_ms
 
     def timeout_error(self, batch: ProducerBatch) -> DeliveryTimedOut:
-        """Return the error of an expired batch, which says whether its records may be written."""
+        """Return the error of an expired batch, which says whether its records may be written, and why they wait."""
         fate = _FATES[batch.outcome]
         records = batch.count or len(batch.records)
-        return DeliveryTimedOut(
+        cause = self.queues[batch.partition].last_error
+        error = DeliveryTimedOut(
             f"{records} records for {batch.partition.topic}-{batch.partition.partition} were not acknowledged within "
             f"delivery_timeout_ms ({self.delivery_timeout_ms:g}); {fate}"
+            + ("" if cause is None else f". The last attempt failed: {cause.message}")
         )
+        error.__cause__ = cause
+        return error
 
     def pending(self) -> list[ProducerBatch]:
         """Return all batches that are not done."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, Unpack
 
@@ -34,6 +34,9 @@ else:
 
     K = TypeVar("K")
     V = TypeVar("V")
+
+
+_log = logging.getLogger(__name__)
 
 
 class Lifecycle(Generic[K, V]):
@@ -165,7 +168,9 @@ class Lifecycle(Generic[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send the queued records and close. An open transaction is aborted.
 
-        Records that are not acknowledged after `timeout_ms` (delivery_timeout_ms if none) fail.
+        Records that are not acknowledged after `timeout_ms` (delivery_timeout_ms if none) fail. The end of a
+        transaction is waited for at most `max_block_ms`; after that its coordinator aborts it, unless it has the
+        request to commit, when transaction_timeout_ms is over or another producer takes the id over.
         """
         cluster, self._cluster = self._cluster, None
         if cluster is None:
@@ -188,8 +193,10 @@ class Lifecycle(Generic[K, V]):
     async def _finish(self) -> None:
         """End an open transaction, or send what is queued."""
         if self._transactions is not None:
-            with suppress(KafkaError):  # the calls that wait for the transaction's end raise it
+            try:
                 await self._transactions.stop()
+            except KafkaError as error:  # the calls that wait for the transaction's end raise it, too
+                _log.warning("the producer is stopped before its transaction has ended: %s", error.message)
         elif self._sender is not None:
             await self._sender.flush()
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import count
 
+from ...protocol.errors import KafkaError
 from ...protocol.records.batch import decode_batch
 from ...protocol.records.record import Record
 from ..record import TopicPartition
@@ -19,6 +20,7 @@ class PartitionQueue:
         "_batch_size",
         "_numbers",
         "in_flight",
+        "last_error",
         "muted_until_ms",
         "next_sequence",
         "open",
@@ -46,6 +48,8 @@ class PartitionQueue:
         # A batch has failed that may or may not be written.
         self.outcome_unknown = False
         self.muted_until_ms = 0.0
+        # Why the last attempt to send failed, for records that expire; None since an acknowledgement.
+        self.last_error: KafkaError | None = None
 
     @property
     def needs_producer_id(self) -> bool:

@@ -48,6 +48,8 @@ class ProducerIds:
                     self._fail_waiting(error)
                     return
                 failures += 1
+                for queue in self._waiting_queues():
+                    queue.last_error = error
                 await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
             else:
                 break

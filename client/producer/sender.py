@@ -25,7 +25,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..clock import wait_for
-from ..errors import BadResponse, ConnectionLost
+from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from ..metadata import NO_LEADER
 from ..network.cluster import Cluster
 from ..network.connection import Connection
@@ -103,7 +103,8 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         # Brokers that a task connects to.
         self._connecting: set[int] = set()
-        self._connect_failures: dict[int, int] = {}
+        # By node id, how many attempts to connect have failed in a row, and the last one's error.
+        self._connect_failures: dict[int, tuple[int, KafkaError]] = {}
         cluster.on_update(lambda _view: self.wake())
 
     def wake(self) -> None:
@@ -170,6 +171,7 @@ class Sender:
         for queue in ready:
             leader = self._cluster.leader(queue.partition)
             if leader == NO_LEADER:
+                queue.last_error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader of the partition is known")
                 self._cluster.refresh_leader(queue.partition)
             elif gate is None or gate.ready(queue):
                 leaders.setdefault(leader, []).append(queue)
@@ -182,6 +184,9 @@ class Sender:
         connection = self._cluster.ready(node_id)
         if connection is None:
             self._connect(node_id)
+            if node_id in self._connect_failures:
+                for queue in queues:
+                    queue.last_error = self._connect_failures[node_id][1]
             return False
         batches = self._drain(queues)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
@@ -247,9 +252,10 @@ class Sender:
         try:
             await self._cluster.connection(node_id)
             self._connect_failures.pop(node_id, None)
-        except KafkaError:
+        except KafkaError as error:
             # The batches stay queued until delivery_timeout_ms is over; another broker may lead by now.
-            failures = self._connect_failures[node_id] = self._connect_failures.get(node_id, 0) + 1
+            failures = self._connect_failures.get(node_id, (0, error))[0] + 1
+            self._connect_failures[node_id] = failures, error
             self._cluster.refresh_soon()
             await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
         finally:
@@ -321,6 +327,7 @@ class Sender:
         accumulator = self._accumulator
         queue = accumulator.queues[batch.partition]
         now_ms = self._clock()
+        queue.last_error = error
         if error.code in _UNCERTAIN or isinstance(error, ConnectionLost):
             batch.maybe_written = True
         if error.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
@@ -331,7 +338,8 @@ class Sender:
             accumulator.fail(batch, accumulator.timeout_error(batch))
         elif error.code in _TOO_LARGE and batch.may_split:
             accumulator.split(batch, now_ms)
-        elif error.retriable or self._lacks_predecessor(queue, batch, error):
+        elif error.retriable or isinstance(error, AuthenticationFailed) or self._lacks_predecessor(queue, batch, error):
+            # A password may be changed again, on one broker after the other: records wait as for a lost connection.
             pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)
             accumulator.retry(batch, now_ms, pause_ms)

@@ -26,7 +26,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.records.batch import iter_headers, iter_records
-from ..errors import ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
+from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..metadata import ClusterView
 from ..network.addresses import Address
 from ..network.backoff import Backoff
@@ -86,13 +86,15 @@ class Brokers:
     def connect(self) -> BlockingConnection:
         """Connect to a bootstrap server; to the next one where that cannot be reached or does not answer."""
         reasons: list[str] = []
+        listens = False
         servers = self.options.bootstrap
         for address in servers[self._first :] + servers[: self._first]:
             try:
                 return BlockingConnection(address, self.options)
             except (ConnectionLost, RequestTimedOut) as error:
+                listens = listens or not isinstance(error, NotConnected)
                 reasons.append(error.message.removeprefix("cannot connect to "))
-        raise NoBrokerReachable("; ".join(reasons))
+        raise NoBrokerReachable("; ".join(reasons), listens=listens)
 
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
         """Return the address of the partition's leader.

@@ -23,7 +23,7 @@ from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
-from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, RequestTimedOut
+from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
 from ..network.addresses import Address
 from ..network.authentication import ask_for_token_now, authentication
 from ..network.exchange import Exchange, api_versions_version
@@ -142,9 +142,9 @@ class BlockingConnection:
         try:
             connected = socket.create_connection(address, timeout_ms / 1000)
         except TimeoutError as error:
-            raise ConnectionLost(f"{self.address} takes no connection within {timeout_ms} ms") from error
+            raise NotConnected(f"{self.address} takes no connection within {timeout_ms} ms") from error
         except OSError as error:
-            raise ConnectionLost(f"cannot connect to {self.address}: {error.strerror or error}") from error
+            raise NotConnected(f"cannot connect to {self.address}: {error.strerror or error}") from error
         connected.settimeout(self._timeout_ms / 1000)
         with suppress(OSError):  # not a TCP socket, or a system without it
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -65,6 +65,15 @@ def test_one_that_is_no_broker_is_said_to_be_none(answer: bytes | None, words: s
     assert ended.exit_code == 1 and words in ended.stderr and ended.stderr.count("\n") == 1
 
 
+def test_other_commands_do_not_advise_to_start_a_broker_where_another_server_listens() -> None:
+    for command in (["topics", "list"], ["doctor"]):
+        with server(b"HTTP/1.1 400 Bad Request\r\n") as address:
+            ended = run(*command, "-b", address)
+        assert ended.exit_code == 1
+        assert f"cannot use {address}" in ended.stdout + ended.stderr
+        assert "odradek serve" not in ended.stdout + ended.stderr
+
+
 def test_it_loads_no_client_and_no_event_loop() -> None:
     code = "import odradek.cli.ping, sys; print([m for m in sys.modules if m == 'asyncio' or 'odradek.client' in m])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

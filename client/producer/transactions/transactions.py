@@ -70,6 +70,8 @@ class Transactions:
         self._end: asyncio.Future[None] | None = None
         # A commit or an abort whose result no call has returned: the same call again returns it.
         self._unseen: tuple[bool, asyncio.Future[None]] | None = None
+        # Why the last request failed, for calls that give up; None after one that did not.
+        self._last_error: KafkaError | None = None
         # The offsets that wait to be committed, with the futures of their calls.
         self._offsets: dict[CommitOffsets, asyncio.Future[None]] = {}
 
@@ -147,12 +149,15 @@ class Transactions:
         self._machine.check_open()
 
     async def stop(self) -> None:
-        """Abort an open transaction, or wait for the end of one that is under way."""
+        """Abort an open transaction, or wait for the end of one that is under way, both for at most `max_block_ms`.
+
+        Raises what `commit` and `abort` raise.
+        """
         state = self._machine.state
         if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
             await self.abort()
         elif state in ENDING and self._end is not None:
-            await asyncio.shield(self._end)
+            await self._wait_for_end(self._end, "end its transaction")
 
     def close(self) -> None:
         """Fail the calls that wait: the producer is stopped."""
@@ -237,6 +242,7 @@ class Transactions:
         failures = 0
         while (action := self._machine.next_action()) is not None:
             error = await self._attempt(action)
+            self._last_error = error
             self._notify()
             if error is None:
                 failures = 0
@@ -318,10 +324,11 @@ class Transactions:
             async with asyncio.timeout(self._max_block_ms / 1000):
                 await asyncio.shield(end)
         except TimeoutError:
+            why = "" if self._last_error is None else f". The last attempt failed: {self._last_error.message}"
             raise RequestTimedOut(
                 f"{self.transactional_id!r} could not {what} within max_block_ms ({self._max_block_ms:g}); "
-                "it is tried on: the next call tells how it ended"
-            ) from None
+                f"it is tried on: the next call tells how it ended{why}"
+            ) from self._last_error
 
 
 class TransactionScope:

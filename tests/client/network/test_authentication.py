@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer
-from odradek.client.errors import AuthenticationFailed, ConnectionLost, ErrorCode, KafkaError, NoBrokerReachable
+from odradek.client.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    DeliveryTimedOut,
+    ErrorCode,
+    KafkaError,
+    NoBrokerReachable,
+    Outcome,
+)
 from odradek.client.network.authentication import ask_for_token_now
 from odradek.client.network.connection import Connection
 from odradek.client.network.sasl import Token
@@ -70,8 +78,9 @@ async def test_a_listener_without_sasl_and_a_client_without_it_are_told_what_to_
             await topics(cluster, **password("PLAIN"))
     async with FakeCluster() as cluster:
         FakeSasl(cluster)
-        with pytest.raises(ConnectionLost, match="at the first request: if the listener asks for SASL"):
+        with pytest.raises(ConnectionLost, match="at the first request: if the listener asks for SASL") as lost:
             await topics(cluster)
+        assert "odradek serve" not in str(lost.value)
 
 
 class Provider:
@@ -112,8 +121,9 @@ async def test_a_rejected_token_and_a_provider_that_fails_are_told_apart() -> No
             await topics(cluster, **bearer(lambda: "bad"))
         with pytest.raises(AuthenticationFailed, match="must return a text, not int"):
             await topics(cluster, **bearer(lambda: 7))
-        with pytest.raises(NoBrokerReachable, match="the identity service is away"):
+        with pytest.raises(NoBrokerReachable, match="the identity service is away") as caught:
             await topics(cluster, **bearer(fail))
+        assert "odradek serve" not in str(caught.value)
 
 
 async def test_a_connection_authenticates_again_before_its_session_ends_and_loses_nothing() -> None:
@@ -162,6 +172,62 @@ async def test_a_password_that_was_changed_ends_the_connection_with_its_reason()
         with pytest.raises(AuthenticationFailed, match="rejects the user 'alice'"):
             await connection.request(MetadataRequest(), MetadataResponse)
         await connection.close()
+
+
+QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 5, "retry_backoff_max_ms": 10}
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["in flight", "not sent"])
+async def test_records_that_wait_for_a_password_fail_with_its_reason_and_with_their_outcome(sent: bool) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=60)
+
+        async def change_password(call: Call) -> Any:
+            sasl.users["alice"] = "changed"
+            return Silence()
+
+        limits = {"delivery_timeout_ms": 300, "request_timeout_ms": 250}
+        async with Producer(cluster.address, **QUICK, **limits, **password("PLAIN")) as producer:
+            await producer.send_and_wait("t", b"first")
+            if sent:
+                cluster.on(ApiKey.PRODUCE, change_password)
+            else:
+                sasl.users["alice"] = "changed"
+                while producer.is_connected:
+                    await asyncio.sleep(0.001)
+            with pytest.raises(DeliveryTimedOut, match=r"last attempt failed: .*rejects the user 'alice'") as caught:
+                await producer.send_and_wait("t", b"second")
+            assert caught.value.outcome is (Outcome.UNKNOWN if sent else Outcome.NOT_WRITTEN)
+            assert isinstance(caught.value.__cause__, AuthenticationFailed)
+
+
+async def test_records_that_wait_for_a_password_are_sent_when_it_is_right_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
+        async with Producer(cluster.address, **QUICK, **password("PLAIN")) as producer:
+            await producer.send_and_wait("t", b"first")
+            sasl.users["alice"] = "changed"
+            while producer.is_connected:
+                await asyncio.sleep(0.001)
+            sent = await producer.send("t", b"second")
+            attempts = len(cluster.calls(ApiKey.SASL_HANDSHAKE))
+            while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < attempts + 3:
+                await asyncio.sleep(0.001)
+            sasl.users["alice"] = "secret"
+            assert (await sent).offset == 1
+        assert cluster.values("t") == [b"first", b"second"]
+
+
+async def test_a_poll_raises_that_the_password_is_not_right_any_more() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
+        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g", **password("PLAIN")) as consumer:
+            while not consumer.assignment():
+                await consumer.getmany(timeout_ms=1)
+            sasl.users["alice"] = "changed"
+            with pytest.raises(AuthenticationFailed, match="rejects the user 'alice'"):
+                while True:
+                    await consumer.getmany(timeout_ms=100)
 
 
 async def test_closing_in_the_middle_of_it_leaves_nothing_behind() -> None:

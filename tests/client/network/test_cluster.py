@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from odradek.client.errors import ClientStopped, ConnectionLost, NoBrokerReachable, UnknownTopic
+from odradek.client.errors import ClientStopped, ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
 from odradek.client.metadata import NO_LEADER, ClusterView
 from odradek.client.network.backoff import Backoff
 from odradek.client.network.cluster import Cluster
@@ -24,7 +24,7 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import Call, answer, drop
+from odradek.tests.support.wire import Call, answer, drop, keep_silent
 
 QUICK = ClusterOptions("unused:1", retry_backoff_ms=1, retry_backoff_max_ms=5, default_api_timeout_ms=5_000)
 
@@ -71,6 +71,22 @@ async def test_a_topic_that_never_comes_is_an_error_that_names_it() -> None:
         cluster = await reach(fake.address)
         with pytest.raises(UnknownTopic, match="'nowhere' was not there within 20 ms"):
             await cluster.topic("nowhere", timeout_ms=20)
+        await cluster.close()
+
+
+async def test_a_topic_is_waited_for_while_no_broker_can_be_asked() -> None:
+    async with FakeCluster({"t": 1}) as fake:
+        cluster = await reach(fake.address)
+        await fake.nodes[1].stop()
+        with pytest.raises(NoBrokerReachable, match="connection refused"):
+            await cluster.topic("t", timeout_ms=20)
+        waiting = asyncio.create_task(cluster.topic("t"))
+        await asyncio.sleep(0.01)
+        await fake.nodes[1].start()
+        assert len((await waiting).partitions) == 1
+        fake.on(ApiKey.METADATA, keep_silent)
+        with pytest.raises(RequestTimedOut, match="no broker described the topic 'u' within 20 ms"):
+            await cluster.topic("u", timeout_ms=20)
         await cluster.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -59,6 +60,8 @@ async def test_records_of_a_producer_that_stops_say_it_too() -> None:
         await producer.start()
         cluster.on(ApiKey.PRODUCE, keep_silent)
         sent = await producer.send("t", b"x")
+        while not cluster.calls(ApiKey.PRODUCE):
+            await asyncio.sleep(0)
         await producer.stop(timeout_ms=20)
         with pytest.raises(ClientStopped) as caught:
             await sent

@@ -297,6 +297,23 @@ async def test_a_broker_that_cannot_raise_the_epoch_ends_the_producer_that_lost_
 # -- Time-outs and cancellation
 
 
+@pytest.mark.parametrize("ending", ["commit_transaction", "abort_transaction", None])
+async def test_a_stop_without_a_limit_waits_for_a_lost_cluster_no_longer_than_max_block_ms(
+    ending: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster_of(2) as cluster, asyncio.timeout(10):
+        producer = producer_for(cluster, max_block_ms=50)  # delivery_timeout_ms is 120 s
+        await producer.start()
+        await producer.begin_transaction()
+        await producer.send_and_wait("t", b"x", partition=0)
+        await cluster.nodes[1].stop()
+        if ending is not None:
+            with pytest.raises(RequestTimedOut, match=r"The last attempt failed: .*refused"):
+                await getattr(producer, ending)()
+        await producer.stop()
+        assert "stopped before its transaction has ended" in caplog.text
+
+
 @both_versions
 async def test_a_commit_that_takes_too_long_goes_on_and_can_be_waited_for_again(version: int) -> None:
     async with cluster_of(version) as cluster:
