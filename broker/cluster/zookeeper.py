@@ -86,6 +86,8 @@ class ZooKeeper:
         self._is_stopping = False
         # Set while there is a connection.
         self._connected = asyncio.Event()
+        # Every path that is watched in this session. No path is watched for its content and for its children.
+        self._watched: set[str] = set()
 
     async def start(self) -> None:
         """Connect, and make the chroot and the znodes that every broker needs. Raises StartError."""
@@ -176,19 +178,18 @@ class ZooKeeper:
     # -- Reads
 
     async def _read(self, path: str, *, watch: bool) -> Znode | None:
-        watcher = self._watcher if watch else None
         while True:
             try:
-                data, stat = await self._ask(self._client.get_async, path, watch=watcher)
+                data, stat = await self._ask(self._client.get_async, path, watch=watch)
                 return Znode(data or b"", stat.version, stat.czxid, stat.ephemeralOwner or 0)
             except NoNodeError:
                 # A watch for its creation. Where it was created in between, it is read again.
-                if watcher is None or await self._ask(self._client.exists_async, path, watch=watcher) is None:
+                if not watch or await self._ask(self._client.exists_async, path, watch=True) is None:
                     return None
 
     async def _read_children(self, path: str, *, watch: bool) -> list[str] | None:
         try:
-            names = await self._ask(self._client.get_children_async, path, watch=self._watcher if watch else None)
+            names = await self._ask(self._client.get_children_async, path, watch=watch)
         except NoNodeError:
             return None
         return sorted(names)
@@ -241,11 +242,18 @@ class ZooKeeper:
 
     # -- The connection
 
-    async def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Send one request and return its result; again while the connection was lost. Raises SessionExpired."""
+    async def _ask(self, request: Callable[..., Any], path: str, *, watch: bool = False) -> Any:
+        """Send one request for a path and return its result; again while the connection was lost.
+
+        With `watch` the next change of the path is reported. Raises SessionExpired.
+        """
+        options = {"watch": self._watcher} if watch else {}
         while True:
+            if watch:
+                # Before each try: the connection may be lost as soon as ZooKeeper has set the watch.
+                self._watched.add(path)
             try:
-                return await self._once(request, *arguments, **options)
+                return await self._once(request, path, **options)
             except (ConnectionLoss, ConnectionClosedError, OperationTimeoutError):
                 await self._wait_for_connection()
 
@@ -290,16 +298,27 @@ class ZooKeeper:
             if self._is_expired:
                 _log.info("there is a new session with ZooKeeper at %s", self._hosts)
                 self._on_session(True)
+            else:
+                self._note_lost_watches()
             return
         self._connected.clear()
         if state == KazooState.LOST and not self._is_expired:
             self._is_expired = True
             # Requests that wait for a connection learn that the session is gone.
             self._connected.set()
+            self._watched.clear()
             _log.warning("the session with ZooKeeper at %s has expired", self._hosts)
             self._on_session(False)
         elif state == KazooState.SUSPENDED:
             _log.warning("the connection to ZooKeeper at %s is lost; the session lives until its time-out", self._hosts)
+
+    def _note_lost_watches(self) -> None:
+        """Report every watched path as changed: a watch ends with its connection, and kazoo does not set it again.
+
+        A receiver of a change reads the path and watches it anew.
+        """
+        for path in sorted(self._watched):
+            self._note_change(path)
 
     def _watcher(self, event: Any) -> None:
         """Called in a thread of kazoo's, once for each watch. Changes of the connection are reported to watches too."""
@@ -307,6 +326,7 @@ class ZooKeeper:
             self._loop.call_soon_threadsafe(self._note_change, event.path)
 
     def _note_change(self, path: str) -> None:
+        self._watched.discard(path)
         if not self._is_stopping:
             self._on_change(path)
 

@@ -74,6 +74,8 @@ class Session:
         self._is_stopping = False
         # Set while there is a connection.
         self._connected = asyncio.Event()
+        # Whether the session is without a connection.
+        self._is_suspended = False
 
     async def start(self) -> None:
         """Connect. Raises ZooKeeperUnreachable."""
@@ -249,15 +251,20 @@ class Session:
             return
         if state == KazooState.CONNECTED:
             self._connected.set()
+            was_suspended, self._is_suspended = self._is_suspended, False
             self._on_contact(Contact.CONNECTED)
+            if was_suspended:
+                # A watch ends with its connection, and kazoo does not set it again: there may have been a change.
+                self._on_change()
         elif state == KazooState.LOST:
-            self._is_expired = True
+            self._is_expired, self._is_suspended = True, False
             # Requests that wait for a connection learn that the session is gone.
             self._connected.set()
             _log.warning("the session with ZooKeeper at %s has expired: the partitions go to others", self._connect)
             self._on_contact(Contact.EXPIRED)
         else:
             self._connected.clear()
+            self._is_suspended = True
             why = "the session lives until its time-out"
             _log.warning("the connection to ZooKeeper at %s is lost: %s", self._connect, why)
             self._on_contact(Contact.SUSPENDED)

@@ -68,6 +68,14 @@ class FakeZookeeper:
         for path in [path for path, node in self.nodes.items() if node.owner == session]:
             self._remove(path)
 
+    def lose_connection(self, session: int, *, is_told: bool = True) -> None:
+        """Cut a session's connection for a moment: its watches are gone, and all of them are reported as changes."""
+        for (kind, path), sessions in self._watches.items():
+            if session in sessions:
+                sessions.discard(session)
+                if is_told:
+                    self.events[session].append((kind, path))
+
     def is_live(self, session: int) -> bool:
         """Return whether a session has not ended."""
         return session in self._live

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..operations import Create, Put, Steps, read, write
+from ..operations import Create, Delete, Put, Steps, read, write
 from ..znodes import CONTROLLER, CONTROLLER_EPOCH, decode_controller, encode_controller
 
 
@@ -26,10 +26,15 @@ class Lost(NamedTuple):
 
 
 def stand(broker_id: int, now_ms: int) -> Steps[Won | Lost]:
-    """Become the controller if there is none, and watch for the end of the one that there is."""
+    """Become the controller if there is none, and watch for the end of the one that there is.
+
+    A term of this broker that is still written down is one that it has given up: it ends, and another begins.
+    """
     present = yield from read(CONTROLLER, watch=True)
     if present is not None:
-        return Lost(decode_controller(present.data))
+        holder = decode_controller(present.data)
+        if holder != broker_id or (yield from write(Delete(CONTROLLER, present.version))) is not None:
+            return Lost(holder if holder != broker_id else -1)
     yield from write(Create(CONTROLLER_EPOCH, b"0"))
     known = yield from read(CONTROLLER_EPOCH)
     if known is None:

@@ -26,9 +26,9 @@ from .channels import Channels
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
 from .requests import errors_of_roles
-from .watches import event_of
+from .watches import event_of, subject_of
 
-# Events that wait. A watch fires once until it is set again, so that only requests can be many.
+# Requests that wait.
 MAX_WAITING = 1000
 
 T = TypeVar("T")
@@ -74,7 +74,9 @@ class Controller:
         self._config = config
         self._zookeeper = zookeeper
         self._clock = clock
-        self._events: asyncio.Queue[str | _Asked] = asyncio.Queue(MAX_WAITING)
+        # Invariant: each changed znode at most once, and at most MAX_WAITING requests.
+        self._events: asyncio.Queue[str | _Asked] = asyncio.Queue()
+        self._changed: set[str] = set()
         self._term: _Term | None = None
         self._tasks: list[asyncio.Future[None]] = []
 
@@ -106,14 +108,11 @@ class Controller:
         self.note_change(CONTROLLER)
 
     def note_change(self, path: str) -> None:
-        """Take note that a znode has changed."""
-        try:
-            self._events.put_nowait(path)
-        except asyncio.QueueFull:
-            # A change must not be missed: the next term begins by reading everything again.
-            _log.error("%d events wait for the controller: it starts over", self._events.qsize())
-            self.resign()
-            self._events.put_nowait(CONTROLLER)
+        """Take note that a znode has changed. What follows reads it, so that one event tells of many changes."""
+        subject = subject_of(path)
+        if subject not in self._changed:
+            self._changed.add(subject)
+            self._events.put_nowait(subject)
 
     async def ask(self, event: Callable[[ControllerMachine], Steps[T]]) -> T:
         """Run steps of the machine in their turn and return their outcome.
@@ -122,12 +121,15 @@ class Controller:
         """
         if self._term is None:
             raise _not_controller()
+        if self._is_full:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the controller.")
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        try:
-            self._events.put_nowait(_Asked(event, outcome))
-        except asyncio.QueueFull:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the controller.") from None
+        self._events.put_nowait(_Asked(event, outcome))
         return await outcome
+
+    @property
+    def _is_full(self) -> bool:
+        return self._events.qsize() - len(self._changed) >= MAX_WAITING
 
     def resign(self) -> None:
         """End the term, if there is one: the session is gone, or another broker is the controller."""
@@ -135,6 +137,7 @@ class Controller:
         if term is not None:
             term.channels.close()
             _log.info("broker %d is no longer the controller", self._config.broker_id)
+        self._changed.clear()
         while not self._events.empty():
             waiting = self._events.get_nowait()
             if isinstance(waiting, _Asked) and not waiting.outcome.done():
@@ -145,6 +148,8 @@ class Controller:
     async def _work(self) -> None:
         while True:
             event = await self._events.get()
+            if isinstance(event, str):
+                self._changed.discard(event)
             try:
                 await self._take_up(event)
             except SessionExpired:
@@ -221,14 +226,15 @@ class Controller:
 
     def _put(self, event: Event) -> None:
         """Take up an event of this broker's own, whose outcome nobody waits for."""
-        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        outcome.add_done_callback(_log_error)
-        try:
-            self._events.put_nowait(_Asked(event, outcome))
-        except asyncio.QueueFull:
+        if self._is_full:
+            # It must not be missed: another term begins by reading everything again.
             _log.error("%d events wait for the controller: it starts over", self._events.qsize())
             self.resign()
             self.stand()
+            return
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        outcome.add_done_callback(_log_error)
+        self._events.put_nowait(_Asked(event, outcome))
 
     # -- What comes back
 

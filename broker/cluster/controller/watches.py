@@ -15,6 +15,11 @@ from ..znodes import (
 from .machine import ControllerMachine
 
 
+def subject_of(path: str) -> str:
+    """Return the path whose event follows a change of `path`: those of one broker and of all brokers are one."""
+    return BROKER_IDS if path.startswith(f"{BROKER_IDS}/") else path
+
+
 def event_of(machine: ControllerMachine, path: str) -> Steps[None] | None:
     """Return the steps that follow a change of `path`, or None where it concerns no controller."""
     events = {
@@ -26,10 +31,9 @@ def event_of(machine: ControllerMachine, path: str) -> Steps[None] | None:
         ISR_CHANGES: machine.isr_changed,
         LOG_DIR_EVENTS: machine.log_dirs_failed,
     }
-    if path in events:
-        return events[path]()
-    if path.startswith(f"{BROKER_IDS}/"):
-        return machine.brokers_changed()
+    subject = subject_of(path)
+    if subject in events:
+        return events[subject]()
     if path.startswith(f"{TOPICS}/") and path.count("/") == TOPICS.count("/") + 1:
         return machine.partitions_changed(path.rpartition("/")[2])
     return None

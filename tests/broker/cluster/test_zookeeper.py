@@ -78,6 +78,23 @@ async def test_a_watch_tells_of_one_change(ensemble: ZooKeeperProcess) -> None:
         assert made.changes.empty()
 
 
+async def test_a_watch_outlives_a_lost_connection(ensemble: ZooKeeperProcess) -> None:
+    async with session(ensemble, "cut", 30_000) as made:
+        run = made.zookeeper.run
+        await run(write(Create("/parent")))
+        await run(children("/parent", watch=True))
+        await run(read("/content", watch=True))
+        await asyncio.to_thread(ensemble.kill)
+        await asyncio.to_thread(ensemble.start)
+        async with asyncio.timeout(60):
+            # There may have been a change meanwhile: a receiver looks again.
+            assert [await made.changes.get() for _ in range(2)] == ["/content", "/parent"]
+            await run(children("/parent", watch=True))
+            await run(write(Create("/parent/child")))
+            assert await made.changes.get() == "/parent"
+        assert made.sessions.empty()
+
+
 async def test_one_broker_is_the_controller_and_an_old_one_cannot_write(ensemble: ZooKeeperProcess) -> None:
     async with session(ensemble, "election") as first, session(ensemble, "election") as second:
         won = await first.zookeeper.run(stand(1, 0))

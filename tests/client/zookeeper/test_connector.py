@@ -132,6 +132,16 @@ async def test_a_zookeeper_that_is_away_stops_the_records_and_its_return_brings_
     assert await waiting == ["0"]
 
 
+async def test_a_change_after_a_short_absence_of_zookeeper_is_noticed(world: World, ensemble: ZooKeeperProcess) -> None:
+    await world.raw.create_topic("t", 2)
+    first, _ = await world.join({"t": 1}, consumer_id="a:1", zookeeper_session_timeout_ms=30_000)
+    await until(lambda: len(first.owned()) == 2)
+    ensemble.kill()
+    await asyncio.to_thread(ensemble.start)
+    second, _ = await world.join({"t": 1}, consumer_id="b:1")
+    await until(lambda: len(first.owned()) == len(second.owned()) == 1)
+
+
 async def test_a_first_rebalance_that_fails_says_so(world: World) -> None:
     await world.raw.create_topic("t", 1)
     zookeeper = member(world.broker).zookeeper

@@ -70,7 +70,13 @@ class Simulation:
     """The cluster. `turn` does one thing that the seed chooses; `settle` lets everything come to rest."""
 
     def __init__(
-        self, seed: int, brokers: int = 4, new_machine: MachineFactory = ControllerMachine, *, is_fenced: bool = True
+        self,
+        seed: int,
+        brokers: int = 4,
+        new_machine: MachineFactory = ControllerMachine,
+        *,
+        is_fenced: bool = True,
+        keeps_watches: bool = True,
     ) -> None:
         self.random = random.Random(seed)
         self.zookeeper = FakeZookeeper()
@@ -79,6 +85,7 @@ class Simulation:
         self.wires: dict[tuple[int, int], deque[tuple[int, int, Message]]] = {}
         self._new_machine = new_machine
         self._is_fenced = is_fenced
+        self._keeps_watches = keeps_watches
         self._topics = 0
         self._looked_at = 0
         self._known: dict[TopicPartition, LeaderAndIsr] = {}
@@ -139,6 +146,18 @@ class Simulation:
         node = self._some(is_alive=True)
         if node is not None:
             self.zookeeper.expire(node.session)
+
+    def lose_connection(self) -> None:
+        """Cut a broker off from ZooKeeper for less than a session."""
+        node = self._some(is_alive=True)
+        if node is not None and self.zookeeper.is_live(node.session):
+            self.zookeeper.lose_connection(node.session, is_told=self._keeps_watches)
+
+    def start_over(self) -> None:
+        """Let a controller give up its term, because too much waits for it; its session lives on."""
+        node = self._some(is_alive=True)
+        if node is not None and node.machine is not None:
+            self._resign(node)
 
     def depose(self) -> None:
         """Remove `/controller` by hand: the session of the controller lives on, and it learns of it later."""
