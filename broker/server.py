@@ -59,6 +59,7 @@ from .topics.internal_topics import InternalTopics, restore_compaction
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition import Partition
 from .topics.segment_leases import SegmentLeases
+from .topics.staging import Staging
 from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
@@ -293,6 +294,7 @@ class Broker:
             topics.requires_fsync,
         )
         background = BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads)
+        staging = Staging(self._threads, background.work)
         segment_leases = SegmentLeases(
             config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms,
             clock, timers, self._threads, self._disk, background.file_removal.remove_leftovers,
@@ -301,7 +303,7 @@ class Broker:
         replicas = None
         if isinstance(topics, ClusterTopics):
             leads = CoordinatorMoves(groups, transactions)
-            replicas = Replicas(config, topics, flusher, background, clock, timers, self._threads, leads)
+            replicas = Replicas(config, topics, flusher, background, staging, clock, timers, self._threads, leads)
             markers.is_loading = lambda index: index in groups.shards.loading
             remote_markers = RemoteMarkers(config, replicas.view)
             remote_verification = RemoteVerification(config, replicas.view, transactions)
@@ -319,6 +321,7 @@ class Broker:
             internal_topics=internal_topics,
             flusher=flusher,
             conversions=Conversions(self._threads),
+            staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             segment_leases=segment_leases,
             groups=groups,

@@ -25,6 +25,7 @@ from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
 from .topics.segment_leases import SegmentLeases
+from .topics.staging import Staging
 from .topics.topic import Topic
 from .topics.topics import Topics
 
@@ -49,6 +50,7 @@ class Services:
     internal_topics: InternalTopics
     flusher: Flusher
     conversions: Conversions
+    staging: Staging
     fetch_sessions: FetchSessions
     segment_leases: SegmentLeases
     # -- Coordination

@@ -41,6 +41,8 @@ class Work(Enum):
     # Finds the position of an offset or a timestamp. By timestamp it may read a whole segment.
     LOOK_UP = "look-up", 4
     CHECKPOINT = "checkpoint", 1
+    # Batches of 8 MiB and more. Their bytes count as those of requests.
+    WRITE = "write", 2
     # Removal of files, and what else nobody waits for.
     BACKGROUND = "background", 2
     # Compression and conversion of large batches. One may take 256 MiB; more threads would share Python's lock.

@@ -39,6 +39,7 @@ from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
 from .segments import swap
 from .segments.segment import Segment
+from .segments.staged_batch import StagedBatch
 from .segments.walk import MAX_INT32
 
 # A segment is forced to disk when it has grown by so much. It bounds what a start after a crash must read again.
@@ -113,11 +114,24 @@ class Log(ReadableLog):
 
     # -- Appending ---------------------------------------------------------------------------------
 
-    def append(self, batch: Buffer, header: BatchHeader, now_ms: int, marker: Marker | None = None) -> None:
+    def stage(self, number: int, batch: Buffer) -> StagedBatch:
+        """Write a very large batch to a file of its own, in a thread, for an append. Raises DiskError, LogClosed."""
+        self._check_writable()
+        return StagedBatch.write(self.directory, number, batch, self._disk)
+
+    def append(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        now_ms: int,
+        marker: Marker | None = None,
+        staged: StagedBatch | None = None,
+    ) -> None:
         """Write one whole v2 batch with its offsets assigned; `header` is the header of `batch`.
 
-        `marker` is the transaction marker in the batch, if it holds one. The CRC is not checked. Raises
-        OffsetsNotMonotonic, BatchTooLarge, LogClosed, and DiskError when the write failed: the log is then as before.
+        `marker` is the transaction marker in the batch, if it holds one. A `staged` one is written already, all but
+        its header, and begins a segment. The CRC is not checked. Raises OffsetsNotMonotonic, BatchTooLarge, LogClosed,
+        and DiskError when the write failed: the log is then as before.
         """
         if self._closed or self._failure is not None:
             raise self._closed_error()
@@ -127,7 +141,7 @@ class Log(ReadableLog):
         closing_age_ms = config.segment_ms
         if config.segment_jitter_ms:
             closing_age_ms = config.closing_age_ms(self.directory, active.base_offset)
-        if not active.takes(header, now_ms, config, closing_age_ms):
+        if (staged is not None and active.size) or not active.takes(header, now_ms, config, closing_age_ms):
             if len(batch) > config.segment_bytes:
                 raise BatchTooLarge(len(batch), config.segment_bytes)
             # Segments join without a gap, unless the index could not hold the batch's offset then.
@@ -138,13 +152,15 @@ class Log(ReadableLog):
         self._last_append_ms = now_ms
         try:
             if marker is None:
-                active.append(batch, header, config.index_interval_bytes)
+                active.append(batch, header, config.index_interval_bytes, staged)
             else:
                 self._append_marker(active, batch, header, marker)
         except TornWrite as error:
             self._failure = error
             raise
         self.log_end_offset = active.next_offset
+        if staged is not None:
+            self._segments.names_dirty = True
         if header.producer_id >= 0:
             if marker is None:
                 self.producers.apply(header, now_ms)

@@ -33,6 +33,7 @@ FIXED = {
     "messages of a message set (clients before 0.11)": legacy.MAX_MESSAGES,
     "batches that are rewritten or converted at a time": conversion.AT_ONCE,
     "bytes of batches that one turn writes": BY_KEY[ApiKey.PRODUCE].max_values * routes.VALUE_BYTES,
+    "bytes of a batch that the event loop writes": validation.VERY_LARGE_BYTES,
     "record errors of one rejected batch": validation.MAX_RECORD_ERRORS,
     "producer ids of one partition": producers.PRODUCERS_MAX,
     "files of one lease": odradek_lease_segments.MAX_FILES,

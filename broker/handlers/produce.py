@@ -30,6 +30,7 @@ from ...protocol.primitives import uuid_to_text
 from ...protocol.records.batch import BatchHeader
 from ..coordination.transactions.verification import RemoteCoordinator
 from ..network.connection import CloseConnection
+from ..network.large_messages import keep_frame
 from ..network.request import RequestContext
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.validation import BatchRejected, LargeBatch
@@ -76,8 +77,8 @@ class _Round:
         self.verify: VerifyTransaction | None = None
         if request.transactional_id is not None:
             self.verify = services.verification.of_batches(request.transactional_id, context.api_version)
-        # Batches that a thread prepares before they are appended: (partition, its result, a copy of its records).
-        self.large: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
+        # Batches that a thread prepares before they are appended: (partition, its result, records to keep).
+        self.large: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
         # Batches that need the word of a transaction coordinator on another broker, in the same form.
         self.unverified: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
         # Partitions whose append is acknowledged after an fsync, with their results.
@@ -124,7 +125,7 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             work.unverified.append((partition, result, bytearray(records)))
             return result
         except LargeBatch:
-            work.large.append((partition, result, bytearray(records)))
+            work.large.append((partition, result, keep_frame(records)))
             return result
         _acknowledge(work, partition, result, appended)
     except KafkaError as error:
@@ -137,12 +138,13 @@ async def _append_large(work: _Round, response: ProduceResponse) -> ProduceRespo
 
     Those that need the word of a coordinator on another broker are appended here, too.
     """
-    version, conversions = work.context.api_version, work.services.conversions
+    version, services = work.context.api_version, work.services
     for partition, result, records in work.large:
         try:
-            prepared = await conversions.run(partial(partition.prepare, memoryview(records), version))
-            append = partial(partition.append_prepared, prepared, version)
-            _acknowledge(work, partition, result, await _append_verified(work, partition, append))
+            prepared = await services.conversions.run(partial(partition.prepare, records, version))
+            async with services.staging.staged(partition, prepared.records) as staged:
+                append = partial(partition.append_prepared, prepared, version, staged=staged)
+                _acknowledge(work, partition, result, await _append_verified(work, partition, append))
         except KafkaError as error:
             _reject(work, partition.topic, result, error)
     for partition, result, records in work.unverified:

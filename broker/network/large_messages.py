@@ -193,5 +193,8 @@ async def _make(large: LargeResponse[Any]) -> None:
 
 
 def keep_frame(frame: memoryview) -> memoryview:
-    """Return the bytes of a frame for longer than its turn. Only those of a buffer that is used again are copied."""
+    """Return the bytes of a frame, or of a batch in it, for longer than its turn.
+
+    Only those of a buffer that is used again are copied.
+    """
     return frame if len(frame) > POOLED_BYTES else memoryview(bytearray(frame))

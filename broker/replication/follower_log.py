@@ -19,6 +19,8 @@ from ...storage.errors import StorageError
 from ..clock import Clock
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
+from ..topics.staging import Staging
+from ..topics.validation import is_very_large
 from .truncation import truncation_offset
 
 # How long one turn of the event loop appends. A response may hold tens of thousands of small batches.
@@ -33,12 +35,14 @@ class FollowerLog:
     def __init__(
         self,
         flusher: Flusher,
+        staging: Staging,
         clock: Clock,
         checkpoint: Callable[[], Awaitable[None]],
         removed: Callable[[Partition], None],
     ) -> None:
         """`removed` is told of partitions whose log has retired segments."""
         self._flusher = flusher
+        self._staging = staging
         self._clock = clock
         self._checkpoint = checkpoint
         self._removed = removed
@@ -64,7 +68,12 @@ class FollowerLog:
                 log.advance_log_start(start)
                 partition.advance(start)
                 continue
-            partition.append_replicated(view, header, marker)
+            if is_very_large(view):
+                async with self._staging.staged(partition, view) as staged:
+                    if is_current():
+                        partition.append_replicated(view, header, marker, staged)
+            else:
+                partition.append_replicated(view, header, marker)
             if time.monotonic() - began >= TURN_S:
                 await asyncio.sleep(0)
                 if not is_current():

@@ -37,6 +37,7 @@ from ..timers import TimerHandle, Timers
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
+from ..topics.staging import Staging
 from ..topics.topic import Topic
 from .alter_partition import IsrChanges
 from .fetcher import Fetcher, Fetchers, Following
@@ -81,6 +82,7 @@ class Replicas:
         topics: ClusterTopics,
         flusher: Flusher,
         background: BackgroundTasks,
+        staging: Staging,
         clock: Clock,
         timers: Timers,
         threads: DiskThreads,
@@ -107,8 +109,8 @@ class Replicas:
         self._mark_timer: TimerHandle | None = None
         self._saving: set[asyncio.Future[None]] = set()
         self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, self._controller_address)
-        logs = FollowerLog(flusher, clock, background.checkpoints.write, background.file_removal.remove_segments)
         removed = background.file_removal.remove_segments
+        logs = FollowerLog(flusher, staging, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config, lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed)
         )

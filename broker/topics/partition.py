@@ -26,10 +26,12 @@ from ...storage.files import FileRange
 from ...storage.log import Log
 from ...storage.segments.damage import Damage
 from ...storage.segments.location import Location
+from ...storage.segments.staged_batch import StagedBatch
 from ...storage.segments.transaction_index import AbortedTransaction
 from ..clock import Clock
 from ..configs.definition import LONG_MAX
 from ..purgatory import Purgatory
+from . import validation
 from .damage_reports import DamageReports
 from .validation import (
     FIRST_WITH_BATCHES,
@@ -41,6 +43,7 @@ from .validation import (
     check_compression,
     check_size,
     is_large,
+    is_very_large,
     prepare,
     read_batch,
     reject_small_timestamps,
@@ -251,11 +254,13 @@ class Partition:
             self.changes += 1
             self._purgatory.wake(self)
 
-    def append_replicated(self, records: memoryview, header: BatchHeader, marker: Marker | None) -> None:
+    def append_replicated(
+        self, records: memoryview, header: BatchHeader, marker: Marker | None, staged: StagedBatch | None = None
+    ) -> None:
         """Append a batch that the leader has, as it is: offsets, leader epoch and timestamps are the leader's."""
         now_ms = self._clock.now_ms()
         try:
-            self.log.append(records, header, now_ms, marker)
+            self.log.append(records, header, now_ms, marker, staged)
         except StorageError as error:
             self.note_failure(error)
             raise
@@ -324,22 +329,27 @@ class Partition:
 
     def prepare(self, records: memoryview, version: int) -> PreparedBatch:
         """Return the batch that `append_prepared` takes in the place of `records`. May run in a thread."""
-        now_ms = self._clock.now_ms()
+        now_ms, max_bytes = self._clock.now_ms(), self.max_message_bytes
         try:
-            return prepare(records, version, self.rules, now_ms, self._latest_ms(now_ms), self.max_message_bytes)
+            prepared = prepare(records, version, self.rules, now_ms, self._latest_ms(now_ms), max_bytes, self.topic)
         except BatchRejected as rejected:
             rejected.log_start_offset = self.log.log_start_offset
             raise
+        if is_very_large(prepared.records):
+            return prepared._replace(header=self._stamp(*prepared, now_ms))
+        return prepared
 
     def append(self, records: memoryview, version: int, verify: VerifyTransaction | None = None) -> Appended:
         """Validate a batch from a client of this Produce version, assign its offsets in place and append it.
 
         Raises KafkaError: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
         MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the errors of idempotence and transactions, KAFKA_STORAGE_ERROR. Those of
-        a whole batch are BatchRejected, or LargeBatch where `prepare` must open it first, in a thread. `verify` is None
-        where the request has no transactional id.
+        a whole batch are BatchRejected, or LargeBatch where a thread must `prepare` it first. `verify` is None where
+        the request has no transactional id.
         """
         self.check_leading()
+        if len(records) >= validation.VERY_LARGE_BYTES:  # is_very_large would be a call for each batch
+            raise LargeBatch(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must write this batch")
         if self.rules is not None or version < FIRST_WITH_BATCHES:
             if is_large(records):
                 raise LargeBatch(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must prepare this batch")
@@ -350,19 +360,25 @@ class Partition:
         return self._append_produced(records, header, version, verify)
 
     def append_prepared(
-        self, prepared: PreparedBatch, version: int, verify: VerifyTransaction | None = None
+        self,
+        prepared: PreparedBatch,
+        version: int,
+        verify: VerifyTransaction | None = None,
+        staged: StagedBatch | None = None,
     ) -> Appended:
-        """Append a batch that `prepare` has returned."""
+        """Append a batch that `prepare` has returned, and that may be staged since."""
         self.check_leading()
         records, header = prepared
-        if header is None:
-            header = read_batch(records, self.max_message_bytes, self.topic)
-        else:
-            check_size(header, self.max_message_bytes, self.topic)
-        return self._append_produced(records, header, version, verify)
+        check_size(header, self.max_message_bytes, self.topic)
+        return self._append_produced(records, header, version, verify, staged)
 
     def _append_produced(
-        self, records: memoryview, header: BatchHeader, version: int, verify: VerifyTransaction | None
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        version: int,
+        verify: VerifyTransaction | None,
+        staged: StagedBatch | None = None,
     ) -> Appended:
         if header.attributes & batch.TRANSACTIONAL:
             self._verify_transaction(header, version, verify)
@@ -385,7 +401,7 @@ class Partition:
             return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset, self.must_flush)
         if header.producer_id >= 0 and self.log.producers.get(header.producer_id) is None:
             self._add_producer()
-        return self._write(records, header, now_ms)
+        return self._write(records, header, now_ms, staged=staged)
 
     def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:
         """Let the coordinator verify a batch whose producer has no open transaction here."""
@@ -422,19 +438,34 @@ class Partition:
         )
         return self._write(memoryview(records), batch.read_header(records), now_ms, marker)
 
-    def _write(self, records: memoryview, header: BatchHeader, now_ms: int, marker: Marker | None = None) -> Appended:
+    def _stamp(self, records: memoryview, header: BatchHeader, now_ms: int) -> BatchHeader:
+        """Set the time of a batch where it is the broker's to set, and its CRC; return its new header."""
+        if self.log_append_time:
+            return batch.set_max_timestamp(records, 0, header, TimestampType.LOG_APPEND_TIME, now_ms)
+        if header.attributes & batch.LOG_APPEND_TIME:
+            # A producer cannot claim that the broker has set the time. Kafka clears this bit too.
+            return batch.set_max_timestamp(records, 0, header, TimestampType.CREATE_TIME, header.max_timestamp)
+        return header
+
+    def _write(
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        now_ms: int,
+        marker: Marker | None = None,
+        staged: StagedBatch | None = None,
+    ) -> Appended:
         log = self.log
         base_offset = log.log_end_offset
         header = batch.assign(records, 0, header, base_offset, self.leader_epoch)
         log_append_time_ms = -1
-        if self.log_append_time:
-            log_append_time_ms = now_ms
-            header = batch.set_max_timestamp(records, 0, header, TimestampType.LOG_APPEND_TIME, now_ms)
-        elif header.attributes & batch.LOG_APPEND_TIME:
-            # A producer cannot claim that the broker has set the time. Kafka clears this bit too.
-            header = batch.set_max_timestamp(records, 0, header, TimestampType.CREATE_TIME, header.max_timestamp)
+        if self.log_append_time or header.attributes & batch.LOG_APPEND_TIME:
+            if staged is None:
+                header = self._stamp(records, header, now_ms)
+            if header.attributes & batch.LOG_APPEND_TIME:
+                log_append_time_ms = header.max_timestamp
         try:
-            log.append(records, header, now_ms, marker)
+            log.append(records, header, now_ms, marker, staged)
         except StorageError as error:
             self.note_failure(error)
             raise

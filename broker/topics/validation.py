@@ -43,6 +43,8 @@ FIRST_WITH_ZSTD = 7
 # that of compressed records, which is found by decompressing so much and no more: zstd may grow ten thousandfold.
 LARGE_BYTES = 16 * 1024
 LARGE_DECOMPRESSED_BYTES = 64 * 1024
+# From this size on a thread computes the CRC of a batch and writes it (staging.py): 8 MiB take some ten milliseconds.
+VERY_LARGE_BYTES = 8 * 1024 * 1024
 # One sentence each: the response has 150 KB at most, whatever number of records a batch has.
 MAX_RECORD_ERRORS = 1000
 
@@ -69,10 +71,10 @@ class BatchRejected(KafkaError):
 
 
 class LargeBatch(BatchRejected):
-    """A batch that must be opened, and is so large that only a thread may do that: `prepare` does it.
+    """A batch that is so large that only a thread may open it, or write it: `prepare` comes first.
 
     It is rewritten or converted, or its timestamp is rejected: then `prepare` raises the BatchRejected that names the
-    records.
+    records. Or it is very large: then it is also staged.
     """
 
 
@@ -206,10 +208,10 @@ def _why_too_late(header: BatchHeader, latest_ms: int) -> str:
 
 
 class PreparedBatch(NamedTuple):
-    """A batch that was opened, rewritten or converted. Without a `header` it is not sound: the append says why."""
+    """A batch that was opened, rewritten or converted. Where the header is not sound, the append says why."""
 
     records: memoryview
-    header: BatchHeader | None
+    header: BatchHeader
 
 
 def is_large(records: memoryview) -> bool:
@@ -225,6 +227,11 @@ def is_large(records: memoryview) -> bool:
     return codec is not Compression.NONE and exceeds(codec, records[batch.HEADER_SIZE :], LARGE_DECOMPRESSED_BYTES)
 
 
+def is_very_large(records: memoryview) -> bool:
+    """Return whether a batch takes so long to write that a thread should do it."""
+    return len(records) >= VERY_LARGE_BYTES
+
+
 def prepare(
     records: memoryview,
     version: int,
@@ -232,20 +239,21 @@ def prepare(
     now_ms: int,
     latest_ms: int = LONG_MAX,
     max_bytes: int = INT_MAX,
+    topic: str = "",
 ) -> PreparedBatch:
     """Return the batch that is appended in the place of `records`, from a Produce request of `version`.
 
     `latest_ms` is the latest timestamp that is accepted now, `max_bytes` the largest batch. Raises BatchRejected for
-    what only the records show.
+    what only the records show, KafkaError as `read_batch` does.
     """
     rules = rules or NO_RULES
     try:
         if version < FIRST_WITH_BATCHES and _magic(records) != batch.MAGIC:
             records = memoryview(conversion.up_converted(records, rules.compression, rules.level))
             version = FIRST_WITH_ZSTD  # the codec was chosen here
-        header = _sound_header(records)
-        if header is None or header.size_bytes > max_bytes:
-            return PreparedBatch(records, None)
+        header = read_batch(records, max_bytes, topic)
+        if not _is_sound(records, header):
+            return PreparedBatch(records, header)
         if version < FIRST_WITH_ZSTD and header.compression is Compression.ZSTD:
             raise BatchRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
         if rules.opens_every_batch:
@@ -272,18 +280,14 @@ def _magic(records: memoryview) -> int:
     return batch.peek(records)[2]
 
 
-def _sound_header(records: memoryview) -> BatchHeader | None:
-    """Return the header of one whole batch whose header and CRC an append accepts; None otherwise."""
+def _is_sound(records: memoryview, header: BatchHeader) -> bool:
+    """Return whether an append accepts the header of a batch."""
     try:
-        header = batch.read_header(records)
-        if header.size_bytes != len(records):
-            return None
-        batch.check_crc(records, 0, header)
         batch.check_shape(header)
         batch.check_body(records, 0, header)
     except RecordError:
-        return None
-    return header
+        return False
+    return True
 
 
 def _check_records(

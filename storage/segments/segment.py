@@ -27,6 +27,7 @@ from .names import (
 from .offset_index import OffsetIndex
 from .segment_file import NAMES_LOCK, UNSYNCED, OnDamage, SegmentFile
 from .segment_indexes import SegmentIndexes
+from .staged_batch import StagedBatch
 from .time_index import NO_TIMESTAMP, TimeIndex
 from .transaction_index import TransactionIndex
 from .walk import MAX_INT32
@@ -94,8 +95,10 @@ class Segment(SegmentFile):
 
     # -- Appending ---------------------------------------------------------------------------------
 
-    def append(self, batch: Buffer, header: BatchHeader, index_interval_bytes: int) -> None:
-        """Write one batch at the end. On failure cut the file back to the last whole batch, and raise the error."""
+    def append(
+        self, batch: Buffer, header: BatchHeader, index_interval_bytes: int, staged: StagedBatch | None = None
+    ) -> None:
+        """Write one batch at the end, or take a staged one. On failure cut the file back to the last whole batch."""
         indexes = self._indexes
         assert indexes is not None
         if indexes.is_write_due:
@@ -104,7 +107,10 @@ class Segment(SegmentFile):
         self._sealed = False  # a roll that failed had sealed it
         position = self.size
         try:
-            self._disk.write(self._file or self.file, batch, position)
+            if staged is None:
+                self._disk.write(self._file or self.file, batch, position)
+            else:
+                self.take(staged, batch)
         except StorageError as error:
             self._synced = UNSYNCED
             try:

@@ -11,15 +11,16 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
-from ...protocol.records.batch import BatchHeader, check_crc
+from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, DiskError, StaleView, StorageError, UnreadableBatch
-from ..files import DISK, Disk, File
+from ..files import DISK, Buffer, Disk, File
 from . import walk
 from .damage import MISPLACED, WRONG_CRC, Damage
 from .damage_end import next_sound
 from .names import DELETED_FILE_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, segment_path
 from .offset_index import starts_behind
+from .staged_batch import StagedBatch
 from .walk import MAX_INT32
 
 # Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
@@ -117,6 +118,13 @@ class SegmentFile:
         self.size = position
         self._synced = UNSYNCED
         self.damages = tuple(each for each in self.damages if each.position < position)
+
+    def take(self, staged: StagedBatch, batch: Buffer) -> None:
+        """Let an empty segment have the file of a staged batch. `batch` has its offsets by now. Raises DiskError."""
+        assert not self.size, "only an empty segment takes the file of a batch"
+        staged.name(self.path(LOG_SUFFIX), memoryview(batch)[:HEADER_SIZE])
+        self._synced = UNSYNCED
+        self._file = staged.file
 
     # -- Reading -----------------------------------------------------------------------------------
 

@@ -16,3 +16,8 @@ ONCE_FAILED = (74, 377, 633, 1277, 2264, 2298, 2400, 3522, 5085, 7019)
 @pytest.mark.parametrize("seed", [*range(200), *ONCE_FAILED])
 def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, seed: int) -> None:
     torn_log.run(tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_very_large_batches_are_whole_or_not_there(tmp_path: Path, seed: int) -> None:
+    torn_log.run(tmp_path, seed, stages=True)

@@ -23,8 +23,11 @@ from odradek.tests.support.raw import Raw, batch_of
 
 # Each topic is a directory, and the broker creates one a turn.
 CREATED = 300
+APPEND_TIME = "append-time"
 MIB = 1024 * 1024
 BATCHES = 90
+# One batch that is nearly as large as a request may be.
+LARGEST_BATCH = 96 * MIB
 # The broker's loop is its own, in a thread; which loop the client runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
@@ -37,6 +40,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredBroke
         group_initial_rebalance_delay_ms=0,
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
+        message_max_bytes=100 * MIB,
     )
     with measured_broker(config) as each:
         asyncio.run(_create_topic(each.address))
@@ -46,6 +50,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredBroke
 async def _create_topic(address: str) -> None:
     async with await Raw.connect(address) as raw:
         await raw.create_topic(TOPIC)
+        await raw.create_topic(APPEND_TIME, message_timestamp_type="LogAppendTime")
 
 
 async def exchange(measured: MeasuredBroker, key: ApiKey, version: int, request: Message) -> bool:
@@ -142,6 +147,25 @@ async def test_a_produce_of_a_hundred_sound_batches_is_appended_a_few_a_turn(mea
     first = results[0].base_offset
     assert [(each.error_code, each.base_offset) for each in results] == [(0, first + at) for at in range(BATCHES)]
     assert measured.longest_turn_ms <= LIMIT_MS
+
+
+async def test_one_batch_as_large_as_a_request_is_written_and_read_beside_the_loop(measured: MeasuredBroker) -> None:
+    sent = batch_of(bytes(LARGEST_BATCH - 200))
+    turns: dict[str, int] = {}
+    async with await Raw.connect(measured.address) as raw:
+        for topic in (TOPIC, APPEND_TIME):
+            measured.begin()
+            result = await raw.produce(topic, sent)
+            turns[topic] = measured.longest_turn_ms
+            assert result.error_code == 0
+            measured.begin()
+            data = await raw.fetch(topic, result.base_offset)
+            turns[f"read of {topic}"] = measured.longest_turn_ms
+            assert bytes(data.records[61:]) == sent[61:]
+        measured.begin()
+        assert (await raw.produce(TOPIC, sent[:-1] + b"x")).error_code == ErrorCode.CORRUPT_MESSAGE
+        turns["wrong CRC"] = measured.longest_turn_ms
+    assert {each: ms for each, ms in turns.items() if ms > LIMIT_MS} == {}
 
 
 async def test_a_pattern_is_matched_with_a_long_transactional_id_in_turns(measured: MeasuredBroker) -> None:

@@ -14,6 +14,6 @@ HUNDRED = 100
 def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + HUNDRED):
         try:
-            torn_log.run(tmp_path / str(seed), seed)
+            torn_log.run(tmp_path / str(seed), seed, stages=seed % 3 == 0)
         except Exception as error:
-            raise AssertionError(f"tests.support.torn_log.run(directory, seed={seed})") from error
+            raise AssertionError(f"tests.support.torn_log.run(directory, {seed}, stages={seed % 3 == 0})") from error

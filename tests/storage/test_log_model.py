@@ -87,14 +87,24 @@ class LogMachine(RuleBasedStateMachine):
         epoch=st.integers(0, 3),
         gap=st.sampled_from([0, 0, 0, 0, 7]),
         passed_ms=st.integers(0, 300),
+        is_staged=st.booleans(),
     )
     def append(
-        self, records: int, size: int, timestamp: int, producer: int, epoch: int, gap: int, passed_ms: int
+        self,
+        records: int,
+        size: int,
+        timestamp: int,
+        producer: int,
+        epoch: int,
+        gap: int,
+        passed_ms: int,
+        is_staged: bool = False,
     ) -> None:
         self.now_ms += passed_ms
         data = self.make(records, size, timestamp, producer or -1, epoch, gap)
         header = read_header(data)
-        self.log.append(data, header, self.now_ms)
+        staged = self.log.stage(0, bytes(12) + data[12:]) if is_staged else None
+        self.log.append(data, header, self.now_ms, staged=staged)
         self.model.batches.append((header, data))
 
     @rule(room=st.integers(0, 400), size=st.integers(0, 200))

@@ -55,8 +55,10 @@ class Written(NamedTuple):
 class TornLog:
     """The log, the list, and the comparisons of the two."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, stages: bool = False) -> None:
         self.chance = random.Random(seed)
+        # Whether batches are staged at times, as very large ones are.
+        self.stages = stages
         self.directory = directory
         self.disk = FaultyDisk()
         self.config = LogConfig(
@@ -123,9 +125,20 @@ class TornLog:
         )
         header = read_header(data)
         self.pending = list(written(header, data))
-        self.log.append(data, header, 1000)
+        if self.stages and self.chance.random() < 0.3:
+            self.append_staged(data, header)
+        else:
+            self.log.append(data, header, 1000)
         self.records |= {each.offset: each for each in self.pending}
         self.pending = []
+
+    def append_staged(self, data: bytes, header: BatchHeader) -> None:
+        # Its offsets are not known when it is staged.
+        staged = self.log.stage(header.base_offset, bytes(12) + data[12:])
+        try:
+            self.log.append(data, header, 1000, staged=staged)
+        finally:
+            staged.discard()
 
     def flush(self) -> None:
         self.log.flush()
@@ -444,9 +457,9 @@ def flip(path: Path, position: int, bit: int) -> None:
     path.write_bytes(content)
 
 
-def run(directory: Path, seed: int) -> None:
+def run(directory: Path, seed: int, stages: bool = False) -> None:
     """Run all lives of a seed. Raises AssertionError if the log differs from the list."""
-    torn = TornLog(directory, seed)
+    torn = TornLog(directory, seed, stages)
     for _ in range(LIVES):
         torn.live()
         torn.crash()

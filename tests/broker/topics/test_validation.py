@@ -15,7 +15,7 @@ from odradek.broker.topics.validation import (
     prepare,
     validation_rules,
 )
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records import batch, legacy
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
@@ -136,14 +136,31 @@ class TestCompression:
             prepare(batch_at(1, compression=Compression.ZSTD), 5, rules(compression_type="gzip"), NOW_MS)
         assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
-    @pytest.mark.parametrize("change", [{"max_bytes": 50}, {"cut": True}, {"damage": True}])
-    def test_faults_of_the_header_or_the_crc_are_left_to_the_append(self, change: dict[str, int]) -> None:
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [
+            ({"max_bytes": 50}, ErrorCode.MESSAGE_TOO_LARGE),
+            ({"cut": True}, ErrorCode.INVALID_RECORD),
+            ({"damage": True}, ErrorCode.CORRUPT_MESSAGE),
+        ],
+    )
+    def test_faults_of_the_header_or_the_crc_get_the_errors_of_an_append(
+        self, change: dict[str, int], code: ErrorCode
+    ) -> None:
         sent = batch_at(1, 2)
         if change.pop("cut", False):
             sent = sent[:-1]
         if change.pop("damage", False):
             sent[-1] ^= 1
-        assert prepare(sent, 9, rules(compression_type="gzip"), NOW_MS, **change).records is sent
+        with pytest.raises(KafkaError) as caught:
+            prepare(sent, 9, rules(compression_type="gzip"), NOW_MS, **change)
+        assert caught.value.code is code
+
+    def test_counts_that_disagree_are_left_to_the_append(self) -> None:
+        sent = batch_at(1, 2)
+        sent[57:61] = (3).to_bytes(4, "big")
+        sent[17:21] = batch.crc32c(bytes(sent[21:])).to_bytes(4, "big")
+        assert prepare(sent, 9, rules(compression_type="gzip"), NOW_MS).records is sent
 
 
 def test_large_batches_go_to_a_thread() -> None:
