@@ -9,12 +9,14 @@ skipped until its abort marker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 
 from ...protocol.errors import DecodeError
 from ...protocol.records.batch import (
     BatchHeader,
     check_crc,
+    columns_of,
     encode_batch,
     iter_headers,
     iter_records,
@@ -87,9 +89,9 @@ class CompletedFetch:
         data = self._data
         try:
             if len(data) >= _PEEKABLE_BYTES and peek(data)[2] < _FIRST_BATCH_MAGIC:
-                self._set_records(decode_message_set(data))
-                if self._records:
-                    self.next_offset = self._records[-1].offset + 1
+                if records := decode_message_set(data):
+                    self.next_offset = max(self.position, records[-1].offset + 1)
+                    self._set_records(zip(*records, strict=True))
             else:
                 self._batches.extend(iter_headers(data))
                 if self._batches:
@@ -152,17 +154,16 @@ class CompletedFetch:
             if header.is_control:
                 self._take_marker(header, iter_records(self._data, at, header, self._check_crcs))
             elif not self._is_aborted(header):
-                self._set_records(iter_records(self._data, at, header, self._check_crcs), header.timestamp_type)
+                columns = columns_of(self._data, at, header, self._check_crcs)
+                self._set_records(columns, header.timestamp_type)
         except DecodeError as error:
             raise self._corrupt(error) from error
 
-    def _set_records(self, records: Iterable[Record], timestamp_type: int = 0) -> None:
-        topic, number = self._partition
-        new = _new_record
-        made = [
-            new(ConsumerRecord, (topic, number, offset, timestamp_ms, timestamp_type, key, value, headers))
-            for offset, timestamp_ms, key, value, headers in records
-        ]
+    def _set_records(self, columns: Iterable[Sequence[object]], timestamp_type: int = 0) -> None:
+        offsets, timestamps, *rest = columns
+        topic, number = map(repeat, self._partition)
+        rows = zip(topic, number, offsets, timestamps, repeat(timestamp_type), *rest, strict=False)
+        made = list(map(_new_record, repeat(ConsumerRecord), rows))
         if made and made[0].offset < self.position:
             made = [record for record in made if record.offset >= self.position]
         self._records = made

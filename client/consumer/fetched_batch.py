@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 
-from ...protocol.records.batch import BatchHeader, iter_records, values_of
+from ...protocol.records.batch import BatchHeader, columns_of, iter_records, values_of
+from ...protocol.records.columns import Columns
 from ...protocol.records.record import Record
 from ..record import TopicPartition
 
@@ -32,6 +34,14 @@ class FetchedBatch:
         for record in iter_records(self.data, 0, self.header, check=False):
             if record.offset >= self.first_offset:
                 yield record
+
+    def columns(self) -> Columns:
+        """Return the records from `first_offset` on by column. Raises RecordError."""
+        columns = columns_of(self.data, 0, self.header, check=False)
+        if self.is_whole:
+            return columns
+        wanted = [offset >= self.first_offset for offset in columns.offsets]
+        return Columns._make(list(compress(column, wanted)) for column in columns)
 
     def values(self) -> list[bytes | None]:
         """Return the values of all records of the batch, much faster than the records. Raises RecordError."""

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ...protocol.errors import DecodeError
-from ...protocol.records.record import Headers, Record
+from ...protocol.records.columns import Columns
+from ...protocol.records.record import Headers
 from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns, is_kernel_loaded, python_values
 from ..errors import CorruptRecords
 from ..record import TopicPartition
@@ -24,18 +25,23 @@ class RecordColumns:
     def __len__(self) -> int:
         if all(batch.is_whole for batch in self.batches):
             return sum(batch.header.record_count for batch in self.batches)
-        return len(self._records)
+        return len(self._columns.offsets)
 
     @cached_property
-    def _records(self) -> list[Record]:
+    def _columns(self) -> Columns:
+        """All columns: what asks for a second one takes them from here."""
+        columns = Columns([], [], [], [], [])
         try:
-            return [record for batch in self.batches for record in batch.records()]
+            for batch in self.batches:
+                for column, more in zip(columns, batch.columns(), strict=True):
+                    column += more
         except DecodeError as error:
             raise self._corrupt(error) from error
+        return columns
 
     def _by_kernel(self, name: str) -> list[Any] | None:
-        """Return one column by the compiled kernel; None where that is not loaded, or the records are there already."""
-        if "_records" in self.__dict__ or not self.batches or not is_kernel_loaded():
+        """Return one column by the compiled kernel; None where that is not loaded, or all columns are there already."""
+        if "_columns" in self.__dict__ or not self.batches or not is_kernel_loaded():
             return None
         try:
             return python_values(self.to_arrow([name]).column(0))
@@ -46,18 +52,18 @@ class RecordColumns:
     def offsets(self) -> list[int]:
         """The offset of each record."""
         found = self._by_kernel("offset")
-        return [record.offset for record in self._records] if found is None else found
+        return self._columns.offsets if found is None else found
 
     @cached_property
     def timestamps_ms(self) -> list[int]:
         """The timestamp of each record, in milliseconds since 1970 UTC."""
-        return [record.timestamp_ms for record in self._records]
+        return self._columns.timestamps_ms
 
     @cached_property
     def keys(self) -> list[bytes | None]:
         """The key of each record."""
         found = self._by_kernel("key")
-        return [record.key for record in self._records] if found is None else found
+        return self._columns.keys if found is None else found
 
     @cached_property
     def values(self) -> list[bytes | None]:
@@ -65,8 +71,8 @@ class RecordColumns:
         found = self._by_kernel("value")
         if found is not None:
             return found
-        if "_records" in self.__dict__ or not all(batch.is_whole for batch in self.batches):
-            return [record.value for record in self._records]
+        if "_columns" in self.__dict__ or not all(batch.is_whole for batch in self.batches):
+            return self._columns.values
         try:
             return [value for batch in self.batches for value in batch.values()]
         except DecodeError as error:
@@ -75,7 +81,7 @@ class RecordColumns:
     @cached_property
     def headers(self) -> list[Headers]:
         """The headers of each record."""
-        return [record.headers for record in self._records]
+        return self._columns.headers
 
     def to_arrow(self, columns: Sequence[str] = DEFAULT_COLUMNS) -> Any:
         """Return a `pyarrow.Table`. Raises InvalidOption without pyarrow, or for a column that there is not."""

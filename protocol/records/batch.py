@@ -19,6 +19,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from .columns import Columns, decode_columns, decode_records
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (
@@ -31,7 +32,7 @@ from .errors import (
     UnsupportedCodec,
     UnsupportedMagic,
 )
-from .record import MIN_RECORD_BYTES, Record, decode_records, encode_records, read_long_varint
+from .record import MIN_RECORD_BYTES, Record, encode_records, read_long_varint
 from .values import decode_values, encode_values
 
 if TYPE_CHECKING:
@@ -444,17 +445,26 @@ def iter_records(
 ) -> Iterator[Record]:
     """Return an iterator over the records of the batch at `position`; as `decode_batch`, a record at a time.
 
-    CRC and compression are dealt with in the call; an InvalidRecord comes up when the iteration reaches it.
+    CRC and compression are dealt with in the call. An InvalidRecord comes up when the iteration is near it.
     """
-    if header is None:
-        header = read_header(buffer, position)
+    return decode_records(*_body(buffer, position, header or read_header(buffer, position), check, limit))
+
+
+def columns_of(buffer: Buffer, position: int, header: BatchHeader, check: bool = True) -> Columns:
+    """Return the records of the batch at `position` by column, `check`ing its CRC first. Raises any RecordError."""
+    return decode_columns(*_body(buffer, position, header, check, MAX_DECOMPRESSED_BYTES))
+
+
+def _body(
+    buffer: Buffer, position: int, header: BatchHeader, check: bool, limit: int
+) -> tuple[bytes, int, int, int, int | None]:
+    """Return what `decode_columns` takes: the records' bytes and what the header says of them."""
     if check:
         check_crc(buffer, position, header)
     view = memoryview(buffer)
     end = position + header.size_bytes
     if end > len(view):
         raise TruncatedBatch(f"batch at {position} ends at {end}, the buffer at {len(view)}")
-    body = view[position + HEADER_SIZE : end]
-    data = decompress(header.compression, body, limit)
+    data = decompress(header.compression, view[position + HEADER_SIZE : end], limit)
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    return decode_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)
+    return data, header.record_count, header.base_offset, header.base_timestamp, append_time

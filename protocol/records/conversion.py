@@ -14,9 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import batch, legacy
+from .columns import decode_records
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from .errors import InvalidRecord, RecordError, TruncatedBatch
-from .record import NO_TIMESTAMP, Record, decode_records
+from .record import NO_TIMESTAMP, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

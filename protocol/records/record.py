@@ -4,8 +4,7 @@
     key length varint (-1: null), key | value length varint (-1: null), value
     header count varint, then for each: key length varint, key (UTF-8) | value length varint (-1: null), value
 
-All varints are zigzag (KIP-98). This is the only per-record code of the protocol, so both directions are one straight
-loop with short varints inline. Broken bytes raise `InvalidRecord`, whatever they are.
+All varints are zigzag (KIP-98). Encoding is in here, decoding in `columns.py`: both are one straight loop.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from .errors import InvalidRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -45,7 +44,7 @@ class Record(NamedTuple):
 
 
 # A named tuple made without its Python-level constructor: half the time of `Record(...)`.
-_new_record = cast(
+new_record = cast(
     "Callable[[type[Record], tuple[object, ...]], Record]",
     tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
 )
@@ -57,77 +56,6 @@ def size_upper_bound(key: bytes | None, value: bytes | None, headers: Headers = 
     for name, content in headers:
         size += HEADER_OVERHEAD_BYTES + 3 * len(name) + (len(content) if content else 0)  # UTF-8: 3 bytes a code unit
     return size
-
-
-def decode_records(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None = None
-) -> Iterator[Record]:
-    """Yield `count` records out of `data`, which they must fill exactly.
-
-    `append_time_ms` replaces every timestamp (a batch of LogAppendTime). Raises InvalidRecord.
-    """
-    new, record_type, position = _new_record, Record, 0
-    headers: Headers
-    try:
-        for _ in range(count):
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = read_long_varint(data, position)
-            twice_end = (position << 1) + number  # stays odd, and so never matches, where the length is negative
-            position += 1  # attributes: none are defined
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = _long_timestamp(data, position, base_timestamp)
-            timestamp_ms = base_timestamp - (number + 1 >> 1) if number & 1 else base_timestamp + (number >> 1)
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = read_long_varint(data, position)
-            offset = base_offset - (number + 1 >> 1) if number & 1 else base_offset + (number >> 1)
-            if (number := data[position]) < 0x80:
-                position += 1
-            else:
-                number, position = read_long_varint(data, position)
-            if number & 1:
-                key = None
-            else:
-                key = data[position : (position := position + (number >> 1))]
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = read_long_varint(data, position)
-            if number & 1:
-                value = None
-            else:
-                value = data[position : (position := position + (number >> 1))]
-            if data[position]:
-                headers, position = _decode_headers(data, position)
-            else:
-                headers = ()
-                position += 1
-            if position << 1 != twice_end:
-                raise InvalidRecord(f"record at offset {offset} does not end where its length says")
-            if append_time_ms is not None:
-                timestamp_ms = append_time_ms
-            yield new(record_type, (offset, timestamp_ms, key, value, headers))
-    except IndexError:
-        raise InvalidRecord(f"a record goes beyond the {len(data)} bytes of its batch") from None
-    if position != len(data):
-        raise InvalidRecord(f"{len(data) - position} bytes are left after the {count} records of the batch")
 
 
 def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
@@ -144,15 +72,8 @@ def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]
             raise InvalidRecord(f"varint at byte {position - 10} is longer than ten bytes")
 
 
-def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:
-    """Do as `read_long_varint` for a timestamp delta. The sum with `base` wraps at 64 bits, as in Java."""
-    number, position = read_long_varint(data, position)
-    timestamp = base + ((number >> 1) ^ -(number & 1))
-    delta = ((timestamp + 2**63) & (2**64 - 1)) - 2**63 - base
-    return (delta << 1 if delta >= 0 else (-delta << 1) - 1), position
-
-
-def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+    """Return (the headers at `position`, the position after them). Raises InvalidRecord, IndexError."""
     number, position = read_long_varint(data, position)
     count = (number >> 1) ^ -(number & 1)
     # Each takes two bytes or more, so a count that the data cannot hold is refused before the loop.
