@@ -51,9 +51,10 @@ def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:
 
     Raises DamagedFile.
     """
-    if not disk.exists(path):
+    text = _text(path, disk)
+    if text is None:
         return []
-    lines = _text(path, disk).splitlines()
+    lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION or not lines[1].isdecimal():
         raise DamagedFile(path, 1, f"does not begin with version {_VERSION} and a count")
     if int(lines[1]) != len(lines) - 2:
@@ -65,9 +66,11 @@ def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:
     return entries
 
 
-def _text(path: Path, disk: Disk) -> str:
+def _text(path: Path, disk: Disk) -> str | None:
+    """Return the text of a file, None where it is missing. Raises DamagedFile, DiskError."""
     try:
-        return disk.read_file(path).decode()
+        data = disk.read_file_if_there(path)
+        return None if data is None else data.decode()
     except UnicodeDecodeError as error:
         raise DamagedFile(path, error.start, "not UTF-8") from error
 
@@ -141,10 +144,11 @@ def write_meta_properties(directory: Path, meta: MetaProperties, disk: Disk = DI
 def read_meta_properties(directory: Path, disk: Disk = DISK) -> MetaProperties | None:
     """Return None where the directory is new. Raises DamagedFile."""
     path = directory / META_PROPERTIES
-    if not disk.exists(path):
+    text = _text(path, disk)
+    if text is None:
         return None
     values: dict[str, str] = {}
-    for number, line in enumerate(_text(path, disk).splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
@@ -174,9 +178,10 @@ def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK
 def read_partition_metadata(directory: Path, disk: Disk = DISK) -> bytes | None:
     """Return the topic id, None where the file is missing. Raises DamagedFile."""
     path = directory / PARTITION_METADATA
-    if not disk.exists(path):
+    text = _text(path, disk)
+    if text is None:
         return None
-    lines = _text(path, disk).splitlines()
+    lines = text.splitlines()
     if len(lines) != 2 or lines[0] != "version: 0" or not lines[1].startswith("topic_id: "):
         raise DamagedFile(path, 1, "not 'version: 0' and 'topic_id: ...'")
     try:

@@ -72,8 +72,10 @@ class Disk:
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        with _translated("open", path):
+        try:
             return File(self, path, os.open(path, flags, 0o644))
+        except OSError as error:
+            raise DiskError("open", path, error) from error
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -192,8 +194,10 @@ class Disk:
             os.ftruncate(file.fd, size)
 
     def size(self, file: File) -> int:
-        with _translated("stat", file.path):
+        try:
             return os.fstat(file.fd).st_size
+        except OSError as error:
+            raise DiskError("stat", file.path, error) from error
 
     def modified_ms(self, path: Path) -> int:
         """Return when a file was last written to, in ms since 1970."""
@@ -214,6 +218,11 @@ class Disk:
                 with suppress(FileNotFoundError):
                     found[entry.name] = entry.stat().st_size
         return found
+
+    def directories(self, directory: Path) -> list[str]:
+        """Return the names of the directories in `directory`, sorted."""
+        with _translated("list", directory), os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -254,6 +263,15 @@ class Disk:
             return self.read(file, self.size(file), 0)
         except DiskError as error:
             raise damaged_file(error) from error
+
+    def read_file_if_there(self, path: Path) -> bytes | None:
+        """Return a whole small file, None where it is missing. Raises DamagedFile, DiskError."""
+        try:
+            return self.read_file(path)
+        except DiskError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
 
     def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True, sync_directory: bool = True) -> None:
         """Put `data` in place of `path`: temporary file, fsync, rename, fsync of the directory.

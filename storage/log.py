@@ -87,7 +87,8 @@ class Log(ReadableLog):
         `recovery_point` (-1: not known) and `log_start_offset` come from the checkpoints. Raises CorruptBatch,
         DamagedFile, DiskError.
         """
-        disk.mkdir(directory)
+        if not disk.exists(directory):
+            disk.mkdir(directory)
         recovery = Recovery(directory, config, now_ms, log_start_offset, disk)
         contents = recovery.run(clean=clean, recovery_point=recovery_point)
         log = cls(directory, config, contents, now_ms, disk)
@@ -366,7 +367,7 @@ class Log(ReadableLog):
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
         self.epochs.truncate_from_end(0)
         self.producers = ProducerStates()
-        for each in snapshot_offsets(self.directory, self._disk):
+        for each in snapshot_offsets(self._disk.sizes(self.directory)):
             self._disk.unlink(snapshot_path(self.directory, each))
         self._sync([self._segments.active])
 
@@ -383,7 +384,7 @@ class Log(ReadableLog):
             self._check_writable()
             active = self._segments.active
             active.seal()
-            if self.log_end_offset not in snapshot_offsets(self.directory, self._disk):
+            if self.log_end_offset not in snapshot_offsets(self._disk.sizes(self.directory)):
                 self._write_producers(durable=True, keep_from=active.base_offset)
                 self._segments.names_dirty = True
             self.flush()

@@ -13,6 +13,7 @@ Odradek forgets no batch that a client may still send again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
 
@@ -73,10 +74,10 @@ def snapshot_path(directory: Path, offset: int) -> Path:
     return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
-def snapshot_offsets(directory: Path, disk: Disk = DISK) -> list[int]:
-    """Return the offsets of the snapshots in `directory`, ascending."""
-    names = [name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.sizes(directory) if name.endswith(SNAPSHOT_SUFFIX)]
-    return sorted(int(name) for name in names if name.isdecimal())
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the snapshots among the names of a directory, ascending."""
+    digits = [name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+    return sorted(int(each) for each in digits if each.isdecimal())
 
 
 def write_snapshot(
@@ -94,7 +95,7 @@ def write_snapshot(
     `durable`: the snapshot is durable once the caller has forced the directory to disk.
     """
     disk.write_atomically(snapshot_path(directory, offset), encode(states), durable=durable, sync_directory=False)
-    found = snapshot_offsets(directory, disk)
+    found = snapshot_offsets(disk.sizes(directory))
     kept = max((each for each in found if keep_from is not None and each <= keep_from), default=None)
     for old in found[:-SNAPSHOTS_KEPT]:
         if old != kept:
@@ -103,7 +104,7 @@ def write_snapshot(
 
 def read_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
     """Return what `load_snapshot` does, and remove nothing."""
-    for offset in reversed(snapshot_offsets(directory, disk)):
+    for offset in reversed(snapshot_offsets(disk.sizes(directory))):
         path = snapshot_path(directory, offset)
         if offset <= up_to:
             try:
@@ -113,12 +114,15 @@ def read_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[Produ
     return ProducerStates(), None
 
 
-def load_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
+def load_snapshot(
+    directory: Path, up_to: int, disk: Disk = DISK, names: Iterable[str] | None = None
+) -> tuple[ProducerStates, int | None]:
     """Return the newest sound snapshot at or below offset `up_to`, and its offset; (empty, None) if there is none.
 
     Snapshots above `up_to` belong to a longer log and are removed, and so are damaged ones, which the log replaces.
+    `names` are those in the directory, for a caller who has just listed it.
     """
-    for offset in reversed(snapshot_offsets(directory, disk)):
+    for offset in reversed(snapshot_offsets(disk.sizes(directory) if names is None else names)):
         path = snapshot_path(directory, offset)
         if offset <= up_to:
             try:

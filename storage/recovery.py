@@ -17,6 +17,7 @@ wherever they are: a cleaning leaves such gaps.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from .config import LogConfig
 from .errors import CorruptBatch, DamagedFile, UnreadableBatch
 from .files import Disk
 from .flushed_batches import FlushedBatches
-from .known_damage import mark_known
+from .known_damage import KNOWN_DAMAGE, mark_known
 from .leader_epochs import LeaderEpochs
 from .producer_replay import replay
 from .producer_snapshot import load_snapshot, snapshot_offsets
@@ -40,7 +41,7 @@ from .segments.names import (
     LOG_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     base_offset_of,
-    segment_path,
+    segment_name,
 )
 from .segments.segment import Segment
 from .segments.transaction_index import AbortedTransaction
@@ -80,15 +81,18 @@ class Recovery:
         # Whether every transaction index is made of whole entries.
         self._aborted_whole = True
         self._was_clean = False
+        # Name -> size of the files that were there at first.
+        self._sizes: dict[str, int] = {}
 
     def run(self, *, clean: bool, recovery_point: int) -> Contents:
         """Return segments (at least one, the last ready for appends), producers and epochs. Raises DiskError."""
         self._is_point_known = recovery_point >= 0
+        # The directory is listed once: a start opens thousands of them.
+        sizes = self._sizes = swap.recover(self._directory, self._disk.sizes(self._directory), self._disk)
         if not self._is_point_known:
             # A clean stop leaves a snapshot at the end of the log, and everything on disk.
-            recovery_point = max(snapshot_offsets(self._directory, self._disk), default=0) if clean else 0
-        swap.recover(self._directory, self._disk)
-        self._segments = self._find_segments()
+            recovery_point = max(snapshot_offsets(sizes), default=0) if clean else 0
+        self._segments = self._find_segments(sizes)
         self._epochs = self._load_epochs()
         self._was_clean = clean
         self._report.clean = clean and self._aborted_whole and self._open_clean(recovery_point)
@@ -105,10 +109,9 @@ class Recovery:
 
     # -- Files -------------------------------------------------------------------------------------
 
-    def _find_segments(self) -> list[Segment]:
-        sizes = self._disk.sizes(self._directory)
+    def _find_segments(self, sizes: dict[str, int]) -> list[Segment]:
         for name in sizes:
-            if name.endswith(LEFTOVER_SUFFIXES) or self._is_index_without_log(name, sizes):
+            if name.endswith(LEFTOVER_SUFFIXES) or _is_index_without_log(name, sizes):
                 self._remove(self._directory / name)
         bases = sorted(base for base in (base_offset_of(name, LOG_SUFFIX) for name in sizes) if base is not None)
         segments = [self._found(base, sizes) for base in bases]
@@ -131,19 +134,16 @@ class Recovery:
         """Where the newest segment begins, if it is empty."""
         return self._empty[0].base_offset if self._empty else 0
 
-    def _is_index_without_log(self, name: str, sizes: dict[str, int]) -> bool:
-        bases = (base_offset_of(name, suffix) for suffix in INDEX_SUFFIXES)
-        base_offset = next((base for base in bases if base is not None), None)
-        return base_offset is not None and segment_path(self._directory, base_offset, LOG_SUFFIX).name not in sizes
-
     def _found(self, base_offset: int, sizes: dict[str, int]) -> Segment:
-        log = segment_path(self._directory, base_offset, LOG_SUFFIX)
-        segment = Segment(self._directory, base_offset, sizes[log.name], self._now_ms, self._disk)
-        self._aborted_whole &= segment.aborted.found(sizes.get(segment.path(TRANSACTION_INDEX_SUFFIX).name, 0))
+        name = segment_name(base_offset)
+        segment = Segment(self._directory, base_offset, sizes[name + LOG_SUFFIX], self._now_ms, self._disk)
+        self._aborted_whole &= segment.aborted.found(sizes.get(name + TRANSACTION_INDEX_SUFFIX, 0))
         return segment
 
     def _load_epochs(self) -> LeaderEpochs:
         """Read the leader epochs. If the file is damaged, read them from the headers of all batches."""
+        if LEADER_EPOCH not in self._sizes:
+            return LeaderEpochs(self._directory / LEADER_EPOCH, disk=self._disk)
         try:
             return LeaderEpochs.load(self._directory, self._disk)
         except DamagedFile as error:
@@ -174,8 +174,8 @@ class Recovery:
 
     # -- Producers and epochs ----------------------------------------------------------------------
 
-    def _load_producers(self, up_to: int) -> None:
-        self._producers, offset = load_snapshot(self._directory, up_to, self._disk)
+    def _load_producers(self, up_to: int, names: Iterable[str] | None = None) -> None:
+        self._producers, offset = load_snapshot(self._directory, up_to, self._disk, names)
         self._producers_from = offset if offset is not None else self._log_start_offset
 
     def _replay_headers(self, up_to: int) -> None:
@@ -198,6 +198,8 @@ class Recovery:
         return aborted
 
     def _mark_known_damage(self) -> None:
+        if KNOWN_DAMAGE not in self._sizes:
+            return
         segments = {each.base_offset: each for each in self._segments}
         for damage in mark_known(self._directory, segments, self._disk):
             self._note_damage(damage)
@@ -221,7 +223,7 @@ class Recovery:
             return False
         if recovery_point not in (0, active.next_offset) or not active.is_last_batch_sound:
             return False
-        self._load_producers(active.next_offset)
+        self._load_producers(active.next_offset, self._sizes)
         self._replay_headers(active.next_offset)
         active.release()
         return True
@@ -405,3 +407,10 @@ class Recovery:
     def _cut(self, segment: Segment, position: int, why: str) -> None:
         self._report.cuts.append(Cut(segment.path(LOG_SUFFIX), position, segment.size - position, why))
         segment.truncate(position)
+
+
+def _is_index_without_log(name: str, sizes: dict[str, int]) -> bool:
+    if not name.endswith(INDEX_SUFFIXES):
+        return False
+    base, _, suffix = name.rpartition(".")
+    return base_offset_of(name, "." + suffix) is not None and base + LOG_SUFFIX not in sizes

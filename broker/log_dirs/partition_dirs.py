@@ -39,6 +39,8 @@ class PartitionDirs:
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self._directory = directory
         self._disk = disk
+        # Names of directories in which `tidy` has found the right topic id.
+        self._sound: set[str] = set()
 
     def path(self, topic: str, index: int) -> Path:
         """Return the directory of a partition."""
@@ -51,21 +53,31 @@ class PartitionDirs:
         """
         found: list[str] = []
         leftovers: list[Path] = []
-        for directory in sorted(each for each in self._directory.iterdir() if each.is_dir()):
-            if directory.name.endswith(DELETED_DIR_SUFFIX):
-                leftovers.append(directory)
-            elif _PARTITION.fullmatch(directory.name):
-                topic_id = owned.get(directory.name)
-                if topic_id is None or self._id_in(directory) not in (None, topic_id):
-                    self._set_aside(directory)
+        for name in self._disk.directories(self._directory):
+            if name.endswith(DELETED_DIR_SUFFIX):
+                leftovers.append(self._directory / name)
+            elif _PARTITION.fullmatch(name):
+                if self._is_owned(name, owned.get(name)):
+                    found.append(name)
                 else:
-                    found.append(directory.name)
+                    self._set_aside(self._directory / name)
         return found, leftovers
+
+    def _is_owned(self, name: str, topic_id: bytes | None) -> bool:
+        """Return whether a directory belongs to the topic with this id. One without an id does."""
+        if topic_id is None:
+            return False
+        written = self._id_in(self._directory / name)
+        if written == topic_id:
+            self._sound.add(name)
+        return written in (None, topic_id)
 
     def opened(self, topic: str, index: int, topic_id: bytes) -> Path:
         """Return the directory of a partition of an earlier run; make it again, empty, if a crash has removed it."""
         directory = self.path(topic, index)
-        if not self._disk.exists(directory) or self._id_in(directory) is None:
+        if directory.name in self._sound:
+            self._sound.remove(directory.name)
+        elif self._id_in(directory) is None:
             _log.warning("%s: the directory or its topic id was missing and is made again", directory.name)
             self._make(directory, topic_id)
         return directory

@@ -65,34 +65,36 @@ def tidy(directory: Path, disk: Disk = DISK) -> None:
 # -- After a crash ---------------------------------------------------------------------------------
 
 
-def recover(directory: Path, disk: Disk = DISK) -> list[Path]:
+def recover(directory: Path, sizes: dict[str, int], disk: Disk = DISK) -> dict[str, int]:
     """Complete the swaps that a crash interrupted, before anything else looks at the directory.
 
-    Return the log files that were put in place or removed. Raises DiskError.
+    `sizes` is what `Disk.sizes` says of it. Return what it says afterwards. Raises DiskError.
     """
-    sizes = disk.sizes(directory)
+    if not any(name.endswith(SWAP_SUFFIX) for name in sizes):
+        return sizes
     bases = sorted(base for base in (base_offset_of(name, LOG_SUFFIX) for name in sizes) if base is not None)
-    changed: list[Path] = []
+    changed = False
     for name in sorted(sizes):
         base_offset = base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)
         if base_offset is not None:
-            changed += _recover_one(directory, base_offset, bases, sizes, disk)
+            changed |= _recover_one(directory, base_offset, bases, sizes, disk)
     for name in sizes:
         # Indexes whose log was not renamed.
         if name.endswith(SWAP_SUFFIX):
             disk.unlink(directory / name)
     if changed:
         disk.fsync_dir(directory)
-    return changed
+    return disk.sizes(directory)
 
 
-def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dict[str, int], disk: Disk) -> list[Path]:
+def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dict[str, int], disk: Disk) -> bool:
+    """Put a cleaned segment in its place, or remove it. Return whether it is in its place."""
     path = segment_path(directory, base_offset, LOG_SUFFIX + SWAP_SUFFIX)
     end = _end_offset(path, sizes[path.name], base_offset, disk)
     if end is None and base_offset in bases:
         # The cleaned segment cannot be read, and the segments that it was made from still exist: they count.
         abandon(directory, base_offset, disk)
-        return []
+        return False
     replaced = [] if end is None else [each for each in bases if base_offset <= each < end]
     for each in replaced:
         _unlink(directory, each, "", disk)
@@ -100,7 +102,7 @@ def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dic
         # A segment that has retired from this place may have left an index.
         _unlink(directory, base_offset, "", disk)
     finish(directory, base_offset, disk)
-    return [segment_path(directory, each, LOG_SUFFIX) for each in (*replaced, base_offset)]
+    return True
 
 
 def _end_offset(path: Path, size: int, base_offset: int, disk: Disk) -> int | None:
