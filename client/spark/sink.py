@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..producer.producer import Producer
 from .errors import OptionError, SchemaError
-from .sink_batch import Place, TaskResult, join
+from .sink_batch import Place, TaskResult, join, reached
 from .sink_options import NUMBERS, SinkOptions
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ async def _write_task(
         count = sum([batch.num_rows async for batch in _in_thread(batches)])
         return TaskResult(count, place, was_done=True)
     arguments: dict[str, Any] = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **options.producer}
-    transactional = Producer(**arguments, **options.security, transactional_id=joined.transactional_id)
-    async with transactional as producer:
+    async with await _started(options, **arguments, transactional_id=joined.transactional_id) as producer:
         async with producer.transaction() as transaction:
             count = await _send(producer, batches, columns, options)
             return TaskResult(count, place, await transaction.hand_over())
@@ -112,8 +111,17 @@ def write_rows(batches: Iterator[ArrowBatch], columns: SinkColumns, options: Sin
 async def _write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
     arguments = dict(options.producer)
     arguments.pop("transaction_timeout_ms", None)
-    async with Producer(**arguments, **options.security) as producer:
+    async with await _started(options, **arguments) as producer:
         return await _send(producer, batches, columns, options)
+
+
+async def _started(options: SinkOptions, **arguments: Any) -> Producer:
+    async def start() -> Producer:
+        producer = Producer(**arguments, **options.security)
+        await producer.start()
+        return producer
+
+    return await reached(start, options)
 
 
 async def _send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:

@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...protocol.errors import KafkaError
+from ..clock import monotonic_ms
+from ..errors import NoBrokerReachable
+from ..network.backoff import Backoff
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityOptions
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
 from ..producer.transactions.transactions import OpenTransaction
 from .errors import OptionError
-from .sink_options import SinkOptions
+from .sink_options import NUMBERS, SinkOptions
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _CLUSTER = (
     "bootstrap_servers",
@@ -111,7 +117,7 @@ async def _end(place: Place, transactions: Sequence[OpenTransaction], options: S
     try:
         batches = QueryBatches(cluster, place.query_id, place.run_id)
         was_done = await batches.end(place.batch_id, transactions, commit=commit)
-        if commit and not was_done:
+        if commit and transactions:
             await _wait_for_markers(batches, transactions)
         return was_done
     finally:
@@ -126,8 +132,31 @@ async def _wait_for_markers(batches: QueryBatches, transactions: Sequence[OpenTr
         log.warning("the batch is committed, but readers may not see all of it yet: %s", error.message)
 
 
+async def reached(attempt: Callable[[], Awaitable[T]], options: SinkOptions) -> T:
+    """Return what `attempt` returns once a broker can be reached: one may be starting again.
+
+    Waits for `kafka.max.block.ms`, as Java's producer does. Raises NoBrokerReachable after it.
+    """
+    given = options.producer
+    backoff = Backoff(given.get("retry_backoff_ms", 100), given.get("retry_backoff_max_ms", 1_000))
+    deadline_ms, failures = monotonic_ms() + _max_block_ms(options), 0
+    while True:
+        try:
+            return await attempt()
+        except NoBrokerReachable:
+            failures += 1
+            pause_ms = backoff.pause_ms(failures)
+            if monotonic_ms() + pause_ms > deadline_ms:
+                raise
+            await asyncio.sleep(pause_ms / 1000)
+
+
+def _max_block_ms(options: SinkOptions) -> int:
+    return options.producer.get("max_block_ms", NUMBERS["max.block.ms"].default)
+
+
 async def _open(options: SinkOptions) -> Cluster:
     given = {name: value for name, value in options.producer.items() if name in _CLUSTER}
-    timeout_ms = options.producer.get("max_block_ms", 60_000)
     security = SecurityOptions(**options.security)
-    return await Cluster.open(ClusterOptions(**given, default_api_timeout_ms=timeout_ms, security=security))
+    cluster = ClusterOptions(**given, default_api_timeout_ms=_max_block_ms(options), security=security)
+    return await reached(lambda: Cluster.open(cluster), options)
