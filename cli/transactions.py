@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..broker.coordination.transactions.participant_names import query_of
+from ..client.errors import UnsupportedVersion
 from .confirmation import confirm
 from .errors import CliError
 from .output import Rows, row_options
@@ -14,10 +16,24 @@ from .session import bootstrap_option, with_admin
 from .times import time_format, time_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from ..client import Admin
     from ..client.descriptions import ActiveProducer, QueryDescription, TransactionDescription
 
-_DESCRIBED = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began", "partitions")
+# The query of Spark that a transactional id belongs to, and the batch that its open transaction is a part of.
+_OF_QUERY = ("query_id", "batch")
+_LISTED = ("transactional_id", "producer_id", "state", *_OF_QUERY)
+_DESCRIBED = (
+    "transactional_id",
+    "state",
+    "producer_id",
+    "producer_epoch",
+    "timeout_ms",
+    "began",
+    "partitions",
+    *_OF_QUERY,
+)
 _STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort"
 _QUERIES = ("query_id", "run_id", "committed_batch", "current_batch", "open_transactions", "last_update")
 _PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp", "began_at")
@@ -45,7 +61,7 @@ def command() -> None:
 @row_options
 @bootstrap_option
 def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bootstrap_server: str) -> None:
-    """Print every transactional id with its producer id and state.
+    """Print every transactional id with its producer id and state; an id of Spark's sink also with its query and batch.
 
     \b
     Examples:
@@ -57,14 +73,33 @@ def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bo
         found = await admin.list_transactions(
             states=states, longer_than_ms=-1 if longer_than_ms is None else longer_than_ms
         )
+        batches = await _batches(admin, (each.transactional_id for each in found))
         return [
             {"transactional_id": each.transactional_id, "producer_id": each.producer_id, "state": each.state}
+            | _of_query(each.transactional_id, batches)
             for each in found
         ]
 
-    with Rows(("transactional_id", "producer_id", "state"), as_json) as rows:
+    with Rows(_LISTED, as_json) as rows:
         for row in with_admin(bootstrap_server, work):
             rows.add(row)
+
+
+async def _batches(admin: Admin, transactional_ids: Iterable[str]) -> dict[str, int | None]:
+    """Return the batches of open transactions by transactional id. Asks only where one of these ids is of a query."""
+    if not any(map(query_of, transactional_ids)):
+        return {}
+    try:
+        queries = await admin.list_queries()
+    except UnsupportedVersion:
+        # A Kafka that reads the log of an Odradek knows the ids, not the queries.
+        return {}
+    return {each: query.current_batch for query in queries for each in query.transactional_ids}
+
+
+def _of_query(transactional_id: str, batches: Mapping[str, int | None]) -> dict[str, Any]:
+    values = query_of(transactional_id), batches.get(transactional_id)
+    return dict(zip(_OF_QUERY, values, strict=True))
 
 
 @command.command(short_help="Print the queries whose tasks commit together.")
@@ -101,7 +136,8 @@ def _query(each: QueryDescription) -> dict[str, Any]:
 @time_options
 @bootstrap_option
 def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_json: bool, bootstrap_server: str) -> None:
-    """Print state, producer, start and partitions of transactional ids, or the producers of partitions.
+    """Print state, producer, start and partitions of transactional ids, or the producers of partitions. For an id of
+    Spark's sink also the query and its batch.
 
     \b
     Examples:
@@ -115,7 +151,9 @@ def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_jso
     async def work(admin: Admin) -> list[dict[str, Any]]:
         if topics:
             return await _producers(admin, topics)
-        return [_row(each) for each in (await admin.describe_transactions(*transactional_ids)).values()]
+        batches = await _batches(admin, transactional_ids)
+        found = await admin.describe_transactions(*transactional_ids)
+        return [_row(each) | _of_query(each.transactional_id, batches) for each in found.values()]
 
     with Rows(columns, as_json) as rows:
         for row in with_admin(bootstrap_server, work):
@@ -132,7 +170,7 @@ def _row(each: TransactionDescription) -> dict[str, Any]:
         None if each.began_ms is None else time_format()(each.began_ms),
         [f"{topic}-{number}" for topic, number in each.partitions],
     )
-    return dict(zip(_DESCRIBED, values, strict=True))
+    return dict(zip(_DESCRIBED, values, strict=False))
 
 
 async def _producers(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
