@@ -177,6 +177,8 @@ class HandCluster:
         """Start a broker, on the port that it had."""
         broker = Broker(self.configs[node], clustered=True)
         await broker.start()
+        # No producer id may be given out twice. ZooKeeper sees to that in a cluster.
+        broker.services.metadata.skip_producer_ids(node * 1_000_000)
         self.configs[node] = replace(self.configs[node], listeners=(f"PLAINTEXT://{broker.address}",))
         self.brokers[node] = broker
         return broker

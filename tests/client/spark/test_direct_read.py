@@ -19,6 +19,7 @@ pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
 
 from odradek.broker import Broker, BrokerConfig
 from odradek.client.errors import DirectReadNotPossible
+from odradek.client.network.addresses import Address
 from odradek.client.spark import direct_read
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import Column
@@ -28,6 +29,7 @@ from odradek.client.spark.errors import DataLoss
 from odradek.client.spark.fetch import RangeFetch
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import CorruptCrc
@@ -36,11 +38,13 @@ from odradek.protocol.records.record import Record
 from odradek.storage.segments.segment import Segment
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.hand_cluster import HandCluster, until
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.transactional import Transactional
 
 COLUMNS = [Column(name) for name in ("key", "value", "offset", "timestamp", "timestampType", "headers")]
 SEGMENTS = {"segment_index_bytes": "32", "index_interval_bytes": "0", "file_delete_delay_ms": "0"}
+CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 Rows = list[dict[str, Any]]
 
 
@@ -53,19 +57,27 @@ class Read:
     """One read of [start, end) of t-0. `between` runs after each section."""
 
     def __init__(
-        self, address: str, path: str, start: int, end: int, between: Callable[[], None] = lambda: None, **texts: str
+        self,
+        address: str,
+        path: str,
+        start: int,
+        end: int,
+        between: Callable[[], None] = lambda: None,
+        planned: Address | None = None,
+        **texts: str,
     ) -> None:
         given = {"kafka.bootstrap.servers": address, "subscribe": "t", "path": path}
         self._options = parse_options(given | {name.replace("__", "."): text for name, text in texts.items()})
         self._offsets = start, end
         self._decoder = ArrowDecoder(COLUMNS, "t", 0, start, end, max_rows=1000)
         self._between = between
+        self._planned = planned
 
     @cached_property
     def reader(self) -> RangeFetch:
         """For a thread only: it asks for the topic's id."""
         brokers = Brokers(self._options.client)
-        wanted = OffsetRange("t", brokers.view(["t"]).topic_id("t"), 0, *self._offsets)
+        wanted = OffsetRange("t", brokers.view(["t"]).topic_id("t"), 0, *self._offsets, self._planned)
         return range_reader(wanted, self._options, brokers)
 
     def rows(self) -> Rows:
@@ -115,7 +127,11 @@ async def fill(raw: Raw, chance: random.Random) -> None:
             data = encode_message_set(old, magic)
             assert (await raw.produce("t", data, version=2 if magic else 1)).error_code == 0
         elif kind < 0.9:
-            assert (await chance.choice(producers).send("t", b"in a transaction", b"again")).error_code == 0
+            producer = chance.choice(producers)
+            # In a cluster the markers of its last transaction may be under way.
+            while (code := (await producer.send("t", b"in a transaction", b"again")).error_code) == CONCURRENT:
+                await asyncio.sleep(0.01)
+            assert code == 0
         else:
             await chance.choice(producers).end(commit=chance.random() < 0.5)
 
@@ -335,3 +351,59 @@ async def test_offsets_that_are_gone_are_data_loss_as_in_a_fetch(broker: Broker)
         with pytest.raises(DataLoss):
             await read(broker, path, 0, 20)
         assert await read(broker, path, 0, 20, failOnDataLoss="false") == []
+
+
+# -- A cluster: the leader leases, and may move while a task reads
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_rows_are_those_of_a_fetch_when_the_leader_moves_during_a_scan(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, loop = random.Random(seed), asyncio.get_running_loop()
+    segments = {"log_index_size_max_bytes": 32, "log_index_interval_bytes": 0, "replica_fetch_wait_max_ms": 50}
+    async with HandCluster(tmp_path, log_cleaner_enable=False, **segments) as cluster:
+        await cluster.assign("t", leader=1)
+        for index in range(2):
+            await cluster.assign("__transaction_state", index, leader=1)
+        async with await cluster.connect(1) as raw:
+            await fill(raw, chance)
+        end = cluster.partition(1).last_stable_offset
+        options = {"kafka__isolation__level": "read_committed"}
+        expected = await read(cluster.brokers[1], "fetch", 0, end, **options)
+        monkeypatch.setattr(direct_read, "CHUNK_BYTES", 200)
+        leaders = chance.sample([2, 3, 1], 3)
+
+        async def move() -> None:
+            if leaders:
+                await cluster.assign("t", leader=leaders.pop())
+
+        each = Read(
+            cluster.brokers[1].address, "direct", 0, end,
+            lambda: asyncio.run_coroutine_threadsafe(move(), loop).result(30), **options,
+        )  # fmt: skip
+        assert await asyncio.to_thread(each.rows) == expected
+        assert each.is_direct
+
+
+async def test_a_follower_leases_what_it_knows_to_be_committed_and_the_leader_the_rest(tmp_path: Path) -> None:
+    async with HandCluster(tmp_path, 2, replica_fetch_wait_max_ms=50) as cluster:
+        await cluster.assign("t", leader=1)
+
+        async def produce(numbers: range) -> None:
+            async with await cluster.connect(1) as raw:
+                for number in numbers:
+                    assert (await raw.produce("t", encode_batch([Record(-1, 0, None, b"%d" % number)]))).error_code == 0
+
+        await produce(range(7))
+        await until(lambda: cluster.partition(2).high_watermark == 7)
+        # The follower is not told of the leader's next epoch, so it gets no more.
+        await cluster.assign("t", leader=1, isr=(1,), to=(1,))
+        await produce(range(7, 20))
+        leader, follower = (cluster.brokers[node].address for node in (1, 2))
+        host, _, port = follower.rpartition(":")
+        # The plan of the task is from a time when the follower led.
+        each = Read(leader, "direct", 0, 20, planned=(host, int(port)))
+        assert values(await asyncio.to_thread(each.rows)) == EVERYTHING
+        assert each.is_direct
+        assert cluster.partition(2).high_watermark == 7

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +15,9 @@ pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 
 import pyarrow as pa
-from odradek.broker import Broker
+from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, TopicPartition
-from odradek.client.errors import KafkaError
+from odradek.client.errors import KafkaError, NoBrokerReachable
 from odradek.client.spark import sink_batch
 from odradek.client.spark.errors import OptionError, SchemaError
 from odradek.client.spark.sink import columns_of_rows, write_task
@@ -27,6 +30,7 @@ from odradek.protocol.messages.odradek_describe_queries import (
 )
 from odradek.tests.support.command import completed
 from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.hand_cluster import HandCluster
 from odradek.tests.support.raw import Raw
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -147,6 +151,26 @@ async def test_admin_and_command_show_the_query_with_its_batch(sink: SinkOptions
     assert ended.stdout.split("\t")[:5] == ["q", "a", "6", "7", "1"], ended
 
 
+async def test_the_command_names_the_query_and_the_batch_of_an_open_transaction(
+    sink: SinkOptions, broker: Broker
+) -> None:
+    async def printed(*args: str) -> list[list[str]]:
+        ended = await asyncio.to_thread(completed, "transactions", *args, "--bootstrap-server", broker.address)
+        assert ended.returncode == 0, ended
+        return [line.split("\t") for line in ended.stdout.splitlines()]
+
+    first = await task(sink, Place("q", "a", 7, "0.0"), "1")
+    assert first.transaction is not None
+    name = first.transaction.transactional_id
+    (listed,) = await printed("list")
+    assert (listed[0], listed[2:]) == (name, ["Ongoing", "q", "7"])
+    (described,) = await printed("describe", name)
+    assert (described[:2], described[-3:]) == ([name, "Ongoing"], ["t-0", "q", "7"])
+    await end(sink, first)
+    (listed,) = await printed("list")
+    assert (listed[0], listed[-2:]) == (name, ["q", "-"])
+
+
 async def test_transactional_ids_come_again_in_the_next_batch(sink: SinkOptions) -> None:
     first = await task(sink, Place("q", "a", 0, "0.0"), "1")
     await end(sink, first)
@@ -159,6 +183,26 @@ async def test_a_write_that_wants_no_transactions_has_none(sink: SinkOptions, br
     options = options_of(broker.address, transactional="never")
     assert await task(options, Place("q", "a", 0, "0.0"), "1") == TaskResult(1)
     assert await visible(broker.address) == [b"1"]
+
+
+async def test_a_task_waits_for_a_broker_that_starts_again(config: BrokerConfig) -> None:
+    tried = asyncio.Event()
+
+    async def turn_away(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tried.set()
+        writer.close()
+
+    server = await asyncio.start_server(turn_away, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    writing = asyncio.ensure_future(task(options_of(address), Place("q", "a", 0, "0.0"), "1"))
+    await tried.wait()
+    server.close()
+    async with Broker(replace(config, listeners=(f"PLAINTEXT://{address}",))):
+        assert await end(options_of(address), await writing) is False
+        assert await visible(address) == [b"1"]
+    options = options_of(address, **{"kafka.max.block.ms": "50"})
+    with pytest.raises(NoBrokerReachable):
+        await task(options, Place("q", "a", 1, "0.0"), "1")
 
 
 async def test_another_kafka_gets_rows_at_least_once_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -214,3 +258,73 @@ async def test_a_transaction_that_was_handed_over_takes_no_more_records(broker: 
             await producer.send("t", b"2")
         with pytest.raises(KafkaError, match="handed over"):
             await producer.begin_transaction()
+
+
+# -- Leaders move while a batch is written
+
+
+TRANSACTIONS = "__transaction_state"
+MOVES = [
+    # What moves, and when: between two rows of a task, when all tasks have written, or while the driver commits.
+    (place, moment)
+    for place in ("t", TRANSACTIONS)
+    for moment in ("rows", "written", "commit")
+]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[HandCluster]:
+    async with HandCluster(tmp_path, replica_fetch_wait_max_ms=50) as each:
+        await each.assign("t", leader=1)
+        await lead(each, TRANSACTIONS, 1)
+        yield each
+
+
+async def lead(cluster: HandCluster, topic: str, node: int) -> None:
+    for index in range(1 if topic == "t" else cluster.configs[1].transaction_state_log_num_partitions):
+        await cluster.assign(topic, index, leader=node)
+
+
+@pytest.mark.parametrize(("topic", "moment"), MOVES)
+async def test_a_batch_is_committed_whole_or_comes_again_whole_when_a_leader_moves(
+    cluster: HandCluster, topic: str, moment: str
+) -> None:
+    addresses = ",".join(each.address for each in cluster.brokers.values())
+    options, loop = options_of(addresses, transactional="required"), asyncio.get_running_loop()
+    columns, moved = columns_of_rows(TEXT, options), asyncio.Event()
+
+    async def move() -> None:
+        if not moved.is_set():
+            moved.set()
+            await lead(cluster, topic, 2)
+
+    def rows(*values: str) -> Any:
+        for value in values:
+            yield pa.record_batch({"value": pa.array([value], pa.string())})
+            if moment == "rows":
+                asyncio.run_coroutine_threadsafe(move(), loop).result(30)
+
+    async def play(run: str) -> bool:
+        """Play the batch as a driver does. Return whether it was committed."""
+        results: list[TaskResult] = []
+        try:
+            for number, values in enumerate((("1", "2"), ("3",))):
+                place = Place("q", run, 0, f"{number}.0")
+                results.append(await asyncio.to_thread(write_task, rows(*values), columns, options, place))
+            if moment == "written":
+                await move()
+            ended = asyncio.ensure_future(end(options, *results))
+            if moment == "commit":
+                await move()
+            await ended
+            return True
+        except KafkaError:
+            # Where a task fails, Spark's driver aborts the batch, and the next start plays it again.
+            await end(options, *results, commit=False)
+            return False
+
+    if not await play("a"):
+        assert await visible(addresses) == []
+        assert await play("b")
+    assert moved.is_set()
+    assert await visible(addresses) == [b"1", b"2", b"3"]
