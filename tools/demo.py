@@ -1,4 +1,4 @@
-"""`make demo`: a year of real flights through Odradek, every count checked.
+"""`make demo`: a year of real flights through Odradek, every count checked. With --stream: demo_stream.py.
 
 A broker is started as a process of its own; 336,776 flights are produced over TCP, consumed by a group of two, read by
 Spark, and added up by carrier each time. Then a stream finds the worst weeks. Status 0 means that all sums agree with
@@ -9,10 +9,10 @@ Spark's JVM and the kernels of the source start beside the rest, because they ta
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,37 +25,30 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from demo_broker import DemoBroker, DemoFailed, console
 from flights import COUNT, ByCarrier, Delays, FlightsMissing, carrier_names, flights, record
 from odradek.client import Admin, Consumer, NewTopic, Producer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 TOPIC = "flights"
 PARTITIONS = 6
-STOPS_WITHIN_S = 10
 # A group of two on this machine has its partitions in seconds; longer is a fault worth a message.
 CONSUMED_WITHIN_S = 90
-
-# A group's first rebalance waits for its second member, which comes at once. (Kafka's default is 3 s.)
-REBALANCE_DELAY_MS = 300
 # The pipeline's windows of event time.
 WINDOW, LATE = "7 days", "1 day"
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-console = Console()
-
-
-class DemoFailed(Exception):
-    """A count, a sum or a status is not what it should be."""
-
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="A year of real flights through Odradek, every count checked.")
+    parser.add_argument("--stream", action="store_true", help="a stream that writes exactly once, under kills")
+    is_stream = parser.parse_args().stream
     try:
         with tempfile.TemporaryDirectory(prefix="odradek-demo-") as folder:
-            run(Path(folder))
+            run_stream(Path(folder)) if is_stream else run(Path(folder))
     except (DemoFailed, FlightsMissing) as error:
         console.print(f"[bold red]failed:[/] {error}")
         return 1
@@ -65,14 +58,32 @@ def main() -> int:
 
 def run(folder: Path) -> None:
     began = time.monotonic()
-    with quiet_jvm(folder / "spark.log"), ThreadPoolExecutor(1) as beside, broker(folder) as address:
+    with quiet_jvm(folder / "spark.log"), ThreadPoolExecutor(1) as beside, DemoBroker(folder) as broker:
         spark = beside.submit(start_spark, folder) if java_is_there() else None
         try:
-            show(address, spark, folder)
+            show(broker.address, spark, folder)
         finally:
             if spark is not None:
                 spark.result().stop()
     console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
+
+
+def run_stream(folder: Path) -> None:
+    """Show the stream alone. It needs Spark."""
+    if not java_is_there():
+        raise DemoFailed("Spark needs a Java 17+ runtime, and none was found")
+    from demo_stream import Stream, hour
+
+    with quiet_jvm(folder / "spark.log"), ThreadPoolExecutor(1) as beside, DemoBroker(folder) as broker:
+        with progress() as bars:
+            reading = beside.submit(read_flights, bars)
+            # Spark (4.3.0) finds a sink only in the thread that has made the session.
+            spark = start_spark(folder)
+            _, records = reading.result()
+        try:
+            Stream(broker, spark, folder).show(sorted((value for _, value in records), key=hour))
+        finally:
+            spark.stop()
 
 
 def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None:
@@ -110,39 +121,6 @@ def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
     if got.flights != COUNT:
         raise DemoFailed(f"{what}: {got.flights:,} flights instead of {COUNT:,}")
     console.print(f"[green]✓[/] {what}: {got.flights:,} flights of {len(got.carriers)} carriers, all sums equal")
-
-
-# -- the broker
-
-
-@contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """Run `odradek serve` on a free port. At the end, check that it stops with status 0."""
-    began = time.monotonic()
-    with (folder / "broker.log").open("w") as log:
-        command = [sys.executable, "-m", "odradek.broker", "serve"]
-        command += ["--listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
-        command += ["--set", f"group.initial.rebalance.delay.ms={REBALANCE_DELAY_MS}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    with process.stdout:
-        word, _, address = process.stdout.readline().strip().partition(" ")
-        if word != "ready":
-            process.wait()
-            raise DemoFailed(f"the broker did not start: {(folder / 'broker.log').read_text()[-1000:]}")
-        console.print(f"broker ready on {address} after {time.monotonic() - began:.2f} s")
-        try:
-            yield address
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                status = process.wait(STOPS_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                raise DemoFailed(f"the broker did not stop within {STOPS_WITHIN_S} s") from None
-    if status != 0:
-        raise DemoFailed(f"the broker ended with status {status}: {(folder / 'broker.log').read_text()[-1000:]}")
 
 
 # -- producing

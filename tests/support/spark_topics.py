@@ -16,7 +16,12 @@ from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.options import ClientOptions, parse_options
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
@@ -51,9 +56,11 @@ class Topics:
     def client(self) -> ClientOptions:
         return parse_options({"kafka.bootstrap.servers": self.address, "subscribe": "things"}).client
 
-    def create(self, name: str, partitions: int = 1) -> None:
+    def create(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """Create a topic. Configs are Kafka's names with underscores."""
         with BlockingConnection(self.client.bootstrap[0], self.client) as connection:
-            topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+            given = [CreatableTopicConfig(each.replace("_", "."), text) for each, text in configs.items()]
+            topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=given)
             answer = connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse)
         assert answer.topics[0].error_code == 0
         # A real Kafka answers before the partitions are led.
