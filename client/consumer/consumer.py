@@ -253,9 +253,11 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
                 await self._feed(session, workers, in_flight, drain)
                 await workers.drain()
         finally:
-            await workers.stop()
-            in_flight.give_back()
-            session.polls.by_record = None
+            try:
+                await workers.stop()
+            finally:
+                in_flight.give_back()
+                session.polls.by_record = None
             if not session.stopping:
                 await session.commits.commit_processed()
 

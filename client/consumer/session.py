@@ -141,8 +141,10 @@ class Session:
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
         self.signals.wake_poll()  # a waiting poll finds the consumer stopped
-        await self.cluster.close()
-        self.positions.replace(())
+        try:
+            await self.cluster.close()
+        finally:
+            self.positions.replace(())
 
     # -- Partitions
 
@@ -167,20 +169,22 @@ class Session:
         self.watch_task(self._member_task)
 
     async def _leave_group(self, membership: Membership) -> None:
-        """Stop heartbeating, commit, and leave."""
+        """Stop heartbeating, commit, and leave. If the caller is cancelled, the member leaves without it."""
         self.membership = None
         task, self._member_task = self._member_task, None
         assert task is not None
-        await end_tasks((task,))
         failure: ListenerFailed | None = None
         try:
+            await end_tasks((task,))
             await membership.give_up_all()
         except ListenerFailed as error:
             failure = error
         except KafkaError as error:
             _log.info("the group went on without this consumer while it stopped: %s", error)
-        self.commits.membership = None
-        await membership.leave("the consumer was closed")
+        finally:
+            self.commits.membership = None
+            leaving = self.cluster.spawn(membership.leave("the consumer was closed"), "leave")
+        await asyncio.shield(leaving)
         if failure is not None:
             raise failure
 

@@ -239,15 +239,18 @@ class Subscriber:
             self._session.take_partitions(self._assigned_by_user)
 
     async def unsubscribe(self) -> None:
-        """Read nothing: leave the group, or drop the assigned partitions."""
+        """Read nothing: leave the group, or drop the assigned partitions; also if the call is cancelled."""
         session = self._session
-        if session is not None:
-            await session.leave_and_commit()
-            session.cluster.forget(self._topics)
-            session.cluster.watch_all(False)
-        self._pattern = None
-        self._topics, self._assigned_by_user, self._run = set(), (), None
-        self._positions.replace(())
+        try:
+            if session is not None:
+                await session.leave_and_commit()
+        finally:
+            if session is not None:
+                session.cluster.forget(self._topics)
+                session.cluster.watch_all(False)
+            self._pattern = None
+            self._topics, self._assigned_by_user, self._run = set(), (), None
+            self._positions.replace(())
 
     def _take_topics(self, session: Session) -> None:
         session.cluster.watch(self._topics)

@@ -26,7 +26,7 @@ from .backoff import Backoff
 from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
 from .options import ClusterOptions
-from .task_ends import end_tasks
+from .task_ends import end_tasks, to_the_end
 
 _log = logging.getLogger(__name__)
 
@@ -76,10 +76,13 @@ class Cluster:
         self.spawn(self._refresh_periodically(), "metadata refresh")
 
     async def close(self) -> None:
-        """Stop the tasks, then close the connections; may be called again."""
+        """Stop the tasks, then close the connections, also if the caller is cancelled; may be called again."""
         self._closed = True
         if self._missing_timer is not None:
             self._missing_timer.cancel()
+        await to_the_end(self._close(), "close")
+
+    async def _close(self) -> None:
         await end_tasks([*self._tasks, *self._connections.stop_connecting()])
         await self._connections.close()
 

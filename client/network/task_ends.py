@@ -1,10 +1,10 @@
-"""The end of tasks: cancelled, and waited for no longer than a stop may take."""
+"""The end of tasks, and of work that a cancellation must not cut in half."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -23,3 +23,20 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved: nobody else asks for it
+
+
+async def to_the_end(work: Coroutine[Any, Any, None], name: str) -> None:
+    """Finish `work`, such as closing, although the caller is cancelled meanwhile; then raise the cancellation.
+
+    `work` must end soon by itself.
+    """
+    task = asyncio.create_task(work, name=name)
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancellation = error
+    task.result()
+    if cancellation is not None:
+        raise cancellation

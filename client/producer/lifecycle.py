@@ -182,13 +182,19 @@ class Lifecycle(Generic[K, V]):
         except TimeoutError:
             pass  # each record that is left fails below
         finally:
-            await cluster.close()
-            self._sender = None
-            transactions, self._transactions = self._transactions, None
-            if transactions is not None:
-                transactions.close()
-            text = "the producer was stopped before the broker acknowledged this record"
-            self._accumulator.fail_all(DeliveryStopped(text))
+            try:
+                await cluster.close()
+            finally:
+                self._fail_what_waits()
+
+    def _fail_what_waits(self) -> None:
+        """Fail the records and calls that wait: nothing will answer them any more."""
+        self._sender = None
+        transactions, self._transactions = self._transactions, None
+        if transactions is not None:
+            transactions.close()
+        text = "the producer was stopped before the broker acknowledged this record"
+        self._accumulator.fail_all(DeliveryStopped(text))
 
     async def _finish(self) -> None:
         """End an open transaction, or send what is queued."""
