@@ -290,6 +290,19 @@ class Admin:
         """Delete groups without members, and their offsets. Raises KafkaError, NON_EMPTY_GROUP."""
         await groups.delete_all(self._running(), group_ids)
 
+    async def remove_group_members(
+        self,
+        group_id: str,
+        *member_ids: str,
+        instance_ids: Collection[str] = (),
+        reason: str = "removed by an administrator",
+    ) -> None:
+        """Remove members of a group, by member id or by `group_instance_id`; their partitions go to the others.
+
+        A member that still runs joins again. Raises KafkaError, UNKNOWN_MEMBER_ID for one that the group does not have.
+        """
+        await groups.remove_members(self._group(group_id), member_ids, instance_ids, reason)
+
     async def explain_group(self, group_id: str) -> list[GroupRebalance]:
         """Return why a group rebalanced, the oldest rebalance first, as far as its broker remembers.
 
@@ -325,6 +338,13 @@ class Admin:
     async def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the producers that partitions remember, with the start of their open transactions."""
         return await transactions.describe_producers(self._running(), partitions)
+
+    async def fence_producers(self, *transactional_ids: str) -> None:
+        """Fence the producers of transactional ids: open transactions are aborted, and their next call fails.
+
+        Raises KafkaError, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+        """
+        await transactions.fence(self._running(), transactional_ids, self._timeout_ms())
 
     async def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
         """Abort a transaction that hangs in a partition, without its coordinator. Raises KafkaError."""

@@ -1,5 +1,5 @@
-"""Consumer groups: ListGroups (key 16), DescribeGroups (15), DeleteGroups (42), OffsetDelete (47), and offsets set by
-an administrator.
+"""Consumer groups: ListGroups (key 16), DescribeGroups (15), DeleteGroups (42), OffsetDelete (47), and members removed
+(LeaveGroup, 13) and offsets set by an administrator.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ...protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ...protocol.messages.group_history import GroupHistory
+from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -32,10 +33,11 @@ from ..network.committed_offsets import CommittedOffsets, Generation
 from ..network.coordinator import Coordinator
 from ..record import OffsetAndMetadata, TopicPartition
 from .group_history import group_rebalance
-from .items import for_items
+from .items import for_items, item_result
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
 _FIRST_TYPES_FILTER = 5
+_FIRST_SEVERAL_MEMBERS = 3  # LeaveGroup 3 names members, also by instance id
 
 # -- List and describe
 
@@ -157,6 +159,29 @@ async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicP
                 coordinator.raise_error(each.error_code, f"the deletion of the offset of {name}")
 
     await coordinator.cluster.retry(attempt)
+
+
+async def remove_members(
+    coordinator: Coordinator, member_ids: Collection[str], instance_ids: Collection[str], reason: str
+) -> None:
+    """Remove members from a group, as if they had left. Raises UNKNOWN_MEMBER_ID for one that is not there."""
+    members = {each: MemberIdentity(each, None, reason) for each in member_ids}
+    members |= {each: MemberIdentity("", each, reason) for each in instance_ids}
+
+    async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
+        connection = await coordinator.connection()
+        if connection.version_for(LeaveGroupRequest) < _FIRST_SEVERAL_MEMBERS:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{connection.address} cannot remove members of a group")
+        request = LeaveGroupRequest(coordinator.key, members=[members[each] for each in some])
+        response = await coordinator.request_over(connection, request, LeaveGroupResponse)
+        coordinator.raise_error(response.error_code, "the removal of members")
+        found: dict[str, KafkaError | None] = {}
+        for each in response.members:
+            name = each.group_instance_id or each.member_id
+            found[name] = item_result(None, each.error_code, None, f"member {name!r} of group {coordinator.key!r}")
+        return found
+
+    await for_items(coordinator.cluster, members, attempt)
 
 
 async def delete_all(cluster: Cluster, group_ids: Collection[str]) -> None:

@@ -1,5 +1,6 @@
 """Transactions as an administrator sees them (KIP-664): ListTransactions (key 66), DescribeTransactions (65),
-DescribeProducers (61), and WriteTxnMarkers (27), by which a coordinator ends a transaction.
+DescribeProducers (61), WriteTxnMarkers (27), by which a coordinator ends a transaction, and InitProducerId (22), which
+fences the producer of a transactional id.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import describe_producers as producers
 from ...protocol.messages import describe_transactions as transactions
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...protocol.messages.odradek_describe_queries import (
     DescribedQuery,
@@ -24,9 +26,10 @@ from ...protocol.messages.write_txn_markers import (
 from ..descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
 from ..errors import raise_error
 from ..network.cluster import Cluster
-from ..network.coordinator import TRANSACTION, find_coordinator
+from ..network.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..network.leaders import group_by_leader, know_leaders, request_from_leaders
 from ..record import TopicPartition
+from .items import for_items
 
 _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
 
@@ -118,6 +121,26 @@ def _description(state: transactions.TransactionState) -> TransactionDescription
         began_ms,
         partitions,
     )
+
+
+async def fence(cluster: Cluster, transactional_ids: Collection[str], timeout_ms: int) -> None:
+    """Give each transactional id a newer epoch, which aborts its open transaction and fences its producer."""
+    coordinators = {each: Coordinator(cluster, each, TRANSACTION) for each in transactional_ids}
+
+    async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
+        return {each: await _fence_one(coordinators[each], timeout_ms) for each in some}
+
+    await for_items(cluster, coordinators, attempt)
+
+
+async def _fence_one(coordinator: Coordinator, timeout_ms: int) -> KafkaError | None:
+    request = InitProducerIdRequest(coordinator.key, timeout_ms)
+    try:
+        response = await coordinator.request(request, InitProducerIdResponse)
+        coordinator.raise_error(response.error_code, "the fencing")
+    except KafkaError as error:
+        return error
+    return None
 
 
 # -- Producers of partitions
