@@ -2,13 +2,16 @@
 
 `retry` repeats requests with growing pauses, while errors are retriable and `default.api.timeout.ms` is not over. Clock
 and sleep are passed in, so that tests need neither.
+
+Who asks again and again, as a stream does at every trigger, keeps its connections: then a look at the ends of the logs
+costs a Metadata request and a ListOffsets request to each leader.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -36,9 +39,15 @@ from .options import ClientOptions
 
 T = TypeVar("T")
 
+# Brokers come and go at other addresses while a stream runs for months.
+_MOST_KEPT = 100
+
 
 class Brokers:
-    """The cluster behind the bootstrap servers. Keeps no connection open."""
+    """The cluster behind the bootstrap servers. Not safe for threads.
+
+    With `keeps_connections` it is a context manager, and `close` ends the connections.
+    """
 
     def __init__(
         self,
@@ -46,13 +55,29 @@ class Brokers:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         first: int = 0,
+        *,
+        keeps_connections: bool = False,
     ) -> None:
         """`first` is the bootstrap server that is tried first, modulo their number: tasks spread over them so."""
         self.options = options
         self._first = first % len(options.bootstrap)
+        self._keeps = keeps_connections
+        # Idle connections by address, the one that was used last at the end.
+        self._kept: dict[Address, BlockingConnection] = {}
         self.clock = clock
         self._sleep = sleep
         self._backoff = Backoff(options.numbers["retry.backoff.ms"], options.numbers["retry.backoff.max.ms"])
+
+    def __enter__(self) -> Brokers:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept; may be called again."""
+        while self._kept:
+            self._kept.popitem()[1].close()
 
     def retry(self, attempt: Callable[[], T]) -> T:
         """Return the result of `attempt`, repeated while its error is retriable and time is left."""
@@ -83,18 +108,64 @@ class Brokers:
             )
         return ClusterView().updated(response, whole=True)
 
-    def connect(self) -> BlockingConnection:
-        """Connect to a bootstrap server; to the next one where that cannot be reached or does not answer."""
+    # -- Connections
+
+    @contextmanager
+    def connect(self) -> Generator[BlockingConnection, None, None]:
+        """Give a connection to a bootstrap server; to the next one where that cannot be reached or does not answer.
+
+        Raises NoBrokerReachable. The server that answered is asked first the next time.
+        """
         reasons: list[str] = []
         listens = False
         servers = self.options.bootstrap
         for address in servers[self._first :] + servers[: self._first]:
             try:
-                return BlockingConnection(address, self.options)
+                connection = self._open(address)
             except (ConnectionLost, RequestTimedOut) as error:
                 listens = listens or not isinstance(error, NotConnected)
                 reasons.append(error.message.removeprefix("cannot connect to "))
+                continue
+            self._first = servers.index(address)
+            try:
+                with self._used(address, connection):
+                    yield connection
+            except (ConnectionLost, RequestTimedOut):
+                self._first = (self._first + 1) % len(servers)
+                raise
+            return
         raise NoBrokerReachable("; ".join(reasons), listens=listens)
+
+    @contextmanager
+    def to(self, address: Address) -> Generator[BlockingConnection, None, None]:
+        """Give a connection to a broker. Raises what connecting raises."""
+        with self._used(address, self._open(address)) as connection:
+            yield connection
+
+    def _open(self, address: Address) -> BlockingConnection:
+        kept = self._kept.pop(address, None)
+        if kept is not None:
+            if kept.is_reusable:
+                return kept
+            kept.close()
+        return BlockingConnection(address, self.options)
+
+    @contextmanager
+    def _used(self, address: Address, connection: BlockingConnection) -> Generator[BlockingConnection, None, None]:
+        """Keep the connection after its use, or close it: after an error always."""
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        if not self._keeps:
+            connection.close()
+            return
+        self._kept[address] = connection
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.pop(next(iter(self._kept))).close()
+
+    # -- Requests
 
     def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
         """Return the address of the partition's leader.
@@ -107,19 +178,26 @@ class Brokers:
             raise UnknownTopic(f"topic '{partition.topic}' was deleted and created again")
         return leader_address(view, partition)
 
-    def offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
+    def offsets(
+        self, partitions: Collection[TopicPartition], timestamp: int, view: ClusterView | None = None
+    ) -> Mapping[TopicPartition, int]:
         """Return the offset of each partition at `timestamp`, which may be EARLIEST or LATEST."""
-        return self.offsets_at(dict.fromkeys(partitions, timestamp))
+        return self.offsets_at(dict.fromkeys(partitions, timestamp), view)
 
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return the offset of each partition's first record at or after its time; -1 where there is none."""
-        view = self.view({partition.topic for partition in times})
+    def offsets_at(
+        self, times: Mapping[TopicPartition, int], view: ClusterView | None = None
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offset of each partition's first record at or after its time; -1 where there is none.
+
+        A caller that has just asked for the leaders passes its `view`.
+        """
+        view = view or self.view({partition.topic for partition in times})
         by_leader: dict[Address, list[TopicPartition]] = {}
         for partition in times:
             by_leader.setdefault(leader_address(view, partition), []).append(partition)
         found: dict[TopicPartition, int] = {}
         for address, led in by_leader.items():
-            with BlockingConnection(address, self.options) as connection:
+            with self.to(address) as connection:
                 response = connection.request(self._offsets_request(times, led), ListOffsetsResponse)
             found.update(_offsets_of(response))
         missing = set(times) - set(found)
@@ -136,12 +214,12 @@ class Brokers:
         found: dict[TopicPartition, int] = {}
         for address, led in by_leader.items():
             request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in led.items()])
-            with BlockingConnection(address, self.options) as connection:
+            with self.to(address) as connection:
                 found.update(_sizes_of(connection.request(request, DescribeLogDirsResponse)))
         missing = sorted(set(partitions) - set(found))
         if missing:
             why = "the brokers tell no sizes (DescribeLogDirs; the cluster's DESCRIBE must be allowed)"
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"maxBytesPerTrigger: {why} of {missing}")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{why} of {missing}")
         return found
 
     def timestamps(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -158,7 +236,7 @@ class Brokers:
         found: dict[TopicPartition, int] = {}
         for address, topics in by_leader.items():
             # Topic by topic: a broker returns a batch for the first partition of a request whatever its size.
-            with BlockingConnection(address, self.options) as connection:
+            with self.to(address) as connection:
                 for each in topics:
                     of = TopicPartition(each.topic, each.partitions[0].partition)
                     response = connection.request(_one_batch(each), FetchResponse)
@@ -194,6 +272,14 @@ def leader_address(view: ClusterView, partition: TopicPartition) -> Address:
     if node is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{number} has no leader at the moment")
     return node.host, node.port
+
+
+def known_leader(view: ClusterView, partition: TopicPartition) -> Address | None:
+    """Return the address of a partition's leader, None where the cluster had none when it was asked."""
+    try:
+        return leader_address(view, partition)
+    except KafkaError:
+        return None
 
 
 def _one_batch(topic: FetchTopic) -> FetchRequest:

@@ -12,6 +12,7 @@ any but UnsupportedVersion the connection is closed.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import time
@@ -72,6 +73,14 @@ class BlockingConnection:
     def is_expiring(self) -> bool:
         """Whether the broker may soon end the session, so that the next request needs a new connection."""
         return self._expires_s is not None and time.monotonic() >= self._expires_s
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether an idle connection can take a request: the broker has not closed it, and does not soon end it."""
+        idle = select.poll()
+        idle.register(self._socket, select.POLLIN)
+        # Without a request in flight nothing comes but the end.
+        return not self.is_expiring and not idle.poll(0)
 
     def version_for(self, request: type[Message]) -> int:
         """Return the version in which requests of this type are sent. Raises UnsupportedVersion."""

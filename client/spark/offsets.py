@@ -9,6 +9,7 @@ A range is [start, end), and one task reads it. Dividing ranges loses no offset 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 from itertools import pairwise
@@ -51,7 +52,7 @@ class OffsetRange:
     partition: int
     start: int
     end: int
-    # The leader's host and port when the read was planned. It may have moved since.
+    # The leader's host and port when the read was planned, None if there was none. It may have moved since.
     leader: tuple[str, int] | None = None
     # Whether it is the first range of its partition in this read.
     is_first: bool = True
@@ -132,26 +133,39 @@ def _partition(option: str, topic: str, number: str | int) -> int:
     return partition
 
 
-def divide(ranges: list[OffsetRange], min_pieces: int | None = None, max_size: int | None = None) -> list[OffsetRange]:
+def divide(
+    ranges: list[OffsetRange],
+    min_pieces: int | None = None,
+    max_size: int | None = None,
+    bytes_each: Mapping[TopicPartition, float] | None = None,
+) -> list[OffsetRange]:
     """Return the ranges that are not empty, cut into at least `min_pieces`, none with more than `max_size` offsets.
 
-    Cuts for `min_pieces` go where a piece is longest. The number of offsets bounds the number of pieces.
+    Cuts for `min_pieces` go where a piece has the most bytes, by the mean bytes of an offset in each partition; without
+    `bytes_each` where it has the most offsets. The number of offsets bounds the number of pieces.
     """
     ranges = [found for found in ranges if found.size > 0]
     counts = [1 if max_size is None else -(-found.size // max_size) for found in ranges]
     if min_pieces is not None:
-        _raise_to(min_pieces, [found.size for found in ranges], counts)
+        means = bytes_each or {}
+        weights = [found.size * means.get(TopicPartition(found.topic, found.partition), 1.0) for found in ranges]
+        _raise_to(min_pieces, [found.size for found in ranges], weights, counts)
     return [piece for found, count in zip(ranges, counts, strict=True) for piece in _cut(found, count)]
 
 
-def _raise_to(wanted: int, sizes: list[int], counts: list[int]) -> None:
-    """Grow the numbers of pieces until their sum is `wanted`, always cutting where a piece is longest."""
-    heap = [(-size / count, number) for number, (size, count) in enumerate(zip(sizes, counts, strict=True))]
+def _raise_to(wanted: int, sizes: list[int], weights: list[float], counts: list[int]) -> None:
+    """Grow the numbers of pieces until their sum is `wanted`, always cutting where a piece is heaviest."""
+
+    def place(number: int) -> tuple[float, int]:
+        # A range of as many pieces as offsets comes last: it cannot be cut again.
+        return (-weights[number] / counts[number] if counts[number] < sizes[number] else 1.0), number
+
+    heap = [place(number) for number in range(len(counts))]
     heapify(heap)
     for _ in range(min(wanted, sum(sizes)) - sum(counts)):
         _, number = heap[0]
         counts[number] += 1
-        heapreplace(heap, (-sizes[number] / counts[number], number))
+        heapreplace(heap, place(number))
 
 
 def _cut(found: OffsetRange, count: int) -> list[OffsetRange]:

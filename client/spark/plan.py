@@ -15,7 +15,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import UnknownTopic
 from ..metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
-from .brokers import Brokers, leader_address
+from .brokers import Brokers, known_leader
 from .errors import DataLoss, OptionError
 from .offsets import OffsetLimit, OffsetRange, divide
 from .options import Slice, SourceOptions, Subscription
@@ -30,13 +30,11 @@ def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
     ends = positions("endingOffsets", options.ending, partitions, brokers)
     if not partitions:
         return []
-    earliest = brokers.retry(lambda: brokers.offsets(partitions, EARLIEST))
-    latest = brokers.retry(lambda: brokers.offsets(partitions, LATEST))
+    earliest, latest = (log_ends(partitions, each, brokers, view) for each in (EARLIEST, LATEST))
     ranges = [
         _range(options, view, each, (starts[each], ends[each]), (earliest[each], latest[each])) for each in partitions
     ]
-    ranges = cut_to(options.slice, ranges, brokers)
-    return divide(ranges, options.min_partitions, options.max_records_per_partition)
+    return divided(cut_to(options.slice, ranges, brokers), options, brokers, (earliest, latest))
 
 
 def positions(
@@ -79,6 +77,45 @@ def _time_offsets(
     ends = {TopicPartition(each.topic, each.partition): each.end for each in ranges}
     found = brokers.retry(lambda: brokers.offsets(ends, timestamp_ms))
     return {of: ends[of] if offset < 0 else offset for of, offset in found.items()}
+
+
+def log_ends(
+    partitions: Collection[TopicPartition], sentinel: int, brokers: Brokers, view: ClusterView
+) -> dict[TopicPartition, int]:
+    """Return the first or last offsets of logs, whose leaders `view` knew. Raises KafkaError."""
+    if not partitions:
+        return {}
+    # Leaders may have moved since: after a failure they are asked for again.
+    views = iter([view])
+    return dict(brokers.retry(lambda: brokers.offsets(partitions, sentinel, next(views, None))))
+
+
+def divided(
+    ranges: list[OffsetRange],
+    options: SourceOptions,
+    brokers: Brokers,
+    log_bounds: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
+) -> list[OffsetRange]:
+    """Return the ranges of tasks. Cuts for minPartitions even out their bytes, as far as the brokers tell sizes.
+
+    `log_bounds` are the first and last offsets of the logs.
+    """
+    least, whole = options.min_partitions, [each for each in ranges if each.size]
+    means = None
+    if least is not None and least > len(whole) > 1:  # one range is cut evenly in any case
+        try:
+            sizes = brokers.sizes([TopicPartition(each.topic, each.partition) for each in whole])
+            means = bytes_per_offset(sizes, *log_bounds)
+        except KafkaError as error:
+            log.info("tasks get as many offsets each, whatever their bytes: %s", error.message)
+    return divide(ranges, least, options.max_records_per_partition, means)
+
+
+def bytes_per_offset(
+    sizes: Mapping[TopicPartition, int], first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, float]:
+    """Return the mean bytes of an offset in each log, from its size and its first and last offsets."""
+    return {each: size / max(last[each] - first[each], 1) for each, size in sizes.items()}
 
 
 def resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[TopicPartition]]:
@@ -153,7 +190,7 @@ def _range(
         start, end = min(start, latest), min(end, latest)
     if lost:
         note_loss(options, lost)
-    leader = leader_address(view, of)
+    leader = known_leader(view, of)
     return OffsetRange(of.topic, view.topic_id(of.topic), of.partition, start, max(start, end), leader)
 
 

@@ -20,7 +20,6 @@ from ...protocol.messages.offset_commit import (
 )
 from ..network.addresses import Address
 from .brokers import Brokers
-from .connection import BlockingConnection
 from .offsets import OffsetRange
 from .options import SourceOptions
 
@@ -38,9 +37,9 @@ def commit_start(wanted: OffsetRange, options: SourceOptions) -> None:
     group = group_of(options, _query_id())
     if group is None or not wanted.is_first:
         return
-    brokers = Brokers(options.client, first=wanted.partition)
     try:
-        brokers.retry(lambda: commit(brokers, group, wanted))
+        with Brokers(options.client, first=wanted.partition, keeps_connections=True) as brokers:
+            brokers.retry(lambda: commit(brokers, group, wanted))
     except KafkaError as error:
         log.warning("the progress of %s was not committed to group %s: %s", wanted, group, error.message)
 
@@ -66,7 +65,7 @@ def commit(brokers: Brokers, group: str, wanted: OffsetRange) -> None:
     partition = OffsetCommitRequestPartition(wanted.partition, wanted.start, committed_leader_epoch=-1)
     topic = OffsetCommitRequestTopic(wanted.topic, topic_id=wanted.topic_id, partitions=[partition])
     request = OffsetCommitRequest(group, generation_id_or_member_epoch=-1, member_id="", topics=[topic])
-    with BlockingConnection(_coordinator(brokers, group), brokers.options) as connection:
+    with brokers.to(_coordinator(brokers, group)) as connection:
         response = connection.request(request, OffsetCommitResponse)
     code = ErrorCode.of(response.topics[0].partitions[0].error_code)
     if code is not ErrorCode.NONE:

@@ -131,7 +131,8 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each range, or one for all where rows are limited. Raises the errors of `plan`."""
-        ranges = plan(self._options, Brokers(self._options.client))
+        with Brokers(self._options.client, keeps_connections=True) as brokers:
+            ranges = plan(self._options, brokers)
         if self._options.slice.limit is not None and ranges:
             return [InputPartition(tuple(ranges))]
         return [InputPartition((found,)) for found in ranges]
@@ -150,16 +151,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: Sequence[Column]) -> None:
         self._options = options
         self._columns = columns
+        self._brokers: Brokers | None = None
         self._batches: MicroBatches | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A task needs no state of the stream.
-        return {"_options": self._options, "_columns": self._columns, "_batches": None}
+        return {"_options": self._options, "_columns": self._columns, "_brokers": None, "_batches": None}
 
     @property
     def _stream(self) -> MicroBatches:
         if self._batches is None:
-            self._batches = MicroBatches(self._options, Brokers(self._options.client))
+            self._brokers = Brokers(self._options.client, keeps_connections=True)
+            self._batches = MicroBatches(self._options, self._brokers)
         return self._batches
 
     def initialOffset(self) -> dict[str, Any]:
@@ -178,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream.next_end(start, limited=not isinstance(limit, ReadAllAvailable))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the ends of all logs, for the query's progress."""
+        """Return the ends of all logs when the batch was planned, for the query's progress."""
         return self._stream.log_ends()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -191,6 +194,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: tasks commit, because they know the name of the query (progress.py)."""
+
+    def stop(self) -> None:
+        """Close the connections of the driver."""
+        if self._brokers is not None:
+            self._brokers.close()
 
     def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:
         """Yield the rows of a task's range as Arrow batches."""

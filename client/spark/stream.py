@@ -22,11 +22,11 @@ from typing import Any
 
 from ..metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
-from .brokers import Brokers, leader_address
+from .brokers import Brokers, known_leader
 from .errors import TopicRecreated
-from .offsets import OffsetRange, divide
+from .offsets import OffsetRange
 from .options import SourceOptions
-from .plan import note_loss, positions, resolve
+from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve
 
 # Before the name of a topic: where the first batch began.
 START = "start:"
@@ -53,6 +53,9 @@ class MicroBatches:
         self._target: Ends | None = None
         # The ids of topics that were seen, so that one that is made again is noticed.
         self._topic_ids: dict[str, bytes] = {}
+        # The cluster when it was last asked for its topics, and the ends of all logs then.
+        self._view = ClusterView()
+        self._seen: Ends | None = None
         # When the last batch was planned, for maxTriggerDelay.
         self._last_batch_s: float | None = None
 
@@ -62,17 +65,17 @@ class MicroBatches:
 
     def stop_at_present_ends(self) -> None:
         """Read nothing that comes later."""
-        self._target = self._ends()[1]
+        self._target = self._ends()
 
     def log_ends(self) -> Offsets:
-        """Return the present ends of all logs."""
-        return to_json(self._ends()[1])
+        """Return the ends of all logs, as the planning of the last batch found them."""
+        return to_json(self._ends() if self._seen is None else self._seen)
 
     # -- The end of a batch
 
     def next_end(self, start: Mapping[str, Any], *, limited: bool) -> Offsets:
         """Return where the batch after `start` ends; `start` itself where there is nothing to read yet."""
-        _, ends = self._ends()
+        ends = self._ends()
         if self._target is not None:
             ends = {each: min(end, self._target[each]) for each, end in ends.items() if each in self._target}
         if not start:
@@ -135,7 +138,7 @@ class MicroBatches:
             return {}
         first, last = self._offsets(more, EARLIEST), self._offsets(more, LATEST)
         sizes = self._brokers.retry(lambda: self._brokers.sizes(more))
-        return {each: sizes[each] / max(last[each] - first[each], 1) for each in more}
+        return bytes_per_offset(sizes, first, last)
 
     def _note_shorter(self, partition: TopicPartition, begun: int, end: int) -> None:
         """Note that a log ends before the offset at which the stream is: its topic was made again while it was down."""
@@ -156,18 +159,22 @@ class MicroBatches:
             return False
         return sum(end - begun.get(each, 0) for each, end in ends.items()) < least
 
-    def _ends(self) -> tuple[ClusterView, Ends]:
-        """Return the cluster and the end of the log of each partition that the options mean."""
-        view, partitions = resolve(self._options.subscription, self._brokers)
+    def _ends(self) -> Ends:
+        """Return the end of the log of each partition that the options mean."""
+        partitions = self._partitions()
         for topic in sorted({each.topic for each in partitions}):
-            self._check_id(topic, view.topic_id(topic))
-        return view, self._offsets(partitions, LATEST)
+            self._check_id(topic, self._view.topic_id(topic))
+        self._seen = self._offsets(partitions, LATEST)
+        return self._seen
+
+    def _partitions(self) -> list[TopicPartition]:
+        """Return the partitions that the options mean now."""
+        self._view, partitions = resolve(self._options.subscription, self._brokers)
+        return partitions
 
     def _offsets(self, partitions: Collection[TopicPartition], sentinel: int) -> Ends:
         """Return the first or last offsets of logs."""
-        if not partitions:
-            return {}
-        return dict(self._brokers.retry(lambda: self._brokers.offsets(partitions, sentinel)))
+        return log_ends(partitions, sentinel, self._brokers, self._view)
 
     def _check_id(self, topic: str, topic_id: bytes) -> None:
         known = self._topic_ids.setdefault(topic, topic_id)
@@ -184,17 +191,18 @@ class MicroBatches:
         begun, ends = (begin_of(end) if not start else from_json(start)), from_json(end)
         if ends and not start and not begun:
             begun = self._begun_again(ends)
-        view, known = resolve(self._options.subscription, self._brokers)
+        known = self._partitions()
         wanted = [each for each in sorted(ends) if ends[each] > begun.get(each, 0) or each not in begun]
-        gone = [each for each in wanted if each not in known and view.partition(each) is None]
+        gone = [each for each in wanted if each not in known and self._view.partition(each) is None]
         for each in gone:
             self._note_gone(each)
         wanted = [each for each in wanted if each not in gone]
         if not wanted:
             return []
         earliest = self._offsets(wanted, EARLIEST)
-        found = [self._range(view, each, begun.get(each), ends[each], earliest[each]) for each in wanted]
-        return divide(found, self._options.min_partitions, self._options.max_records_per_partition)
+        found = [self._range(each, begun.get(each), ends[each], earliest[each]) for each in wanted]
+        # After a restart the ends of the logs were not asked for yet: those of the batch lead to coarser means.
+        return divided(found, self._options, self._brokers, (earliest, ends | (self._seen or {})))
 
     def _begun_again(self, ends: Ends) -> Ends:
         """Return where a first batch began that was cut off and does not say so. Raises FirstBatchLost."""
@@ -203,13 +211,13 @@ class MicroBatches:
             raise FirstBatchLost(f"{why}: start with the connector that began it, or with a new checkpoint")
         return self._first_begin(ends)
 
-    def _range(self, view: ClusterView, of: TopicPartition, begun: int | None, end: int, earliest: int) -> OffsetRange:
+    def _range(self, of: TopicPartition, begun: int | None, end: int, earliest: int) -> OffsetRange:
         start = earliest if begun is None else begun
         if begun is not None and begun < earliest:
             note_loss(self._options, f"{_name(of)} was to be read from {begun}, but its log begins at {earliest}")
             start = earliest
-        leader = leader_address(view, of)
-        return OffsetRange(of.topic, view.topic_id(of.topic), of.partition, start, max(start, end), leader)
+        leader = known_leader(self._view, of)
+        return OffsetRange(of.topic, self._view.topic_id(of.topic), of.partition, start, max(start, end), leader)
 
 
 def share(begun: Ends, ends: Ends, most: int) -> Ends:

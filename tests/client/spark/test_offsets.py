@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from odradek.client.record import TopicPartition
 from odradek.client.spark.offsets import OffsetRange, divide
 
 RANGES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 200)), max_size=6).map(
@@ -18,16 +19,24 @@ def offsets(ranges: list[OffsetRange]) -> list[tuple[int, int]]:
     return [(found.partition, offset) for found in ranges for offset in range(found.start, found.end)]
 
 
-@given(RANGES, LIMITS, LIMITS)
+# The mean bytes of an offset in some of the partitions.
+MEANS = st.none() | st.dictionaries(
+    st.integers(0, 5).map(lambda number: TopicPartition("t", number)), st.floats(0, 1e9, allow_subnormal=False)
+)
+
+
+@given(RANGES, LIMITS, LIMITS, MEANS)
 def test_division_keeps_every_offset_once_and_in_order(
-    ranges: list[OffsetRange], min_pieces: int | None, max_size: int | None
+    ranges: list[OffsetRange], min_pieces: int | None, max_size: int | None, means: dict[TopicPartition, float] | None
 ) -> None:
-    assert offsets(divide(ranges, min_pieces, max_size)) == offsets(ranges)
+    assert offsets(divide(ranges, min_pieces, max_size, means)) == offsets(ranges)
 
 
-@given(RANGES, LIMITS, LIMITS)
-def test_division_keeps_to_its_limits(ranges: list[OffsetRange], min_pieces: int | None, max_size: int | None) -> None:
-    pieces = divide(ranges, min_pieces, max_size)
+@given(RANGES, LIMITS, LIMITS, MEANS)
+def test_division_keeps_to_its_limits(
+    ranges: list[OffsetRange], min_pieces: int | None, max_size: int | None, means: dict[TopicPartition, float] | None
+) -> None:
+    pieces = divide(ranges, min_pieces, max_size, means)
     assert all(piece.size > 0 for piece in pieces)
     if max_size is not None:
         assert all(piece.size <= max_size for piece in pieces)
@@ -43,3 +52,14 @@ def test_without_limits_each_range_is_one_piece() -> None:
 def test_cuts_go_where_a_piece_is_longest() -> None:
     pieces = divide([OffsetRange("t", bytes(16), 0, 0, 300), OffsetRange("t", bytes(16), 1, 0, 100)], min_pieces=4)
     assert [(piece.partition, piece.size) for piece in pieces] == [(0, 100), (0, 100), (0, 100), (1, 100)]
+
+
+def test_cuts_go_where_a_piece_has_the_most_bytes() -> None:
+    means = {TopicPartition("t", 0): 10.0, TopicPartition("t", 1): 1000.0}
+    ranges = [OffsetRange("t", bytes(16), number, 0, 100) for number in (0, 1)]
+    assert [(each.partition, each.size) for each in divide(ranges, 5, None, means)] == [
+        (0, 100), (1, 25), (1, 25), (1, 25), (1, 25),
+    ]  # fmt: skip
+    # One record, however large, is one piece.
+    single = [ranges[0], OffsetRange("t", bytes(16), 1, 0, 1)]
+    assert [(each.partition, each.size) for each in divide(single, 3, None, means)] == [(0, 50), (0, 50), (1, 1)]

@@ -67,7 +67,9 @@ class Cluster(Brokers):
         logs = {of: self.logs[of.topic][of.partition] for of in partitions}
         return {of: self.bytes_each * (end - start) for of, (start, end) in logs.items()}
 
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def offsets_at(
+        self, times: Mapping[TopicPartition, int], view: ClusterView | None = None
+    ) -> Mapping[TopicPartition, int]:
         return {of: self.logs[of.topic][of.partition][0 if at in (EARLIEST, 0) else 1] for of, at in times.items()}
 
 

@@ -1,0 +1,156 @@
+"""What a driver asks a cluster: how few requests a trigger costs, and what becomes of connections that are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from odradek.client.errors import NoBrokerReachable
+from odradek.client.record import EARLIEST, LATEST, TopicPartition
+from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.offsets import OffsetRange
+from odradek.client.spark.options import SourceOptions, parse_options
+from odradek.client.spark.plan import plan
+from odradek.client.spark.stream import MicroBatches
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.wire import Call, drop
+
+WAIT_S = 20
+PLACES = [TopicPartition("t", number) for number in range(4)]
+
+
+def two_nodes(topics: dict[str, int] | None = None) -> FakeCluster:
+    cluster = FakeCluster(topics or {"t": 4}, nodes=2)
+    for number in range(4):
+        cluster.log("t", number).write(encode_batch([Record(value=b"v")] * 3))
+    return cluster
+
+
+def options(cluster: FakeCluster, *, streaming: bool = True, **texts: str) -> SourceOptions:
+    return parse_options({"kafka.bootstrap.servers": cluster.address, "subscribe": "t"} | texts, streaming=streaming)
+
+
+def never(seconds: float) -> None:
+    raise AssertionError(f"a pause of {seconds} s")
+
+
+def asked(cluster: FakeCluster) -> Counter[str]:
+    """The requests since the last time, by API."""
+    found = Counter(call.key.name for node in cluster.nodes.values() for call in node.calls)
+    for node in cluster.nodes.values():
+        node.calls.clear()
+    return found
+
+
+async def test_a_trigger_without_news_costs_a_look_at_the_metadata_and_one_at_each_leader() -> None:
+    async with two_nodes() as cluster:
+        wanted = options(cluster, startingOffsets="earliest")
+        with Brokers(wanted.client, sleep=never, keeps_connections=True) as brokers:
+            stream = MicroBatches(wanted, brokers)
+            end = await asyncio.to_thread(lambda: stream.next_end({}, limited=False))
+            assert len(await asyncio.to_thread(stream.ranges, {}, end)) == 4
+            asked(cluster)
+            for _ in range(5):
+                assert await asyncio.to_thread(lambda: stream.next_end(end, limited=False)) == end
+                assert await asyncio.to_thread(stream.log_ends) == end
+            assert asked(cluster) == {"METADATA": 5, "LIST_OFFSETS": 5 * 2}
+
+
+async def test_planning_connects_once_to_each_broker() -> None:
+    async with two_nodes() as cluster:
+        wanted = options(cluster, streaming=False)
+        with Brokers(wanted.client, sleep=never, keeps_connections=True) as brokers:
+            assert len(await asyncio.to_thread(plan, wanted, brokers)) == 4
+        assert asked(cluster) == {"API_VERSIONS": 2, "METADATA": 1, "LIST_OFFSETS": 2 * 2}
+
+
+async def test_tasks_get_as_many_bytes_each_where_brokers_tell_sizes() -> None:
+    sizes = {0: 100, 1: 100, 2: 100, 3: 900}
+
+    async def tell(call: Call) -> object:
+        wanted = [number for topic in call.request.topics for number in topic.partitions]
+        logs = [DescribeLogDirsPartition(number, sizes[number], 0, False) for number in wanted]
+        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(0, "/data", [DescribeLogDirsTopic("t", logs)])])
+
+    async def reject(call: Call) -> object:
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    for step, pieces in ((tell, [1, 1, 1, 3]), (reject, [2, 2, 1, 1])):
+        async with two_nodes() as cluster:
+            cluster.defaults[ApiKey.DESCRIBE_LOG_DIRS] = step
+            for streaming in (False, True):
+                wanted = options(cluster, streaming=streaming, minPartitions="6", startingOffsets="earliest")
+                with Brokers(wanted.client, sleep=never, keeps_connections=True) as brokers:
+                    found = await asyncio.to_thread(ranges_of, wanted, brokers, streaming)
+                assert [sum(each.partition == number for each in found) for number in range(4)] == pieces
+
+
+def ranges_of(wanted: SourceOptions, brokers: Brokers, streaming: bool) -> list[OffsetRange]:
+    if not streaming:
+        return plan(wanted, brokers)
+    stream = MicroBatches(wanted, brokers)
+    return stream.ranges({}, stream.next_end({}, limited=False))
+
+
+async def test_connections_that_brokers_closed_meanwhile_are_made_again_without_a_failure() -> None:
+    async with two_nodes() as cluster:
+        wanted = options(cluster)
+        with Brokers(wanted.client, sleep=never, keeps_connections=True) as brokers:
+            before = await asyncio.to_thread(brokers.offsets, PLACES, LATEST)
+            for node in cluster.nodes.values():
+                await node.stop()
+                await node.start()
+            assert await asyncio.to_thread(brokers.offsets, PLACES, LATEST) == before
+        assert asked(cluster)["API_VERSIONS"] == 4
+        # The brokers' sides end, because the client closed all connections.
+        await asyncio.wait_for(asyncio.gather(*cluster.tasks), WAIT_S)
+
+
+async def test_leaders_that_moved_since_the_view_are_asked_for_again() -> None:
+    pauses: list[float] = []
+    async with two_nodes() as cluster:
+        wanted = options(cluster, streaming=False)
+
+        async def move(call: Call) -> object:
+            for number in range(4):
+                cluster.log("t", number).leader = 2
+            return await call.default()
+
+        cluster.on(ApiKey.LIST_OFFSETS, move)
+        with Brokers(wanted.client, sleep=pauses.append, keeps_connections=True) as brokers:
+            found = await asyncio.to_thread(plan, wanted, brokers)
+        assert [(each.start, each.end) for each in found] == [(0, 3)] * 4
+        assert len(pauses) == 2  # for the first offsets, and for the last ones with the old view
+
+
+async def test_a_server_that_hangs_up_is_asked_last_from_then_on() -> None:
+    async with FakeCluster({"t": 1}) as bad, FakeCluster({"t": 1}) as good:
+        wanted = parse_options({"kafka.bootstrap.servers": f"{bad.address},{good.address}", "subscribe": "t"})
+        bad.on(ApiKey.API_VERSIONS, drop)
+        brokers = Brokers(wanted.client, sleep=never)
+        for _ in range(3):
+            assert await asyncio.to_thread(brokers.offsets, [PLACES[0]], EARLIEST) == {PLACES[0]: 0}
+        assert asked(bad) == {"API_VERSIONS": 1}
+        good.on(ApiKey.METADATA, drop)
+        pauses: list[float] = []
+        brokers = Brokers(wanted.client, sleep=pauses.append, first=1)
+        await asyncio.to_thread(brokers.retry, lambda: brokers.offsets([PLACES[0]], EARLIEST))
+        assert asked(bad)["METADATA"] == len(pauses) == 1
+
+
+async def test_no_server_at_all_is_said_with_each_reason() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        wanted = options(cluster)
+    with pytest.raises(NoBrokerReachable, match=cluster.address):
+        await asyncio.to_thread(Brokers(wanted.client).view, ["t"])
