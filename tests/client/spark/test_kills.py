@@ -1,0 +1,28 @@
+"""Queries whose driver and Python workers die at any step of a batch: after a restart each row is there once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+
+from odradek.tests.support.java import require_spark_java
+from odradek.tests.support.process import broker_process
+from odradek.tests.support.spark_kills import KilledQueries
+
+# The driver dies when the first batch of the stream that begins at a time is written. tests/soak has more seeds.
+SEED = 4
+
+
+def test_queries_lose_and_repeat_nothing_whatever_dies(tmp_path: Path) -> None:
+    require_spark_java()
+    broker = broker_process(tmp_path)
+    try:
+        broker.start()
+        killed = KilledQueries(broker.address, tmp_path / "queries", SEED)
+        killed.run()
+        killed.check()
+    finally:
+        broker.close()
