@@ -6,7 +6,8 @@ SPARK_KAFKA_PYTHON names a Python with PySpark 4.2.0 and what `odradek[spark]` n
 the connector's jars; without them only our source is measured. The connector is tuned (TUNED). Each contender has a
 session of its own, in turn: a warm run of each query, then the median of `--runs`. Queries write to `noop`, which takes
 every row. Printed are rows a second, the CPU seconds of Python and of the JVM per million rows, which other work on
-the machine moves least, and the most memory that a Python worker had.
+the machine moves least, and the most memory that a Python worker had so far. Then comes what a batch of a stream costs
+beside that of an empty Python source (spark_triggers.py), and when a fresh worker has its first rows (spark_worker.py).
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from odradek.benchmarks import spark_read
-from odradek.client.spark.columns import TYPES
+from odradek.benchmarks import spark_read, spark_triggers, spark_worker
 
 ROOT = Path(__file__).parent.parent
 # What makes Spark's own connector fastest.
@@ -34,7 +34,7 @@ TUNED = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": "4194304",
 }
-ALL = tuple(TYPES)[:7]
+LARGE_FETCHES = {"kafka.fetch.max.bytes": "50000000", "kafka.max.partition.fetch.bytes": "50000000"}
 JSON_DDL = "id BIGINT, name STRING, at DOUBLE"
 # A slice of 1 % of the offsets.
 SLICE = 100
@@ -53,9 +53,9 @@ def main() -> None:
         print("SPARK_KAFKA_JARS is not set: only our source is measured")
     with broker() as address:
         for size in arguments.value_bytes:
-            for is_json in (False, True):
-                shape = argparse.Namespace(**vars(topic_shape(arguments, size)), json=is_json, bootstrap=address)
-                spark_read.fill(shape, spark_read.source_options(shape))
+            for shape in topics(arguments, size):
+                filled = argparse.Namespace(**vars(shape), bootstrap=address)
+                spark_read.fill(filled, spark_read.source_options(filled))
             for contender in contenders:
                 run_contender(python, jars, address, contender, size, arguments)
 
@@ -73,11 +73,17 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def topic_shape(arguments: argparse.Namespace, size: int) -> argparse.Namespace:
+def topic_shape(arguments: argparse.Namespace, size: int, **other: Any) -> argparse.Namespace:
     """Return the arguments of spark_read.py that describe a topic."""
-    return argparse.Namespace(
-        rows=arguments.rows, value_bytes=size, partitions=arguments.partitions, batch_rows=1000, codec="none", option=[]
-    )
+    usual = {"rows": arguments.rows, "batch_rows": 1000, "codec": "none", "json": False, "option": []}
+    return argparse.Namespace(**(usual | {"value_bytes": size, "partitions": arguments.partitions} | other))
+
+
+def topics(arguments: argparse.Namespace, size: int) -> list[argparse.Namespace]:
+    """Return the topics that are read: plain, JSON, zstd, and a small one with a record for each batch of a stream."""
+    small = {"rows": spark_triggers.BATCHES * arguments.partitions, "batch_rows": 1}
+    others: list[dict[str, Any]] = [{"json": True}, {"codec": "zstd"}, small]
+    return [topic_shape(arguments, size, **each) for each in ({}, *others)]
 
 
 @contextmanager
@@ -109,38 +115,47 @@ def run_contender(
     if done.returncode:
         sys.exit(f"{contender}: {done.stderr[-2000:]}")
     for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            print_line(contender, size, json.loads(line))
-
-
-def print_line(contender: str, size: int, found: dict[str, Any]) -> None:
-    what = f"{contender:22} {size:5} B  {found['query']:12} {found['rows_s'] / 1e6:6.2f} M rows/s"
-    cpu = f"CPU-s per M rows: {found['Python']:.2f} Python + {found['JVM']:.2f} JVM"
-    print(f"{what}; {cpu}; {found['worker_mb']:4.0f} MB", flush=True)
+        if line.startswith("["):
+            query, said = json.loads(line)
+            print(f"{contender:22} {size:5} B  {query:12} {said}", flush=True)
 
 
 # -- In the contender's own Python
 
 
 def measure(arguments: argparse.Namespace) -> None:
-    """Print a line of JSON for each query of a contender."""
+    """Print a line of JSON for each figure of a contender: its name, and what is to be said of it."""
     spark = session(arguments)
-    shape = topic_shape(arguments, arguments.value_bytes[0])
     rows = arguments.rows // arguments.partitions * arguments.partitions
-    for query, count, frame in queries(spark, arguments, shape, rows):
-        frame().write.format("noop").mode("overwrite").save()
-        seconds: list[float] = []
-        spent = spark_read.cpu_seconds()
-        for _ in range(arguments.runs):
-            began = time.perf_counter()
-            frame().write.format("noop").mode("overwrite").save()
-            seconds.append(time.perf_counter() - began)
-        each = {
-            name: (now - spent[name]) / arguments.runs / count * 1e6 for name, now in spark_read.cpu_seconds().items()
-        }
-        found = {"query": query, "rows_s": count / statistics.median(seconds), "worker_mb": worker_mb(), **each}
-        print(json.dumps(found), flush=True)
+    for query, count, frame in queries(spark, arguments, rows):
+        tell(query, read(frame, count, arguments.runs))
+    *_, small = topics(arguments, arguments.value_bytes[0])
+    texts = {"kafka.bootstrap.servers": arguments.bootstrap, "subscribe": spark_read.topic_name(small)}
+    name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
+    seconds, empty = spark_triggers.measured(spark, name, texts, arguments.partitions)
+    tell("trigger", f"{seconds:.3f} s a batch, {seconds / empty:.2f} of an empty Python source's")
+    if name == "odradek":
+        seconds, cpu = min(spark_worker.first_rows(texts) for _ in range(arguments.runs))
+        tell("first rows", f"{seconds:.2f} s after the start of a worker, {cpu:.2f} s of CPU")
     spark.stop()
+
+
+def tell(query: str, said: str) -> None:
+    print(json.dumps([query, said]), flush=True)
+
+
+def read(frame: Callable[[], Any], count: int, runs: int) -> str:
+    """Read a frame a few times, after a warm run, and return its figures."""
+    frame().write.format("noop").mode("overwrite").save()
+    seconds: list[float] = []
+    before = spark_read.cpu_seconds()
+    for _ in range(runs):
+        began = time.perf_counter()
+        frame().write.format("noop").mode("overwrite").save()
+        seconds.append(time.perf_counter() - began)
+    cpu = {kind: (now - before[kind]) / runs / count * 1e6 for kind, now in spark_read.cpu_seconds().items()}
+    rate = f"{count / statistics.median(seconds) / 1e6:6.2f} M rows/s"
+    return f"{rate}; CPU-s per M rows: {cpu['Python']:.2f} Python + {cpu['JVM']:.2f} JVM; {worker_mb():4.0f} MB"
 
 
 def session(arguments: argparse.Namespace) -> Any:
@@ -164,14 +179,12 @@ def session(arguments: argparse.Namespace) -> Any:
     return spark
 
 
-def queries(
-    spark: Any, arguments: argparse.Namespace, shape: argparse.Namespace, rows: int
-) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+def queries(spark: Any, arguments: argparse.Namespace, rows: int) -> Iterator[tuple[str, int, Callable[[], Any]]]:
     """Yield the name, the rows and the DataFrame of each query."""
     ours = arguments.contender.startswith("odradek")
+    plain, with_json, with_zstd, _ = map(spark_read.topic_name, topics(arguments, arguments.value_bytes[0]))
 
-    def load(json_values: bool = False, schema: str | None = None, **options: str) -> Any:
-        topic = spark_read.topic_name(argparse.Namespace(**vars(shape), json=json_values))
+    def load(topic: str = plain, schema: str | None = None, **options: str) -> Any:
         reader = spark.read.format("odradek" if ours else "kafka").options(**({} if ours else TUNED))
         reader = reader.option("kafka.bootstrap.servers", arguments.bootstrap).option("subscribe", topic)
         return (reader if schema is None else reader.schema(schema)).options(**options).load()
@@ -181,9 +194,9 @@ def queries(
 
         if ours:
             schema = f"value STRUCT<{JSON_DDL}>"
-            return load(True, schema, valueFormat="json", valueSchema=JSON_DDL).select("value.*")
+            return load(with_json, schema, valueFormat="json", valueSchema=JSON_DDL).select("value.*")
         value = functions.from_json(functions.col("value").cast("string"), JSON_DDL)
-        return load(True).select(value.alias("value")).select("value.*")
+        return load(with_json).select(value.alias("value")).select("value.*")
 
     def part() -> Any:
         """The first of a hundred parts of each partition: by a slice here, by a filter there."""
@@ -194,12 +207,15 @@ def queries(
     yield "value only", rows, lambda: load(schema="value binary") if ours else load().select("value")
     yield "typed JSON", rows, typed
     yield "1 % slice", rows // SLICE, part
+    # Last, because the memory of a worker is the most that it ever had.
+    yield "zstd, 50 MB", rows, lambda: load(with_zstd, **LARGE_FETCHES)
 
 
 def worker_mb() -> float:
-    """Return the most memory in MB that a living Python worker has had. Linux."""
+    """Return the most memory in MB that a living Python worker of this process has had. Linux."""
     most = 0
-    for entry in Path("/proc").glob("[0-9]*"):
+    for number, _, _ in spark_read.descendants():
+        entry = Path("/proc", str(number))
         with suppress(OSError):
             if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
                 lines = (entry / "status").read_text().splitlines()

@@ -197,6 +197,14 @@ def report(what: str, columns: tuple[str, ...], rows: int, runs: int, run: Calla
 
 def cpu_seconds() -> dict[str, float]:
     """Return the CPU seconds of this process and its children, by kind, so that other work does not count. Linux."""
+    totals = {"Python": 0.0, "JVM": 0.0}
+    for _, kind, seconds in descendants():
+        totals[kind] += seconds
+    return totals
+
+
+def descendants() -> Iterator[tuple[int, str, float]]:
+    """Yield the number, the kind and the CPU seconds of this process and of each below it. Linux."""
     children: dict[int, list[int]] = {}
     spent: dict[int, tuple[str, float]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -207,13 +215,11 @@ def cpu_seconds() -> dict[str, float]:
             children.setdefault(int(fields[1]), []).append(int(number))
             ticks = int(fields[11]) + int(fields[12])
             spent[int(number)] = ("JVM" if name == "java" else "Python", ticks / os.sysconf("SC_CLK_TCK"))
-    totals, waiting = {"Python": 0.0, "JVM": 0.0}, [os.getpid()]
+    waiting = [os.getpid()]
     while waiting:
         number = waiting.pop()
         waiting += children.get(number, [])
-        kind, seconds = spent.get(number, ("Python", 0.0))
-        totals[kind] += seconds
-    return totals
+        yield number, *spent.get(number, ("Python", 0.0))
 
 
 def fetch_all(options: SourceOptions, columns: tuple[str, ...]) -> int:
