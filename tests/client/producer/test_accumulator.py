@@ -350,8 +350,11 @@ def check(stage: Stage) -> None:
             assert _consecutive(sorted([*queue.in_flight, *queue.sealed], key=lambda batch: batch.number))
 
 
+WALKS = st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 2000)), min_size=25, max_size=60)
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 2000)), min_size=25, max_size=60))
+@given(WALKS)
 def test_memory_order_and_outcomes_hold_whatever_happens(moves: list[tuple[Move, int]]) -> None:
     stage = Stage()
     acc = stage.acc

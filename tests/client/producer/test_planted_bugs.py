@@ -1,0 +1,79 @@
+"""The property of the accumulator (`test_accumulator.py`) finds bugs that are planted in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from odradek.client.producer.accumulator import RecordAccumulator
+from odradek.client.producer.batch import ProducerBatch
+from odradek.client.producer.partition_queue import PartitionQueue
+from odradek.tests.client.producer import test_accumulator as accumulator
+
+Plant = Callable[[Any], Any]
+
+
+def a_retry_goes_behind_later_batches(_: Any) -> Any:
+    def requeue(self: PartitionQueue, batch: ProducerBatch) -> None:
+        self.in_flight.remove(batch)
+        self.sealed.append(batch)
+
+    return requeue
+
+
+def a_failure_frees_one_byte_too_much(real: Any) -> Any:
+    def fail(self: RecordAccumulator, *arguments: Any) -> None:
+        real(self, *arguments)
+        self.used_bytes -= 1
+
+    return fail
+
+
+def a_split_loses_its_last_part(real: Any) -> Any:
+    return lambda self, batch, parts: real(self, batch, parts[:-1])
+
+
+def an_acknowledgement_tells_nobody(_: Any) -> Any:
+    return lambda self, offset, time_ms: self._finish()
+
+
+def a_retry_is_never_due_again(_: Any) -> Any:
+    return lambda self, batch, now_ms, pause_ms: self.queues[batch.partition].requeue(batch)
+
+
+def a_failure_is_told_twice(real: Any) -> Any:
+    def fail(self: ProducerBatch, error: Any) -> None:
+        real(self, error)
+        real(self, error)
+
+    return fail
+
+
+def a_lost_sequence_is_used_again(real: Any) -> Any:
+    def encode(self: RecordAccumulator, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        real(self, queue, batch)
+        queue.next_sequence = batch.base_sequence
+
+    return encode
+
+
+PLANTED: list[tuple[type, str, Plant]] = [
+    (PartitionQueue, "requeue", a_retry_goes_behind_later_batches),
+    (RecordAccumulator, "_fail_one", a_failure_frees_one_byte_too_much),
+    (PartitionQueue, "replace", a_split_loses_its_last_part),
+    (ProducerBatch, "complete", an_acknowledgement_tells_nobody),
+    (RecordAccumulator, "retry", a_retry_is_never_due_again),
+    (ProducerBatch, "fail", a_failure_is_told_twice),
+    (RecordAccumulator, "_encode", a_lost_sequence_is_used_again),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "plant"), PLANTED, ids=[plant.__name__ for _, _, plant in PLANTED])
+def test_a_planted_bug_is_found(kind: type, name: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, name, plant(getattr(kind, name)))
+    quick = settings(max_examples=300, derandomize=True, deadline=None, phases=[Phase.generate], database=None)
+    check = accumulator.test_memory_order_and_outcomes_hold_whatever_happens.hypothesis.inner_test
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        quick(given(accumulator.WALKS)(check))()
