@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from odradek.tests.support.lines import Lines
@@ -18,6 +20,8 @@ from odradek.tests.support.lines import Lines
 READY_WITHIN_S = 20.0
 KAFKA_READY_WITHIN_S = 60.0
 STOPPED_WITHIN_S = 10.0
+# Linux hands out ports from 32768 on, macOS from 49152 on.
+NOT_HANDED_OUT = range(15_000, 32_000)
 TRACED = Path(__file__).parents[1] / "conformance" / "traced_broker.py"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
@@ -203,6 +207,13 @@ def javac(source: Path, folder: Path) -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a port for a process that is told its port and takes a while to listen, such as a real Kafka.
+
+    It is none of those that the system hands out by itself: another test's broker, or a connection, could get one of
+    those first.
+    """
+    while True:
+        port = random.SystemRandom().choice(NOT_HANDED_OUT)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
