@@ -47,6 +47,7 @@ class Seeker(Subscriber):
                     if state.error is not None:
                         raise state.error
                     await session.signals.wait_for_positions()
+                    self._running()
                     state = self._state(partition)
         except TimeoutError:
             text = f"the position of {state} was not found in time"

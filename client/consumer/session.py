@@ -15,7 +15,7 @@ from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets, Generation
 from ..network.coordinator import Coordinator
 from ..network.options import ClusterOptions
-from ..network.task_ends import end_tasks
+from ..network.task_ends import end_tasks, shared
 from ..record import ConsumerGroupMetadata, TopicPartition
 from .assignment import Assignment
 from .consumer_metrics import ConsumerCounts
@@ -145,6 +145,7 @@ class Session:
             await self.cluster.close()
         finally:
             self.positions.replace(())
+            self.signals.positions_changed()  # calls that wait for a position find the consumer stopped
 
     # -- Partitions
 
@@ -184,7 +185,7 @@ class Session:
         finally:
             self.commits.membership = None
             leaving = self.cluster.spawn(membership.leave("the consumer was closed"), "leave")
-        await asyncio.shield(leaving)
+        await shared(leaving)
         if failure is not None:
             raise failure
 

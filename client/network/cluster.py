@@ -26,7 +26,7 @@ from .backoff import Backoff
 from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
 from .options import ClusterOptions
-from .task_ends import end_tasks, to_the_end
+from .task_ends import end_tasks, shared, to_the_end
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class Cluster:
         """Request metadata of the watched topics, or join the request under way. Raises what the request raises."""
         if self._refresh is None or self._refresh.done():
             self._refresh = self.spawn(self._update(self._wanted()), "metadata")
-        await asyncio.shield(self._refresh)
+        await shared(self._refresh)
 
     def refresh_soon(self) -> None:
         """Request metadata of the watched topics without waiting for it; after failures, after a growing pause."""

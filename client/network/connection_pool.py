@@ -9,6 +9,7 @@ from ..errors import AuthenticationFailed, ClientStopped
 from .addresses import Address
 from .connection import Connection
 from .options import ClusterOptions
+from .task_ends import shared
 from .tls import TlsContexts
 
 _log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class ConnectionPool:
         if opening is None:
             opening = self._opening[key] = asyncio.create_task(self._open(key, address), name=f"connect {address}")
             opening.add_done_callback(lambda task: self._opened(key, task))
-        return await asyncio.shield(opening)
+        return await shared(opening)
 
     async def _open(self, key: tuple[Broker, str], address: Address) -> Connection:
         replaced = self._connections.pop(key, None)

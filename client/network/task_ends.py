@@ -1,11 +1,15 @@
-"""The end of tasks, and of work that a cancellation must not cut in half."""
+"""The end of tasks: of those that a stop cancels, that callers share, and that a cancellation must not cut in half."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+from ..errors import ClientStopped
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +27,20 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved: nobody else asks for it
+
+
+async def shared(task: asyncio.Task[T]) -> T:
+    """Return the result of a task that other callers may wait for, too: a caller that is cancelled leaves it running.
+
+    Raises ClientStopped if the stop of the client has cancelled the task: its caller was not cancelled.
+    """
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if task.cancelled() and caller is not None and not caller.cancelling():
+            raise ClientStopped("this client was stopped") from None
+        raise
 
 
 async def to_the_end(work: Coroutine[Any, Any, None], name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, Producer, TopicPartition
+from odradek.client.errors import ClientStopped
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -70,6 +71,60 @@ async def test_a_leave_does_not_wait_behind_a_join() -> None:
         await asked(cluster, ApiKey.SYNC_GROUP)
         await asyncio.wait_for(consumer.stop(), 5)
         assert cluster.group.left == ["member-1"]
+
+
+async def asked_again(cluster: FakeCluster, key: ApiKey, calls: int) -> None:
+    async with asyncio.timeout(10):
+        while len(cluster.calls(key)) == calls:
+            await asyncio.sleep(0.001)
+
+
+SEND_POINTS = [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE]
+
+
+@pytest.mark.parametrize("key", SEND_POINTS, ids=lambda key: key.name)
+async def test_a_producer_that_sends_stops_in_time_and_its_callers_learn_why(key: ApiKey) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        producer = Producer(cluster.address)
+        await producer.start()
+        calls = len(cluster.calls(key))
+        cluster.on(key, *[keep_silent] * 10)
+        sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
+        await asked_again(cluster, key, calls)
+        await in_time(producer.stop)
+        with pytest.raises(ClientStopped):
+            await sending
+
+
+@pytest.mark.parametrize("key", [ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID], ids=lambda key: key.name)
+async def test_a_transactional_producer_stops_in_time_while_it_starts(key: ApiKey) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(key, *[keep_silent] * 10)
+        producer = Producer(cluster.address, transactional_id="x")
+        starting = asyncio.create_task(producer.start())
+        await asked(cluster, key)
+        await in_time(producer.stop)
+        with pytest.raises(ClientStopped):
+            await starting
+
+
+@pytest.mark.parametrize("call", ["partitions_for", "end_offsets", "committed", "position"])
+async def test_a_consumer_stops_in_time_beside_a_call_that_waits(call: str) -> None:
+    place = TopicPartition("t", 0)
+    waits_for = {"end_offsets": ApiKey.LIST_OFFSETS, "committed": ApiKey.OFFSET_FETCH, "position": ApiKey.LIST_OFFSETS}
+    key = waits_for.get(call, ApiKey.METADATA)
+    async with FakeCluster({"t": 1, "u": 1}) as cluster:
+        consumer = Consumer(bootstrap_servers=cluster.address, group_id="g")
+        await consumer.start()
+        calls = len(cluster.calls(key))
+        cluster.on(key, *[keep_silent] * 10)
+        consumer.assign([place])
+        arguments: dict[str, Any] = {"partitions_for": "u", "end_offsets": [place]}
+        waiting = asyncio.create_task(getattr(consumer, call)(arguments.get(call, place)))
+        await asked_again(cluster, key, calls)
+        await in_time(consumer.stop)
+        with pytest.raises(ClientStopped):
+            await waiting
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
