@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -82,8 +81,9 @@ def test_the_dependencies_are_cached_while_only_the_code_changes() -> None:
 
 def test_it_runs_as_a_user_that_is_a_number_with_labels_and_data_of_its_own() -> None:
     (user,) = all_of("USER")
-    assert user.isdigit() and int(user) > 0
-    assert f"--uid {user} " in " ".join(all_of("RUN"))
+    uid, _, gid = user.partition(":")
+    assert uid.isdigit() and int(uid) > 0 and gid == uid, "without a group its processes are in that of root"
+    assert f"--uid {uid} " in " ".join(all_of("RUN"))
     assert "org.opencontainers.image.version=" in " ".join(all_of("LABEL"))
     assert all_of("VOLUME") == ["/data"]
 
@@ -118,17 +118,40 @@ def test_what_a_container_starts_is_a_broker_that_its_health_check_finds(tmp_pat
     assert sick.returncode == 1
 
 
-def test_an_engine_builds_and_starts_it() -> None:
-    if not shutil.which("docker") or subprocess.run(["docker", "info"], capture_output=True, check=False).returncode:
+@pytest.fixture
+def engine() -> str:
+    """A container engine that works here, with the base image of docker/Dockerfile."""
+    for name in ("docker", "podman"):
+        if shutil.which(name) and ended_well(name, "info"):
+            break
+    else:
         pytest.skip("no container engine runs here")
+    (base,) = {rest.split()[0] for rest in all_of("FROM")}
+    if not (ended_well(name, "image", "inspect", base) or ended_well(name, "pull", base)):
+        pytest.skip(f"{name} cannot get {base}")
+    return name
+
+
+def ended_well(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0
+
+
+def test_an_engine_builds_and_starts_it(engine: str) -> None:
+    def run_engine(*args: str) -> str:
+        ended = subprocess.run([engine, *args], cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+        return ended.stdout.strip()
+
     name = "odradek-test"
-    built = ["docker", "build", "-q", "-f", str(DOCKERFILE), "--build-arg", f"VERSION={__version__}", "-t", name, "."]
-    subprocess.run(built, cwd=ROOT, check=True, timeout=600, capture_output=True)
-    start = ["docker", "run", "-d", "--rm", "--init", name]
-    started = subprocess.run(start, check=True, capture_output=True, text=True)
-    container = started.stdout.strip()
+    run_engine("build", "-q", "-f", str(DOCKERFILE), "--build-arg", f"VERSION={__version__}", "-t", name, ".")
+    label = '{{index .Config.Labels "org.opencontainers.image.version"}}'
+    assert run_engine("image", "inspect", name, "--format", label) == __version__
+    container = run_engine("run", "-d", "--init", "-p", "127.0.0.1::9092", name)
     try:
-        ping = shlex.split(f"docker exec {container} sh -c 'until odradek ping; do sleep 0.1; done'")
-        subprocess.run(ping, check=True, timeout=60, capture_output=True)
+        run_engine("exec", container, "sh", "-c", "until odradek ping; do sleep 0.1; done")
+        published = run_engine("port", container, "9092").splitlines()[0]
+        assert ended_well(sys.executable, "-m", "odradek", "ping", "-b", published), "a program of the host reaches it"
+        assert run_engine("exec", container, "sh", "-c", "id -u; id -g") == "10001\n10001"
+        run_engine("stop", container)
+        assert run_engine("inspect", container, "--format", "{{.State.ExitCode}}") == "0", "SIGTERM is a clean stop"
     finally:
-        subprocess.run(["docker", "stop", container], check=True, capture_output=True, timeout=30)
+        run_engine("rm", "-f", "-v", container)
