@@ -13,7 +13,9 @@ from struct import Struct
 import click
 
 from .connection_options import connection_options
-from .errors import CliError
+from .errors import CliError, nothing_listens
+from .output import as_json as json_text
+from .output import json_option
 
 _DEFAULT_PORT = 9092
 # ApiVersions version 0: its length, API key 18, version, correlation id, client id "odradek-ping".
@@ -35,17 +37,31 @@ _MAX_RESPONSE_BYTES = 1 << 20
     show_default=True,
     help="How long to wait.",
 )
+@json_option
 @connection_options()
-def command(timeout: float, bootstrap_server: str) -> None:
+def command(timeout: float, as_json: bool, bootstrap_server: str) -> None:
     """Connect to each broker of -b and ask for its API versions. Status 0 if all of them answer in time, otherwise 1.
 
     \b
     Examples:
       odradek ping
       odradek ping -b kafka-1:9092 --timeout 1
+      odradek ping -b kafka-1:9092,kafka-2:9092 --json
     """
+    failed = False
     for address in filter(None, map(str.strip, bootstrap_server.split(","))):
-        click.echo(f"{address} answered in {ask(address, timeout) * 1000:.1f} ms")
+        time_ms = None
+        try:
+            time_ms = round(ask(address, timeout) * 1000, 1)
+        except CliError as error:
+            failed = True
+            error.show()
+        if as_json:
+            click.echo(json_text({"broker": address, "answered": time_ms is not None, "time_ms": time_ms}))
+        elif time_ms is not None:
+            click.echo(f"{address} answered in {time_ms} ms")
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def ask(address: str, timeout_s: float) -> float:
@@ -63,7 +79,8 @@ def ask(address: str, timeout_s: float) -> float:
         what = "took the connection, but did not answer" if connected else "took no connection"
         raise CliError(f"{address} {what} within {timeout_s:g} s") from None
     except OSError as error:
-        raise CliError(f"cannot reach {address} ({_reason(error)})") from error
+        tried = f"{address} ({_reason(error)})"
+        raise (CliError(f"cannot reach {tried}") if connected else nothing_listens(tried)) from error
     if correlation_id != _CORRELATION_ID or not _RESPONSE.size - 4 <= size <= _MAX_RESPONSE_BYTES:
         raise CliError(f"{address} answered, but is no Kafka broker")
     if error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .connection_options import chosen_configs, connection_options
-from .errors import CliError
+from .errors import CliError, nothing_listens
 
 if TYPE_CHECKING:
     from ..client import Admin
@@ -99,7 +99,7 @@ def unreachable(error: NoBrokerReachable) -> CliError:
     """Return the error of a command that found no broker: to start one helps only where nobody listens."""
     if error.listens:
         return CliError(error.message)
-    return CliError(f'cannot reach {error.tried}. Start a broker with "odradek serve", or pass -b.')
+    return nothing_listens(error.tried)
 
 
 def with_advice(error: KafkaError) -> str:

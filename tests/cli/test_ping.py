@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -21,8 +22,20 @@ def test_a_broker_answers(tmp_path: Path) -> None:
     assert ended.stdout.startswith(f"{broker.config.listeners[0][12:-2]}") and " answered in " in ended.stdout
 
 
+def test_every_broker_is_asked_and_json_says_which_answered(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path) as broker:
+        address = broker.address
+        ended = run("ping", "-b", f"127.0.0.1:1,{address}", "--json")
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert [(each["broker"], each["answered"]) for each in found] == [("127.0.0.1:1", False), (address, True)]
+    assert found[0]["time_ms"] is None and found[1]["time_ms"] > 0
+
+
 def test_nobody_there_is_one_line() -> None:
-    assert run("ping", "-b", "127.0.0.1:1").stderr == "odradek: cannot reach 127.0.0.1:1 (connection refused)\n"
+    remedy = 'Start a broker with "odradek serve", or pass -b.'
+    ended = run("ping", "-b", "127.0.0.1:1")
+    assert ended.stderr == f"odradek: cannot reach 127.0.0.1:1 (connection refused). {remedy}\n"
     assert "no such host" in run("ping", "-b", "nobody.invalid:1").stderr
 
 
