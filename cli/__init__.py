@@ -7,6 +7,8 @@ status 2.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -38,6 +40,17 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def _ends_in_one_line() -> Iterator[None]:
+    """Ctrl-C at any moment is status 130, and output that fails is one line."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        raise click.exceptions.Exit(130) from None
+    except OSError as error:
+        raise output_failure(error) from error
+
+
 class _Lazy(click.Group):
     """A group whose commands are imported on use."""
 
@@ -50,16 +63,18 @@ class _Lazy(click.Group):
         command: click.Command = import_module("." + cmd_name, __name__).command
         return command
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Ctrl-C at any moment is status 130, and output that fails is one line."""
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the options of `odradek` itself. `--help` and `--version` print here, before `invoke`."""
         open_closed_streams()
-        try:
+        with _ends_in_one_line():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _ends_in_one_line():
             result = super().invoke(ctx)
             flush_output()
-        except (KeyboardInterrupt, click.Abort):
-            raise click.exceptions.Exit(130) from None
-        except OSError as error:
-            raise output_failure(error) from error
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,7 +89,7 @@ def main() -> None:
 
     \b
     Examples:
-      odradek serve                                  a broker on 127.0.0.1:9092, data in ./odradek-data
+      odradek serve
       odradek topics create flights --partitions 6
       seq 1000 | odradek produce numbers
       odradek consume numbers --max 10

@@ -7,12 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from odradek.tests.support.command import run, threaded_broker
 
 ODRADEK = f"{sys.executable} -m odradek"
 
@@ -21,47 +18,17 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=30, check=False)
 
 
-@pytest.mark.parametrize("command", ["config list", "config list --json", "serve --help"])
+# What every command writes: tests/cli/test_every_command.py.
+@pytest.mark.parametrize("command", ["config list --json", "serve --help", "--help", "--version"])
 def test_a_full_disk_is_one_line(command: str) -> None:
     ended = shell(f"{ODRADEK} {command} > /dev/full")
     assert ended.returncode == 1
-    if "help" not in command:
-        assert ended.stderr == "odradek: cannot write to standard output: No space left on device\n"
-    assert "Traceback" not in ended.stderr and ended.stderr.count("\n") == 1
+    assert ended.stderr == "odradek: cannot write to standard output: No space left on device\n"
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with threaded_broker(tmp_path_factory.mktemp("streams") / "data") as broker:
-        assert run("topics", "create", "t", "-b", broker.address).exit_code == 0
-        producer = Producer({"bootstrap.servers": broker.address})
-        for number in range(1000):
-            producer.produce("t", b"%d" % number + b"." * 200)
-        assert producer.flush(20) == 0
-        yield broker.address
-
-
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        *((each, "> /dev/full") for each in ("topics list", "ping", "doctor", "man", "consume t --until-end")),
-        *((each, ">&-") for each in ("cluster info", "consume t --until-end")),
-        *((each, "| true") for each in ("log dirs", "completion bash", "consume t --until-end")),
-    ],
-)
-def test_output_that_fails_is_one_line_or_none(command: str, output: str, address: str) -> None:
-    ended = shell(f"ODRADEK_BOOTSTRAP_SERVER={address} {ODRADEK} {command} {output}; echo ${{PIPESTATUS[0]}} >&2")
-    *said, status = ended.stderr.splitlines()
-    assert "Traceback" not in ended.stderr
-    if output == "| true":
-        assert said == [] and status in ("141", "0"), "0 if the pipe took everything, or where consume leaves its group"
-    else:
-        assert status == "1"
-        assert len(said) == 1 and said[0].startswith("odradek: cannot write to standard output: ")
-
-
-def test_a_closed_output_is_one_line() -> None:
-    ended = shell(f"{ODRADEK} config list >&-")
+@pytest.mark.parametrize("command", ["config list", "--version"])
+def test_a_closed_output_is_one_line(command: str) -> None:
+    ended = shell(f"{ODRADEK} {command} >&-")
     assert (ended.returncode, ended.stderr) == (1, "odradek: cannot write to standard output: Bad file descriptor\n")
 
 
