@@ -7,7 +7,7 @@ status 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 @contextmanager
-def _ends_in_one_line() -> Iterator[None]:
+def _ends_in_one_line() -> Generator[None]:
     """Ctrl-C at any moment is status 130, and output that fails is one line."""
     try:
         yield

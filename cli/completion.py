@@ -17,7 +17,7 @@ def command(shell: str) -> None:
     """Print the script that makes SHELL complete commands, options, and the names of topics and groups.
 
     Names come from the broker of -b, ODRADEK_BOOTSTRAP_SERVER or the profile. Without a broker there are none, and no
-    message.
+    message. zsh looks in ~/.zfunc where ~/.zshrc has `fpath+=~/.zfunc` above `compinit`.
 
     \b
     Examples:
@@ -32,4 +32,6 @@ def command(shell: str) -> None:
     completer = get_completion_class(shell)
     assert completer is not None, shell
     made = completer(main, {}, "odradek", VARIABLE)
-    click.echo(made.source_template % made.source_vars())
+    script = made.source_template % made.source_vars()
+    # click's script for fish cuts a description at its first comma.
+    click.echo(script.replace('string split ","', 'string split --max 1 ","'))

@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.cli import COMMANDS
 from odradek.tests.support.command import run, threaded_broker
 
 pexpect = pytest.importorskip("pexpect", reason="a terminal is driven by pexpect")
@@ -26,6 +28,8 @@ MODULE = ("-m", "odradek")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with threaded_broker(tmp_path_factory.mktemp("terminal") / "data") as broker:
         assert run("topics", "create", "flights", "delays", "-b", broker.address).exit_code == 0
+        offsets = ("--topic", "flights", "--to-earliest", "--execute")
+        assert run("groups", "reset-offsets", "readers", *offsets, "-b", broker.address).exit_code == 0
         yield broker.address
 
 
@@ -124,22 +128,65 @@ def wait_until_it_waits(child: Any, after: str | None) -> None:
             continue  # it was closed meanwhile
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
-def test_bash_completes_commands_topics_and_groups(address: str, terminals: list[Any], tmp_path: Path) -> None:
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A folder with the command `odradek`."""
     (tmp_path / "odradek").write_text(f'#!/bin/sh\nexec {sys.executable} -m odradek "$@"\n')
     (tmp_path / "odradek").chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    bash = spawn(
-        terminals, address, "--norc", "--noprofile", "-i", program="bash", env={"PATH": path, "PS1": "> "}, echo=True
-    )
-    bash.expect_exact("> ")
-    bash.sendline('bind "set enable-bracketed-paste off"; eval "$(odradek completion bash)"; echo re""ady')
-    bash.expect_exact("ready")
-    bash.send("odradek topics desc\t")
-    bash.expect("topics describe")
-    bash.send("fli\t")
-    bash.expect("flights")
-    bash.sendline("")
-    bash.expect("flights +0 +1")
-    bash.sendline("exit")
-    assert "Traceback" not in rest_of(bash)[1]
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("shell", "options", "prepare"),
+    [
+        ("bash", ("--norc", "--noprofile", "-i"), 'bind "set enable-bracketed-paste off"'),
+        ("zsh", ("-f", "-i"), "autoload -U compinit; compinit -u -D"),
+    ],
+)
+def test_a_shell_completes_commands_topics_and_groups(
+    shell: str, options: tuple[str, ...], prepare: str, address: str, terminals: list[Any], program: Path
+) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    path = f"{program}:{os.environ['PATH']}"
+    child = spawn(terminals, address, *options, program=shell, env={"PATH": path, "HOME": str(program)}, echo=True)
+    child.expect("[>#%$] ")
+    child.sendline(f"""{prepare}; eval "$(odradek completion {shell})"; echo re""ady""")
+    child.expect_exact("ready\r\n")
+    press_tab(child, "odradek topics desc", "ribe")
+    press_tab(child, "fli", "ghts")
+    child.sendline("")
+    child.expect("flights +0 +1")
+    press_tab(child, "odradek groups describe rea", "ders")
+    child.sendline("")
+    child.expect("readers +flights +0")
+    child.sendline("exit")
+    assert "Traceback" not in rest_of(child)[1]
+
+
+def press_tab(child: Any, typed: str, completed: str) -> None:
+    """Type and press Tab, again as a person would: where the broker needs more than a second, nothing is completed."""
+    child.send(typed)
+    for _ in range(3):
+        child.send("\t")
+        if child.expect_exact([completed, pexpect.TIMEOUT], timeout=_WITHIN_S / 3) == 0:
+            return
+    raise AssertionError(f"Tab behind {typed!r} did not give {completed!r}: {child.before!r}")
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_fish_completes_commands_topics_and_groups_with_whole_descriptions(address: str, program: Path) -> None:
+    path = f"{program}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HOME": str(program), "ODRADEK_BOOTSTRAP_SERVER": address}
+
+    def completed(line: str) -> list[str]:
+        script = f"odradek completion fish | source; complete -C {line!r}"
+        command = ["fish", "--no-config", "-c", script]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert ended.stderr == ""
+        return ended.stdout.splitlines()
+
+    assert completed("odradek topi") == [f"topics\t{COMMANDS['topics']}"], "it has commas"
+    assert completed("odradek topics describe fl") == ["flights"]
+    assert completed("odradek topics describe ") == ["delays", "flights"]
+    assert completed("odradek consume flights --group r") == ["readers"]
