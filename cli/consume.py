@@ -11,6 +11,8 @@ import asyncio
 import re
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,14 +56,14 @@ class _Reading:
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
     "--group",
-    metavar="G",
+    metavar="GROUP",
     type=GROUP,
     help="Share the partitions with this group, and commit the offsets of printed records.",
 )
 @click.option(
     "-o", "--offset", "--from", "offset", metavar=FORMS,
     help="Where to begin; N is an offset in every partition, -N the last N of each, N-M a range with both ends. A "
-    "group begins at the start or the end, and only without a committed offset.  [start]",
+    "group begins at the start or the end, and only without a committed offset.  [default: start]",
 )  # fmt: skip
 @click.option(
     "--tail", metavar="N", type=click.IntRange(min=0), help="Begin with the last N records of each partition."
@@ -145,11 +147,23 @@ def command(
 
 
 async def _consume(reading: _Reading, line: LineFormat, bootstrap_server: str) -> None:
+    """Print records until the end that was asked for, or until a signal: status 0."""
+    here = asyncio.current_task()
+    assert here is not None
+    # Before the first record there is nothing to finish, and a silent broker would be waited for.
+    _on_signals(here.cancel)
+    with suppress(asyncio.CancelledError):
+        await _read(reading, line, bootstrap_server)
+
+
+def _on_signals(act: Callable[[], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, act)
+
+
+async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> None:
     from ..client import Consumer
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_admin(bootstrap_server) as admin:
         topics, partitions = await _partitions(admin, reading)
         bounds = {} if reading.group else await _bounds(admin, partitions, reading)
@@ -173,6 +187,8 @@ async def _consume(reading: _Reading, line: LineFormat, bootstrap_server: str) -
         if reading.until_end:
             log_ends = await consumer.end_offsets(partitions)
             ends = {each: min(ends.get(each, end), end) for each, end in log_ends.items()}
+        stop = asyncio.Event()
+        _on_signals(stop.set)
         printer = RecordPrinter(line, bounds, RecordOutput(sys.stdout.fileno(), stop), tracks=reading.group is not None)
         await _print(consumer, reading.limit, printer, ends, stop)
         for each, offset in printer.first_not_taken().items():

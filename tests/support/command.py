@@ -5,13 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 
 from click.testing import CliRunner, Result
+from odradek.__main__ import run as run_as_process
 from odradek.broker import Broker, BrokerConfig
 from odradek.cli import COMMANDS, main
 
@@ -44,14 +46,25 @@ def completed(*args: str | Path, stdin: bytes = b"") -> CompletedProcess[str]:
     with TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
         files[0].write_bytes(stdin)
-        task = [str(arg) for arg in args], files, dict(os.environ), Path.cwd()
-        process = _FORKS.Process(target=_command, args=task)
-        process.start()
-        process.join(COMMAND_ENDS_WITHIN_S)
-        if process.exitcode is None:
-            process.kill()
-        assert process.exitcode is not None, f"{args} did not end; it printed {files[2].read_text()!r}"
-        return CompletedProcess(args, process.exitcode, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
+        status = ended(start(args, files), files[2])
+        return CompletedProcess(args, status, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
+
+
+def start(args: Sequence[str | Path], files: list[Path]) -> BaseProcess:
+    """Start a command as a process with these files as standard input, output and error."""
+    task = [str(arg) for arg in args], files, dict(os.environ), Path.cwd()
+    process = _FORKS.Process(target=_command, args=task)
+    process.start()
+    return process
+
+
+def ended(process: BaseProcess, stderr: Path) -> int:
+    """Wait for the end of a command that `start` started; return its status."""
+    process.join(COMMAND_ENDS_WITHIN_S)
+    if process.exitcode is None:
+        process.kill()
+    assert process.exitcode is not None, f"the command did not end; it printed {stderr.read_text()!r}"
+    return process.exitcode
 
 
 def _command(args: list[str], files: list[Path], environment: dict[str, str], folder: Path) -> None:
@@ -63,7 +76,7 @@ def _command(args: list[str], files: list[Path], environment: dict[str, str], fo
     os.chdir(folder)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 -- it lives as long as the process
     sys.argv = ["odradek", *args]
-    main(prog_name="odradek")
+    run_as_process()
 
 
 @contextmanager

@@ -85,8 +85,13 @@ def _redirections(words: list[str]) -> tuple[list[str], str | None, str | None]:
     return plain, source, target
 
 
-def run_here(args: list[str], stdin: bytes, reads_bytes: int | None = None) -> tuple[int, bytes, str]:
-    """Run a command of ours; return its status, its output and its errors."""
+def run_here(
+    args: list[str], stdin: bytes, reads_bytes: int | None = None, *, output: int | None = None
+) -> tuple[int, bytes, str]:
+    """Run a command of ours; return its status, its output and its errors.
+
+    With `output` its standard output is that descriptor, and nothing is returned of it.
+    """
     read_end, write_end = os.pipe()
     chunks: list[bytes] = []
 
@@ -101,7 +106,7 @@ def run_here(args: list[str], stdin: bytes, reads_bytes: int | None = None) -> t
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        with _streams(given.fileno(), write_end, errors.fileno()):
+        with _streams(given.fileno(), write_end if output is None else output, errors.fileno()):
             os.close(write_end)
             reader.start()
             try:
