@@ -30,13 +30,14 @@ STOPS_WITHIN_S = 30.0
 
 
 @click.command(short_help="Run several brokers and a ZooKeeper on this machine.")
-@click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True, help="Brokers to run.")
-@click.option("--port", type=click.IntRange(1, 65535), default=9092, show_default=True, help="The first broker's port.")
+@click.option("--nodes", metavar="N", type=click.IntRange(1, 9), default=3, show_default=True, help="Brokers to run.")
+@click.option("--port", metavar="PORT", type=click.IntRange(1, 65535), default=9092, show_default=True,
+              help="The first broker's port.")  # fmt: skip
 @click.option("--data-dir", type=click.Path(path_type=Path), default="odradek-cluster", show_default=True,
               help="Everything that the cluster keeps.")  # fmt: skip
 @click.option("--zookeeper", metavar="HOST:PORT", help="A ZooKeeper that runs already. Otherwise one is started.")
 @click.option("--zookeeper-jars", type=click.Path(exists=True, path_type=Path), metavar="DIR",
-              help="A folder with ZooKeeper's jars, such as the libs of Kafka 3. [Debian's package]")  # fmt: skip
+              help="A folder with ZooKeeper's jars, such as libs of Kafka 3.  [default: Debian's package]")  # fmt: skip
 def start(nodes: int, port: int, data_dir: Path, zookeeper: str | None, zookeeper_jars: Path | None) -> None:
     """Run brokers on consecutive ports, with a ZooKeeper on the port below the first, until SIGTERM or Ctrl-C.
 

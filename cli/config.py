@@ -70,7 +70,7 @@ def _definition(row: ConfigDef, of_topics: bool) -> dict[str, Any]:
 @command.command(short_help="Print effective values.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--topic", metavar="TOPIC", type=TOPIC, help="The configs of this topic.")
-@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker  [any]")
+@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker.  [default: any]")
 @click.option("--all-brokers", is_flag=True, help="The configs that were changed for every broker.")
 @click.option("--changed", is_flag=True, help="Only values that are not the default.")
 @row_options

@@ -31,7 +31,7 @@ _RESULT_WIDTH = 7
 @click.option("--config", "config_file", metavar="FILE", help="The server.properties file of the broker.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A config of the broker; repeatable.")
 @click.option("--listen", metavar="HOST:PORT", help="As for `odradek serve`.")
-@click.option("--data-dir", metavar="DIR", help="As for `odradek serve`.  [./odradek-data]")
+@click.option("--data-dir", metavar="DIR", help="As for `odradek serve`.  [default: ./odradek-data]")
 @row_options
 @bootstrap_option
 def command(

@@ -96,7 +96,7 @@ async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
 
 @command.command(short_help="Print the offsets and lag of groups, their members or their state.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True, type=GROUP)
-@click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag. [default]")
+@click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag: this is the default.")
 @click.option("--members", "what", flag_value="members", help="The members with their partitions.")
 @click.option("--state", "what", flag_value="state", help="One line a group, with its lag over all partitions.")
 @click.option("--lag-time", is_flag=True, help="Read the first record of each lag, and print its age.")

@@ -49,7 +49,7 @@ def command(file: Path, records: bool, as_json: bool) -> None:
     \b
     Examples:
       odradek log dump odradek-data/flights-0/00000000000000000000.log
-      odradek log dump odradek-data/flights-0/00000000000000000000.log --records --json
+      odradek log dump flights-0/00000000000000000000.log --records --json
       odradek log dump odradek-data/flights-0/00000000000000000000.timeindex
     """
     columns, rows = _reader(file, records)

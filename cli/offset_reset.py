@@ -25,7 +25,7 @@ _TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
 
 @click.command("reset-offsets", short_help="Set the offsets of a group; a dry run unless --execute is given.")
 @click.argument("group", type=GROUP)
-@partition_option("Only these partitions; repeatable. [every partition that has an offset]")
+@partition_option("Only these partitions; repeatable.  [default: every partition that has an offset]")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
@@ -46,7 +46,7 @@ def reset_offsets(
     \b
     Examples:
       odradek groups reset-offsets delays --to-earliest
-      odradek groups reset-offsets delays --topic flights:0 --to-offset 1000 --execute
+      odradek groups reset-offsets delays --topic flights:0 --to-offset 9
       odradek groups reset-offsets delays --to-datetime 2026-11-21T08:00 --execute
       odradek groups reset-offsets delays --shift-by -10 --execute
     """

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -110,15 +111,31 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
         rows.add(row)
 
 
+def _sent(records: int, least_bytes: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that gives a command --records and --size, for what it sends."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name, what, least, most, default, text in (
+            ("--size", "BYTES", least_bytes, 1 << 20, 100, "The size of a value."),
+            ("--records", "N", 1, None, records, "How many to send."),
+        ):
+            allowed = click.IntRange(least, most)
+            option = click.option(name, metavar=what, type=allowed, default=default, show_default=True, help=text)
+            function = option(function)
+        return function
+
+    return decorate
+
+
 # -- Produce
 
 
 @command.command(short_help="Send records as fast as possible, or at a rate.")
 @click.argument("topic", type=TOPIC)
-@click.option("--records", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to send.")
-@click.option("--size", type=click.IntRange(0, 1 << 20), default=100, show_default=True, help="Bytes of a value.")
-@click.option("--rate", type=click.IntRange(min=1), help="Records a second  [as many as possible]")
-@click.option("--acks", type=click.Choice(("all", "1")), default="all", show_default=True)
+@_sent(100_000, 0)
+@click.option("--rate", type=click.IntRange(min=1), metavar="N", help="Records a second.  [default: no limit]")
+@click.option("--acks", type=click.Choice(("all", "1")), default="all", show_default=True,
+              help="Which replicas must have a record: all in sync, or the leader.")  # fmt: skip
 @click.option(
     "--compression", type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")), default="none", show_default=True,
     help="The codec of batches; the values do not compress well.",
@@ -200,7 +217,9 @@ async def _send_chunks(
 
 @command.command(short_help="Read records as fast as possible.")
 @click.argument("topic", type=TOPIC)
-@click.option("--records", type=click.IntRange(min=1), help="End after so many  [all that are there now]")
+@click.option(
+    "--records", type=click.IntRange(min=1), metavar="N", help="End after so many.  [default: all that are there now]"
+)
 @row_options
 @connection_options("admin", "consumer")
 def consume(topic: str, records: int | None, as_json: bool, bootstrap_server: str) -> None:
@@ -249,8 +268,7 @@ async def _consumer(topic: str, bootstrap_server: str) -> Consumer:
 
 @command.command(short_help="Send one record at a time, and wait until it is read.")
 @click.argument("topic", type=TOPIC)
-@click.option("--records", type=click.IntRange(min=1), default=1000, show_default=True, help="How many to send.")
-@click.option("--size", type=click.IntRange(16, 1 << 20), default=100, show_default=True, help="Bytes of a value.")
+@_sent(1000, 16)
 @row_options
 @connection_options("admin")
 def latency(topic: str, records: int, size: int, as_json: bool, bootstrap_server: str) -> None:

@@ -78,7 +78,7 @@ class _Sending:
     help="Send the whole file as one value, instead of standard input.",
 )  # fmt: skip
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header of every record.")
-@click.option("--timestamp", metavar="TIME", help="Of records without one: ISO 8601 or milliseconds.  [now]")
+@click.option("--timestamp", metavar="TIME", help="Of records without one: ISO 8601 or milliseconds.  [default: now]")
 @click.option(
     "-p",
     "--partition",
@@ -125,7 +125,7 @@ def command(
     Examples:
       seq 1000 | odradek produce numbers
       odradek produce users --key-separator : < users.txt
-      printf 'ann\\tNULL\\n' | odradek produce users --key-separator '\\t' --null NULL
+      printf 'ann\\tNONE\\n' | odradek produce ages --key-separator '\\t' --null NONE
       echo ann | odradek produce users --tombstones
       odradek produce prices --key-column 2 --column-separator , < prices.csv
       odradek consume flights --until-end --json | odradek produce copies --json

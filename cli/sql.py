@@ -58,9 +58,9 @@ def command(
     \b
     Examples:
       odradek sql "select * from flights limit 10"
-      odradek sql "select carrier, avg(dep_delay) from flights group by 1 order by 2 desc"
-      odradek sql "select * from flights where partition = 0 and flights.offset >= 1000" --json
-      odradek sql 'select count(*) from "my-topic" where timestamp >= now() - interval 1 hour'
+      odradek sql "select carrier, avg(dep_delay) from flights group by 1"
+      odradek sql "select * from flights where flights.offset >= 1000" --json
+      odradek sql 'from "my-topic" where timestamp > now() - interval 1 hour'
       odradek sql "select a from t" --schema "a int, b string" --csv
       odradek sql "copy (select * from flights) to 'flights.parquet'"
     """

@@ -40,7 +40,7 @@ _BYTES_PER_COMMIT = 32 << 20
 @click.command(short_help="Copy topics to another cluster.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--to", "target", metavar="HOST:PORT", required=True, help="The cluster to copy to.")
-@click.option("--group", "groups", metavar="G", multiple=True, help="Also copy this group's offsets; repeatable.")
+@click.option("--group", "groups", metavar="GROUP", multiple=True, help="Also copy this group's offsets; repeatable.")
 @connection_options("admin", "consumer", "producer")
 def copy(topics: tuple[str, ...], target: str, groups: tuple[str, ...], bootstrap_server: str) -> None:
     """Copy each TOPIC to the same name in another cluster, up to its present end. * and ? match any names.
@@ -54,7 +54,7 @@ def copy(topics: tuple[str, ...], target: str, groups: tuple[str, ...], bootstra
     \b
     Examples:
       odradek topics copy flights --to other:9092
-      odradek topics copy 'flights-*' --to other:9092 --group delays --group arrivals
+      odradek topics copy 'flights-*' --to other:9092 --group a --group b
       odradek topics copy flights --to other:9092 -X request.timeout.ms=60000
     """
     run(_copy(topics, target, groups, bootstrap_server))

@@ -51,9 +51,19 @@ _validate_option = click.option("--validate-only", is_flag=True, help="Only chec
 
 @command.command(short_help="Create topics.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--partitions", metavar="N", type=click.IntRange(min=1), help="[the broker's num.partitions]")
 @click.option(
-    "--replication-factor", metavar="N", type=click.IntRange(min=1), help="[the broker's default.replication.factor]"
+    "--partitions",
+    metavar="N",
+    type=click.IntRange(min=1),
+    show_default="the broker's num.partitions",
+    help="How many partitions each topic gets.",
+)
+@click.option(
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(min=1),
+    show_default="the broker's default.replication.factor",
+    help="On how many brokers each partition is.",
 )
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
@@ -239,7 +249,7 @@ def alter(
     \b
     Examples:
       odradek topics alter flights --partitions 12
-      odradek topics alter audit --config retention.ms=3600000 --delete-config flush.messages
+      odradek topics alter audit --config retention.ms=1h --delete-config flush.ms
     """
     pairs = config_pairs(configs, "--config")
     if partitions is None and not pairs and not deleted:
@@ -268,7 +278,8 @@ def alter(
     "--before",
     metavar="OFFSET",
     type=click.IntRange(min=0),
-    help="The first offset to keep  [the end: delete all records]",
+    show_default="the end: delete all records",
+    help="The first offset to keep.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @row_options
