@@ -24,20 +24,36 @@ from .units import parse_value
 
 log = logging.getLogger("odradek.broker")
 
+_MAX_PORT = 65535
+
 
 @click.command(short_help="Run a broker.")
 @click.option(
-    "--listen", metavar="HOST:PORT", help="The address to listen on; port 0 takes a free one. [127.0.0.1:9092]"
+    "--listen",
+    metavar="HOST:PORT",
+    help="The address to listen on; port 0 takes a free one.  [default: 127.0.0.1:9092]",
 )
 @click.option(
-    "--data-dir", metavar="DIR", help="The directory of topics and offsets; made if missing. [./odradek-data]"
+    "--data-dir", metavar="DIR", help="The directory of topics and offsets; made if missing.  [default: ./odradek-data]"
 )
 @click.option("--config", "config_file", metavar="FILE", help="A Kafka server.properties file.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One config, by Kafka's name; repeatable."
 )
-@click.option("--log-format", type=click.Choice(FORMATS), default="human", show_default=True)
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="human",
+    show_default=True,
+    help="Text for people, or one JSON object a line.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    show_default=True,
+    help="What is logged, and all that is worse; debug names each request.",
+)
 @click.option("--log-utc", is_flag=True, help="Times of the human log in UTC, not in local time; json always has UTC.")
 def command(
     listen: str | None,
@@ -84,10 +100,7 @@ def texts_of(
         value = parse_value(name, given)
         texts[name] = value
     if listen is not None:
-        if "://" in listen or "," in listen:
-            raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
-        if ":" not in listen.rpartition("]")[2]:
-            raise click.UsageError(f"--listen needs HOST:PORT, got {listen!r}; the usual port is 9092: {listen}:9092")
+        _check_listen(listen)
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
         # log.dirs is a list: a comma in the name would make two directories of it.
@@ -95,6 +108,16 @@ def texts_of(
             raise click.UsageError("--data-dir cannot have a comma")
         texts["log.dirs"] = data_dir
     return texts
+
+
+def _check_listen(listen: str) -> None:
+    if "://" in listen or "," in listen:
+        raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
+    _, colon, port = listen.rpartition("]")[2].rpartition(":")
+    if not colon:
+        raise click.UsageError(f"--listen needs HOST:PORT, got {listen!r}; the usual port is 9092: {listen}:9092")
+    if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
+        raise click.UsageError(f"--listen needs HOST:PORT with a port from 0 to {_MAX_PORT}, got {listen!r}")
 
 
 def _from_file(path: Path) -> dict[str, str]:
@@ -143,4 +166,4 @@ def _announce(address: str) -> None:
         click.echo(f"ready {address}")
     except OSError as error:
         discard_output()
-        log.warning("nobody reads standard output (%s); ready on %s", error, address)
+        log.warning("cannot print the line `ready` to standard output: %s; ready on %s", error.strerror, address)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from collections.abc import Iterable
 from itertools import cycle
@@ -58,8 +60,7 @@ class Acceptor:
             try:
                 await self._listen(endpoint, listener)
             except OSError as error:
-                why = f"cannot listen on {endpoint.address}: {error.strerror or error}"
-                raise StartError(f"{why} (choose another --listen, port 0 takes a free one)") from error
+                raise StartError(f"cannot listen on {endpoint.address}: {_reason(error)}") from error
             _log.info("listening on %s (%s)", self.addresses[-1], endpoint.name)
 
     async def _listen(self, endpoint: Endpoint, listener: Listener) -> None:
@@ -98,6 +99,18 @@ def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
         if config.socket_send_buffer_bytes >= 0:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+
+
+def _reason(error: OSError) -> str:
+    """Return why an address cannot be listened on, and what to do. asyncio's text has Python's form of an address."""
+    if error.errno == errno.EADDRINUSE:
+        remedy = "stop the program that uses it, or choose another --listen; port 0 takes a free one"
+    else:
+        remedy = "choose another --listen"
+    # The numbers of name resolution are negative, and only their own texts say what they mean.
+    is_system = error.errno is not None and error.errno > 0
+    what = os.strerror(error.errno) if is_system else error.strerror or str(error)
+    return f"{what.lower()} ({remedy})"
 
 
 def _address(server: asyncio.Server) -> str:
