@@ -173,7 +173,7 @@ class DiskThreads:
         if future in self._reported:
             self._reported.discard(future)
             took_s = (self._clock.monotonic_ms() - running.since_ms) / 1000
-            _log.warning("a %s in %s is done after %.1f s", running.kind.label, running.directory, took_s)
+            _log.warning("a %s in %s took %.1f s", running.kind.label, running.directory, took_s)
 
     def _watch(self) -> None:
         """Look again in SLOW_MS whether some work hangs. Without work no timer runs."""

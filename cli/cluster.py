@@ -153,7 +153,8 @@ def _partitions(topics: list[TopicInfo]) -> Iterator[_Health]:
 
 def _directories(directories: list[LogDir]) -> _Health:
     broken = [f"{each.path} of broker {each.node_id} ({each.error.name})" for each in directories if each.error]
-    return _Health("data directories", not broken, "; ".join(broken) or f"all {len(directories)} work")
+    works = f"all {len(directories)} work" if len(directories) > 1 else "the only one works"
+    return _Health("data directories", not broken, "; ".join(broken) or works)
 
 
 def _named(what: str, partitions: list[str]) -> str:

@@ -163,7 +163,7 @@ class _Counts:
         kind = "new " * bool(self._known)
         parts = [f"{_problems(new, kind)} found" if new else f"no {kind}damage found"]
         parts += [f"{self.new_that_stay} cannot be repaired"] * bool(self.new_that_stay)
-        parts += [f"{self._known} known from earlier stay"] * bool(self._known)
+        parts += [f"{self._known} found earlier and unchanged"] * bool(self._known)
         return ", ".join(parts)
 
 

@@ -22,7 +22,7 @@ from .segments.segment import Segment
 from .segments.segment_file import MAX_DAMAGES
 
 KNOWN_DAMAGE = "known-damage-checkpoint"
-WHY = "it was damaged when all of it was read, and has not changed since"
+WHY = "it was found earlier, when the whole file was checked"
 _CHUNK_BYTES = 1024 * 1024
 
 

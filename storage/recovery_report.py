@@ -42,8 +42,8 @@ class RecoveryReport:
         """Return what an operator should know: nothing after a clean start, or after one that found all whole."""
         lines = [f"{cut.path.name} cut at {cut.position}, {cut.size} bytes lost: {cut.why}" for cut in self.cuts]
         lines += [
-            f"{each.path} is damaged at {each.position}, {each.size} bytes cannot be read, what lies around them can: "
-            f"{each.why}"
+            f"{each.path} is damaged at {each.position}: {each.size} bytes cannot be read, the rest of the file can "
+            f"({each.why})"
             for each in self.damages
         ]
         if self.gaps:

@@ -51,7 +51,7 @@ async def _written(services: Services, response: DeleteRecordsResponse) -> Delet
     try:
         await services.background.checkpoints.write()
     except StorageError as error:
-        _log.error("where partitions begin cannot be written: %s", error.message)
+        _log.error("the log start offsets cannot be written: %s", error.message)
         for result in (each for topic in response.topics for each in topic.partitions if not each.error_code):
             result.error_code, result.low_watermark = int(error.code), _NO_LOW_WATERMARK
     return response

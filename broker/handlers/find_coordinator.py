@@ -48,7 +48,7 @@ async def _create_topic(
             return _respond(services, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await services.internal_topics.create_in_turns(topic)
     except KafkaError as error:
-        _log.error("%s cannot be made: %s", topic, error)
+        _log.error("topic %s cannot be created: %s", topic, error)
         return _respond(services, context, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _respond(services, context, request, ErrorCode.NONE)
 

@@ -161,4 +161,4 @@ def _request(node_id: int, broker_epoch: int, asked: dict[Replica, IsrChange]) -
 
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("changes of the ISR reach the controller no longer", exc_info=error)
+        _log.error("this broker can no longer tell the controller of changes of the ISR", exc_info=error)

@@ -222,7 +222,7 @@ class Replicas:
             topic = self._topics.know(name, topic_id, index + 1, configs)
             self._topics.host(topic, index).check_online()
         except KafkaError as failure:
-            _log.warning("%s-%d: no role was assumed: %s", name, index, failure.message)
+            _log.warning("%s-%d: this broker could not become leader or follower: %s", name, index, failure.message)
             error.error_code = int(failure.code)
             return None
         return topic
@@ -245,7 +245,7 @@ class Replicas:
             else:
                 self._follow(replica, role, live.get(role.leader))
         except KafkaError as failure:
-            _log.error("%s: the role was not assumed: %s", replica, failure.message)
+            _log.error("%s: this broker could not become leader or follower: %s", replica, failure.message)
             error.error_code = int(failure.code)
 
     def _replica(self, partition: Partition, topic_id: bytes) -> Replica:

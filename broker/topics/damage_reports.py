@@ -28,7 +28,7 @@ class DamageReports:
     def report(self, error: CorruptBatch) -> None:
         """Log where the damage is, unless that was done before."""
         if self._is_new(error.path, error.position):
-            text = "%s: %s is damaged at %d, what lies around it is served: %s"
+            text = "%s: %s is damaged at %d, the rest of the file is served: %s"
             _log.error(text, self._name, error.path, error.position, error.why)
 
     def report_failure(self, error: StorageError) -> None:

@@ -106,7 +106,7 @@ async def test_work_that_hangs_is_logged_once_and_again_when_it_is_done(
     ]
     gate.set()
     await running
-    assert caplog.records[-1].getMessage() == "a fsync in /data is done after 15.0 s"
+    assert caplog.records[-1].getMessage() == "a fsync in /data took 15.0 s"
     assert {each.levelno for each in caplog.records} == {logging.WARNING}
 
 

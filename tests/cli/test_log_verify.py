@@ -99,7 +99,7 @@ async def test_damage_that_no_repair_mends_is_written_down_and_reported_once(dat
     assert "2 problems found, 2 cannot be repaired" in result.stderr
     again = verify(data, "--repair")
     assert (again.exit_code, again.stdout) == (0, "")
-    assert "no new damage found, 2 known from earlier stay" in again.stderr
+    assert "no new damage found, 2 found earlier and unchanged" in again.stderr
     # A check without repair names all that is wrong.
     result = verify(data)
     assert (result.exit_code, result.stdout.count("known, readers get an error")) == (1, 2)
@@ -107,7 +107,7 @@ async def test_damage_that_no_repair_mends_is_written_down_and_reported_once(dat
     damage(log_of(data, 1), 5 * SIZE + 30)
     result = verify(data, "--repair")
     assert (result.exit_code, result.stdout.count("\n")) == (1, 1)
-    assert "1 new problem found, 1 cannot be repaired, 2 known from earlier stay" in result.stderr
+    assert "1 new problem found, 1 cannot be repaired, 2 found earlier and unchanged" in result.stderr
     # Other bytes in the same place are no damage that is known.
     damage(log_of(data, 1), 2 * SIZE + 34)
     assert verify(data, "--repair").exit_code == 1

@@ -1,7 +1,7 @@
 """Channels: the controller's way to each living broker. Messages arrive in order, or the broker is dead.
 
 A message that cannot be delivered is sent again until the broker is no longer registered. A broker that does not keep
-up, so that too many messages wait for it, is told everything anew in their place.
+up, so that too many messages wait for it, is told everything again in their place.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Channels:
         """Send a message when those before it have been answered. One to a broker that is gone is dropped."""
         channel = self._channels.get(message.broker_id)
         if channel is not None and not channel.send(message):
-            _log.error("broker %d does not keep up: it is told everything anew", message.broker_id)
+            _log.error("broker %d does not keep up: the controller sends it everything again", message.broker_id)
             self._on_overflow(message.broker_id)
 
     def close(self) -> None:

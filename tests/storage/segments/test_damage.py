@@ -116,7 +116,7 @@ def test_the_newest_segment_is_named_at_the_start_and_kept(tmp_path: Path) -> No
     (found,) = log.recovery.damages
     assert (found.path, found.position, found.size) == (path, position, len(batches[0]))
     (line,) = log.recovery.lines()
-    assert line.startswith(f"{path} is damaged at {position}, ")
+    assert line.startswith(f"{path} is damaged at {position}: ")
     assert path.read_bytes() == before
 
 
