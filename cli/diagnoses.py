@@ -17,6 +17,7 @@ from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
+from .times import local_text
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
@@ -59,7 +60,7 @@ def check_machine() -> Iterator[Diagnosis]:
         now = time.strftime("%Y-%m-%d", time.gmtime())
         yield Diagnosis("clock", PROBLEM, f"the clock shows {now}", "set the clock, for example by an NTP client")
     else:
-        yield Diagnosis("clock", OK, time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+        yield Diagnosis("clock", OK, str(local_text(time.time_ns() // 1_000_000)))
 
 
 def _libraries() -> Iterator[Diagnosis]:
