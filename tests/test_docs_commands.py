@@ -242,7 +242,7 @@ PRINTS = {
     "odradek perf produce t --records 1000000": r"1000000(\t[\d.]+){8}",
     "odradek perf consume t": r"\d+(\t[\d.]+){4}",
     "odradek perf latency t": r"1000(\t[\d.]+){12}",
-    "odradek log dump F --records": r"\d+\t\S+\t(key\tvalue \d+\t|COMMIT\tcoordinator epoch 0)",
+    "odradek log dump F --records": r"\d+\t\S+\t(key\tvalue \d+|COMMIT\tcoordinator epoch 0)\t",
 }
 
 

@@ -108,8 +108,8 @@ def _reason(error: OSError) -> str:
     else:
         remedy = "choose another --listen"
     # The numbers of name resolution are negative, and only their own texts say what they mean.
-    is_system = error.errno is not None and error.errno > 0
-    what = os.strerror(error.errno) if is_system else error.strerror or str(error)
+    number = error.errno or 0
+    what = os.strerror(number) if number > 0 else error.strerror or str(error)
     return f"{what.lower()} ({remedy})"
 
 
