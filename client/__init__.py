@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..protocol.records.kernel import record_code
     from .admin import Admin
     from .admin.acls import Acl, AclFilter
     from .admin.features import Feature
@@ -85,6 +86,7 @@ __all__ = [
     "Stream",
     "TopicPartition",
     "read_topic",
+    "record_code",
     "wait_for_broker",
 ]
 
@@ -131,6 +133,7 @@ _HOMES = {
     "Stream": "consumer.streams",
     "TopicPartition": "record",
     "read_topic": "topic_table",
+    "record_code": ".protocol.records.kernel",
     "wait_for_broker": "waiting",
 }
 

@@ -9,8 +9,7 @@ skipped until its abort marker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from collections.abc import Iterable
 
 from ...protocol.errors import DecodeError
 from ...protocol.records.batch import (
@@ -23,6 +22,7 @@ from ...protocol.records.batch import (
     peek,
     read_header,
 )
+from ...protocol.records.columns import Columns, rows
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.legacy import decode_message_set
 from ...protocol.records.record import Record
@@ -31,9 +31,6 @@ from ..record import ConsumerRecord, TopicPartition
 from .fetched_batch import FetchedBatch
 
 _FIRST_BATCH_MAGIC = 2
-# Makes a named tuple without its Python-level constructor, in half the time of `ConsumerRecord(...)`.
-_Maker = Callable[[type[ConsumerRecord], tuple[object, ...]], ConsumerRecord]
-_new_record: _Maker = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 # The offset, the size, the epoch or CRC, and the magic byte: what `peek` reads.
 _PEEKABLE_BYTES = 17
 
@@ -91,7 +88,7 @@ class CompletedFetch:
             if len(data) >= _PEEKABLE_BYTES and peek(data)[2] < _FIRST_BATCH_MAGIC:
                 if records := decode_message_set(data):
                     self.next_offset = max(self.position, records[-1].offset + 1)
-                    self._set_records(zip(*records, strict=True))
+                    self._set_records(Columns(*map(list, zip(*records, strict=True))))
             else:
                 self._batches.extend(iter_headers(data))
                 if self._batches:
@@ -159,11 +156,10 @@ class CompletedFetch:
         except DecodeError as error:
             raise self._corrupt(error) from error
 
-    def _set_records(self, columns: Iterable[Sequence[object]], timestamp_type: int = 0) -> None:
+    def _set_records(self, columns: Columns, timestamp_type: int = 0) -> None:
+        topic, number = self._partition
         offsets, timestamps, *rest = columns
-        topic, number = map(repeat, self._partition)
-        rows = zip(topic, number, offsets, timestamps, repeat(timestamp_type), *rest, strict=False)
-        made = list(map(_new_record, repeat(ConsumerRecord), rows))
+        made = rows(ConsumerRecord, topic, number, offsets, timestamps, timestamp_type, *rest)
         if made and made[0].offset < self.position:
             made = [record for record in made if record.offset >= self.position]
         self._records = made

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ...protocol.errors import DecodeError
+from ...protocol.records import kernel
 from ...protocol.records.columns import Columns
 from ...protocol.records.record import Headers
 from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns, is_kernel_loaded, python_values
@@ -39,9 +40,13 @@ class RecordColumns:
             raise self._corrupt(error) from error
         return columns
 
-    def _by_kernel(self, name: str) -> list[Any] | None:
-        """Return one column by the compiled kernel; None where that is not loaded, or all columns are there already."""
-        if "_columns" in self.__dict__ or not self.batches or not is_kernel_loaded():
+    def _by_arrow(self, name: str) -> list[Any] | None:
+        """Return one column by way of Arrow, whose decoder is machine code; None where that is slower or not loaded.
+
+        It is slower where all columns are there already, or the compiled kernel makes lists of Python itself.
+        """
+        slower = "_columns" in self.__dict__ or kernel.compiled is not None
+        if slower or not self.batches or not is_kernel_loaded():
             return None
         try:
             return python_values(self.to_arrow([name]).column(0))
@@ -51,7 +56,7 @@ class RecordColumns:
     @cached_property
     def offsets(self) -> list[int]:
         """The offset of each record."""
-        found = self._by_kernel("offset")
+        found = self._by_arrow("offset")
         return self._columns.offsets if found is None else found
 
     @cached_property
@@ -62,13 +67,13 @@ class RecordColumns:
     @cached_property
     def keys(self) -> list[bytes | None]:
         """The key of each record."""
-        found = self._by_kernel("key")
+        found = self._by_arrow("key")
         return self._columns.keys if found is None else found
 
     @cached_property
     def values(self) -> list[bytes | None]:
         """The value of each record; alone they take a fraction of the time of whole records."""
-        found = self._by_kernel("value")
+        found = self._by_arrow("value")
         if found is not None:
             return found
         if "_columns" in self.__dict__ or not all(batch.is_whole for batch in self.batches):

@@ -20,7 +20,7 @@ sequence 0. If the failed batch may be written, other retries that may be writte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...protocol.records.batch import encode_batch, with_producer
 from ...protocol.records.compression import Compression
@@ -60,7 +60,8 @@ class RecordAccumulator:
         self.compression = compression
         self.idempotent = idempotent
         self.transactional = transactional
-        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        # By TopicPartition, which a plain pair equals.
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}
         # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
         self.used_bytes = 0
         # How many calls of flush wait; nothing lingers meanwhile.
@@ -82,6 +83,11 @@ class RecordAccumulator:
             queue = self.queues[partition] = PartitionQueue(partition, self.batch_size)
         return queue
 
+    @property
+    def free_bytes(self) -> int:
+        """What is free of `buffer_memory` now."""
+        return self.buffer_memory - self.used_bytes
+
     def has_room(self, size_bytes: int) -> bool:
         """Whether a record of this size fits into `buffer_memory` now."""
         return self.used_bytes + size_bytes <= self.buffer_memory
@@ -92,6 +98,21 @@ class RecordAccumulator:
         """Add a record. Return whether the sender must be woken. Raises BufferFull."""
         self._take_room(size_bytes)
         if queue.append(record, size_bytes, callback, now_ms):
+            self._unsent[queue.partition] = queue
+            return True
+        return False
+
+    def extend(
+        self,
+        queue: PartitionQueue,
+        records: Sequence[Record],
+        sizes: Sequence[int],
+        callback: DeliveryCallback,
+        now_ms: float,
+    ) -> bool:
+        """Add records, each with its size. Return whether the sender must be woken. Raises BufferFull."""
+        self._take_room(sum(sizes))
+        if queue.extend(records, sizes, callback, now_ms):
             self._unsent[queue.partition] = queue
             return True
         return False

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..errors import DeliveryFailed, Outcome
 from ..record import RecordMetadata, TopicPartition
 from .batch import ProducerBatch
+
+# Makes a named tuple without its Python-level constructor, in half the time.
+_Maker = Callable[[type[RecordMetadata], tuple[object, ...]], RecordMetadata]
+_new_metadata: _Maker = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Delivery:
@@ -26,7 +31,7 @@ class Delivery:
             return  # the user cancelled it
         offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         time_ms = self.timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
-        self.future.set_result(RecordMetadata(batch.partition.topic, batch.partition.partition, offset, time_ms))
+        self.future.set_result(_new_metadata(RecordMetadata, (*batch.partition, offset, time_ms)))
 
     def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
         """Set the error."""

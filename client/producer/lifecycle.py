@@ -118,6 +118,8 @@ class Lifecycle(Generic[K, V]):
         self._room = Room(self._accumulator, options.max_block_ms, self._make_room)
         self._partitioner = Partitioner(options.batch_size)
         self._interceptors, self._listeners = interceptors, listeners
+        # Attributes, because each record asks.
+        self._has_interceptors, self._has_listeners = bool(interceptors), bool(listeners)
         if listeners:
             self._accumulator.on_failure.append(listeners.failed)
         self._preparation = preparation = Preparation(

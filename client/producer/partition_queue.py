@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from itertools import count
+from itertools import accumulate, count
 
 from ...protocol.errors import KafkaError
 from ...protocol.records.batch import decode_batch
@@ -82,6 +83,26 @@ class PartitionQueue:
             batch.callbacks.append((len(batch.records), callback))
         batch.records.append(record)
         batch.size_bytes += size_bytes
+        return started
+
+    def extend(
+        self, records: Sequence[Record], sizes: Sequence[int], callback: DeliveryCallback, now_ms: float
+    ) -> bool:
+        """Add records, each with its size. Return whether that started a batch."""
+        totals = list(accumulate(sizes))
+        begin, done, started = 0, 0, False
+        while begin < len(records):
+            batch = self.open
+            room = 0 if batch is None else self._batch_size - batch.size_bytes
+            end = bisect_right(totals, done + room, begin)
+            if batch is None or end == begin:
+                batch, started = self._start(now_ms), True
+                end = max(begin + 1, bisect_right(totals, done + self._batch_size, begin))
+            if not batch.callbacks or batch.callbacks[-1][1] is not callback:
+                batch.callbacks.append((len(batch.records), callback))
+            batch.records += records[begin:end]
+            batch.size_bytes += totals[end - 1] - done
+            begin, done = end, totals[end - 1]
         return started
 
     def append_batch(self, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float) -> ProducerBatch:

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...protocol.records.batch import encode_value_batch
-from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record
 from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import (
     InvalidTransactionState,
@@ -35,13 +34,13 @@ from .listeners import (
     InterceptedDelivery,
     ProducerRecord,
 )
-from .partition_queue import PartitionQueue
 from .preparation import Prepared, too_large
-from .record_checks import checked_batch, checked_bytes, checked_partition, checked_timestamp
+from .record_checks import checked_batch, checked_partition, checked_timestamp
 from .room import value_batches
+from .spreading import Spreader, Turn
 from .transactions.transactions import Transactions, TransactionScope
 
-# send_many yields to the event loop after so many records: some 5 ms of work.
+# send_many with serializers or hooks yields to the event loop after so many records: some 5 ms of work.
 _RECORDS_PER_TURN = 1024
 
 
@@ -73,14 +72,20 @@ class Producer(Lifecycle[K, V]):
         self._running()
         prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
-            if self._topic_info(prepared.topic) is None:
-                await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
-            while not self._accumulator.has_room(prepared.size_bytes):
-                await self._room.wait(prepared.size_bytes)
-            return self._queue_one(prepared)
+            info = self._topic_info(prepared.topic)
+            if info is None or not self._accumulator.has_room(prepared.size_bytes):
+                info = await self._wait_to_queue(prepared)
+            return self._queue_one(prepared, info)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
+
+    async def _wait_to_queue(self, prepared: Prepared) -> TopicInfo | None:
+        """Wait for what the buffer needs to take a record. Return what is known of the topic then."""
+        await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
+        while not self._accumulator.has_room(prepared.size_bytes):
+            await self._room.wait(prepared.size_bytes)
+        return self._topic_info(prepared.topic)
 
     async def send_and_wait(
         self,
@@ -110,7 +115,7 @@ class Producer(Lifecycle[K, V]):
         self._running()
         prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
-            return self._queue_one(prepared)
+            return self._queue_one(prepared, self._topic_info(prepared.topic))
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
@@ -124,7 +129,7 @@ class Producer(Lifecycle[K, V]):
         timestamp_ms: int | None = None,
         headers: HeadersLike = (),
     ) -> Prepared:
-        if not self._interceptors:
+        if not self._has_interceptors:
             return self._preparation.prepare(topic, value, key, partition, timestamp_ms, headers)
         given = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
         try:
@@ -133,35 +138,31 @@ class Producer(Lifecycle[K, V]):
             self._interceptors.on_acknowledgement(None, error)
             raise
 
-    def _queue_one(self, prepared: Prepared) -> asyncio.Future[RecordMetadata]:
-        delivery = Delivery(asyncio.get_running_loop().create_future(), prepared.record.timestamp_ms)
-        self._queue_prepared(prepared, delivery)
+    def _queue_one(self, prepared: Prepared, info: TopicInfo | None) -> asyncio.Future[RecordMetadata]:
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        self._queue_prepared(prepared, info, Delivery(future, prepared.record.timestamp_ms))
         if self._transactions is not None:
             # The commit fails if the record does, so nobody need wait for the record as well.
-            delivery.future.add_done_callback(_retrieve)
-        return delivery.future
+            future.add_done_callback(_retrieve)
+        return future
 
-    def _queue_prepared(self, prepared: Prepared, callback: DeliveryCallback) -> None:
+    def _queue_prepared(self, prepared: Prepared, info: TopicInfo | None, callback: DeliveryCallback) -> None:
         """Put a record into the buffer. Raises BufferFull, UnknownTopic."""
-        self._check_open()
-        topic, record = prepared.topic, prepared.record
-        info = self._topic_info(topic)
+        if self._transactions is not None:
+            self._transactions.check_open()
+        topic, _, _, record, size_bytes = prepared
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
         number = self._preparation.partition(prepared, info)
-        queue = self._accumulator.queue(TopicPartition(topic, number))
-        if self._interceptors:
+        accumulator = self._accumulator
+        queue = accumulator.queues.get((topic, number)) or accumulator.queue(TopicPartition(topic, number))
+        if self._has_interceptors:
             callback = InterceptedDelivery(self._interceptors, callback, record.timestamp_ms)
-        self._append(queue, record, prepared.size_bytes, callback, monotonic_ms())
-        if self._listeners:
-            self._listeners.enqueued(queue.partition, record.key, record.value)
-
-    def _append(
-        self, queue: PartitionQueue, record: Record, size: int, callback: DeliveryCallback, now_ms: float
-    ) -> None:
-        if self._accumulator.append(queue, record, size, callback, now_ms):
+        if accumulator.append(queue, record, size_bytes, callback, monotonic_ms()):
             assert self._sender is not None
             self._sender.wake()
+        if self._has_listeners:
+            self._listeners.enqueued(queue.partition, record.key, record.value)
 
     # -- Send many records
 
@@ -196,7 +197,7 @@ class Producer(Lifecycle[K, V]):
             await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
             bulk.sent += 1
             try:
-                self._queue_prepared(prepared, bulk)
+                self._queue_prepared(prepared, self._topic_info(prepared.topic), bulk)
             except BaseException:
                 bulk.sent -= 1
                 raise
@@ -210,38 +211,42 @@ class Producer(Lifecycle[K, V]):
     ) -> None:
         info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
         self._check_open()
-        accumulator, by_key, limit = self._accumulator, self._partitioner.by_key, self._options.max_request_size
-        queues = self._queues(info)
         fixed = None if partition is None else checked_partition(info, partition)
-        now_ms, time_ms, count = monotonic_ms(), wall_clock_ms(), len(queues)
-        for number, (key, value) in enumerate(records, 1):
-            if key.__class__ is not bytes:
-                key = checked_bytes(key, "key")
-            if value.__class__ is not bytes:
-                value = checked_bytes(value, "value")
-            size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-            if size > limit:
-                raise too_large(size, limit)
-            if accumulator.used_bytes + size > accumulator.buffer_memory or not number % _RECORDS_PER_TURN:
-                await self._room.end_turn(size)
-                if bulk.error is not None:
-                    return
-                self._check_open()
-                info = self._topic_info(topic) or info
-                if len(info.partitions) != count:
-                    queues, count = self._queues(info), len(info.partitions)
-                now_ms, time_ms = monotonic_ms(), wall_clock_ms()
-            if fixed is not None:
-                target = fixed
-            elif key is None:
-                target = self._partitioner.keyless(info, size)
-            else:
-                target = by_key(key, count)
-            bulk.sent += 1
-            self._append(queues[target], Record(-1, time_ms, key, value), size, bulk, now_ms)
+        spreader = Spreader(records, self._partitioner.by_key, self._options.max_request_size)
+        while bulk.error is None:
+            turn = self._turn(info, fixed)
+            spreader.fill(turn)
+            await self._room.wait(turn.size_bytes)
+            self._running()
+            self._check_open()
+            self._append_turn(bulk, info, turn, fixed)
+            if spreader.error is not None:
+                raise spreader.error
+            if spreader.ended:
+                return
+            await asyncio.sleep(0)
+            info = self._topic_info(topic) or info
 
-    def _queues(self, info: TopicInfo) -> list[PartitionQueue]:
-        return [self._accumulator.queue(TopicPartition(info.name, number)) for number in range(len(info.partitions))]
+    def _turn(self, info: TopicInfo, fixed: int | None) -> Turn:
+        """Return an empty turn: of about a batch of bytes, and no more than there is room for."""
+        size = min(self._options.batch_size, self._accumulator.free_bytes)
+        if fixed is not None:
+            return Turn(1, 0, wall_clock_ms(), size)
+        return Turn(len(info.partitions), self._partitioner.keyless(info, 0), wall_clock_ms(), size)
+
+    def _append_turn(self, bulk: BulkDelivery, info: TopicInfo, turn: Turn, fixed: int | None) -> None:
+        now_ms, started = monotonic_ms(), False
+        for number, (records, sizes) in enumerate(zip(turn.records, turn.sizes, strict=True)):
+            if records:
+                queue = self._accumulator.queue(TopicPartition(info.name, number if fixed is None else fixed))
+                bulk.sent += len(records)
+                started = self._accumulator.extend(queue, records, sizes, bulk, now_ms) or started
+        if fixed is None:
+            # What records with keys have filled of its batch counts too.
+            self._partitioner.keyless(info, sum(turn.sizes[turn.keyless]))
+        if started:
+            assert self._sender is not None
+            self._sender.wake()
 
     async def send_values(
         self, topic: str, values: Sequence[bytes], *, partition: int | None = None, timestamp_ms: int | None = None

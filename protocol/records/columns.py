@@ -6,12 +6,17 @@ for a row, `zip` makes it of these lists in C. Broken bytes raise `InvalidRecord
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
+from . import kernel
 from .errors import InvalidRecord
-from .record import MIN_RECORD_BYTES, Headers, Record, decode_headers, new_record, read_long_varint
+from .record import MIN_RECORD_BYTES, Headers, Record, decode_headers, read_long_varint
+
+R = TypeVar("R", bound=tuple[Any, ...])
+# Makes a named tuple without its Python-level constructor, in half the time.
+_new: Callable[[type[Any], tuple[object, ...]], Any] = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 # `decode_records` decodes so many records ahead of the one that it yields.
 _AHEAD_RECORDS = 1024
@@ -51,8 +56,17 @@ def decode_records(
         some = min(left, _AHEAD_RECORDS)
         left -= some
         columns, end = _decode(data, end, some, base_offset, base_timestamp, append_time_ms)
-        yield from map(new_record, repeat(Record), zip(*columns, strict=True))
+        yield from rows(Record, *columns)
     _check_end(data, end, count)
+
+
+def rows(kind: type[R], *columns: object) -> list[R]:
+    """Return a named tuple of `kind` for each row of lists of one length. What is no list is the same in each row."""
+    count = next(len(cast("list[object]", column)) for column in columns if isinstance(column, list))
+    if kernel.compiled is not None and (found := kernel.compiled.rows(kind, columns, count)) is not None:
+        return found
+    cells = (cast("list[object]", column) if isinstance(column, list) else repeat(column, count) for column in columns)
+    return list(map(_new, repeat(kind), zip(*cells, strict=True)))
 
 
 def _check_end(data: bytes, end: int, count: int) -> None:
@@ -66,7 +80,13 @@ def _decode(
     """Return `count` records from `position` on, and the position behind them. Raises InvalidRecord."""
     if count * MIN_RECORD_BYTES > len(data) - position:
         raise InvalidRecord(f"{count} records go beyond the {len(data)} bytes of their batch")
-    columns, end = _decode_in_python(data, position, count, base_offset, base_timestamp)
+    found = None
+    if kernel.compiled is not None:
+        found = kernel.compiled.decode_columns(data, position, count, base_offset, base_timestamp)
+    if found is not None:
+        columns, end = Columns(*found[0]), found[1]
+    else:
+        columns, end = _decode_in_python(data, position, count, base_offset, base_timestamp)
     return columns if append_time_ms is None else columns._replace(timestamps_ms=[append_time_ms] * count), end
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from . import kernel
 from .errors import InvalidRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -124,11 +125,15 @@ def _short_varints() -> list[bytes]:
     return one + [bytes((number << 1 & 0x7F | 0x80, number >> 6)) for number in range(64, 8192)]
 
 
-def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> tuple[bytes, int, int, int]:
+def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> tuple[bytes, int, int, int]:
     """Return (bytes, count, last offset delta, largest timestamp) of `records`, whose offsets must grow.
 
     An offset of -1 stands for the one after the record before (the first: `base_offset`). Raises InvalidRecord.
     """
+    if kernel.compiled is not None:
+        found = kernel.compiled.encode_records(records, base_offset, base_timestamp)
+        if found is not None:
+            return found
     out: list[bytes] = []
     append, join, small, varint = out.append, b"".join, _short_varints(), encode_varint
     zero, null, none = small[0], _NULL, b""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
+from . import kernel
 from .errors import InvalidRecord
 from .record import Record, encode_records, encode_varint, read_long_varint
 
@@ -85,6 +86,8 @@ def _short_records() -> re.Pattern[bytes]:
 
 def decode_values(data: bytes, count: int) -> list[bytes | None]:
     """Return the values of the `count` records that fill `data`. Raises InvalidRecord."""
+    if kernel.compiled is not None and (found := kernel.compiled.decode_values(data, count)) is not None:
+        return found
     parts = _short_records().split(data) if len(data) < 80 * count else [data]
     if len(parts) == 2 * count + 1 and not any(parts[::2]):
         return [value[1:] for value in parts[1::2]]

@@ -22,6 +22,7 @@ from odradek.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from odradek.protocol.records import kernel
 from odradek.tests.support.command import rows, run, threaded_broker
 from odradek.tests.support.fake_cluster import Call, FakeCluster
 
@@ -154,3 +155,14 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
     assert [line[1] for line in found] == ["no"] * 4
     assert "1 without a leader: t-0" in found[1][2]
     assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[3][2]
+
+
+def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "compiled", object())
+    assert doctor()[1]["records"]["finding"] == "decoded and encoded by the compiled kernel"
+    monkeypatch.setattr(kernel, "compiled", None)
+    monkeypatch.setattr(kernel, "is_installed", lambda: True)
+    found = doctor()[1]["records"]
+    assert found["result"] == "warning" and "pip install ./kernel" in found["remedy"]
+    monkeypatch.setattr(kernel, "is_installed", lambda: False)
+    assert doctor()[1]["records"]["result"] == "ok"
