@@ -4,6 +4,7 @@
                                               jars
     python -m benchmarks --only produce       the scenarios whose name contains the word
     python -m benchmarks --only cli           a million lines in and out, beside kcat
+    python -m benchmarks --only clients       the client's CPU time a record, beside aiokafka's and confluent-kafka's
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks --write              also writes benchmarks/results.md
 
