@@ -12,8 +12,9 @@ There is no event loop in here: time is passed in (`now_ms`, monotonic), outcome
 moves batches over the wire.
 
 Idempotence (KIP-98): each queue has a producer id and counts sequences. A batch gets its sequence when it is drained,
-and keeps it with the same bytes through every retry, so that the broker can detect duplicates. While a retry waits,
-nothing is drained until all batches in flight have come back; then they go again in order. After a batch has failed,
+and keeps it with the same bytes through every retry, so that the broker can detect duplicates. The first batch of a
+producer id goes alone, because a broker takes any sequence of one that it does not know. While a retry waits, nothing
+is drained until all batches in flight have come back; then they go again in order. After a batch has failed,
 its sequence is missing for good. The queue then waits for what is in flight, and goes on with a new producer id from
 sequence 0. If the failed batch may be written, other retries that may be written fail, so that none is written twice.
 """
@@ -163,7 +164,7 @@ class RecordAccumulator:
 
     def _wait_ms(self, queue: PartitionQueue, now_ms: float, linger: bool) -> float | None:
         """Return the milliseconds until the queue may be drained (0 or less: now), None if time alone is not enough."""
-        if queue.in_flight and (queue.retrying or queue.producer_id_lost):
+        if queue.in_flight and (queue.retrying or queue.producer_id_lost or queue.waits_for_first):
             return None
         if not queue.has_unsent:
             return None
@@ -234,7 +235,7 @@ class RecordAccumulator:
             self._limits.taken(batch.partition.topic, len(batch.encoded))
         queue = self.queues[batch.partition]
         queue.in_flight.remove(batch)
-        queue.last_error = None
+        queue.last_error, queue.acknowledged_id = None, batch.producer.producer_id
         self._release(batch)
         batch.complete(base_offset, log_append_time_ms)
 

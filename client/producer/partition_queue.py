@@ -20,6 +20,7 @@ class PartitionQueue:
     __slots__ = (
         "_batch_size",
         "_numbers",
+        "acknowledged_id",
         "in_flight",
         "last_error",
         "muted_until_ms",
@@ -44,6 +45,8 @@ class PartitionQueue:
         # None until InitProducerId has returned one.
         self.producer: ProducerIdAndEpoch | None = None
         self.next_sequence = 0
+        # The producer id of the last batch that was acknowledged.
+        self.acknowledged_id = -1
         # A sequence is missing for good, so the queue needs a new producer id.
         self.producer_id_lost = False
         # A batch has failed that may or may not be written.
@@ -56,6 +59,15 @@ class PartitionQueue:
     def needs_producer_id(self) -> bool:
         """Whether the queue has no producer id to go on with."""
         return self.producer is None or self.producer_id_lost
+
+    @property
+    def waits_for_first(self) -> bool:
+        """Whether the batch in flight is the first of its producer id, and must be acknowledged before the next goes.
+
+        A broker that does not know the producer id takes any sequence: if the first batch has to be sent again, the
+        second one would be in the log without it, and the first one would be rejected for ever.
+        """
+        return self.producer is not None and self.producer.producer_id != self.acknowledged_id
 
     @property
     def retrying(self) -> bool:

@@ -1,4 +1,7 @@
-"""Client and broker of this package, meeting on the wire: the whole walk of a record, groups, administration."""
+"""Client and broker of this package, meeting on the wire: the whole walk of a record, groups, administration.
+
+The same tests run with a real Kafka, where Java and its jars are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,12 +28,36 @@ from odradek.client import (
 )
 from odradek.client.errors import UnknownTopic
 from odradek.protocol.errors import ErrorCode
+from odradek.tests.support.clients import require
+from odradek.tests.support.process import KafkaProcess
 
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 20, "session_timeout_ms": 6_000}
 
 
-@pytest.fixture
-async def address(tmp_path: Path) -> AsyncIterator[str]:
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of a Kafka that the tests of this module share."""
+    require("java")
+    process = KafkaProcess(tmp_path_factory.mktemp("kafka"), group_initial_rebalance_delay_ms=0).start()
+    yield process.address
+    process.close()
+
+
+async def emptied(address: str) -> str:
+    """Delete all topics and groups of a broker, and return its address."""
+    async with Admin(address) as admin:
+        await admin.delete_topics(*await admin.list_topics())
+        await admin.delete_groups(*[each.group_id for each in await admin.list_groups()])
+        while await admin.list_topics():
+            await asyncio.sleep(0.01)
+    return address
+
+
+@pytest.fixture(params=["odradek", "kafka"])
+async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    if request.param == "kafka":
+        yield await emptied(request.getfixturevalue("kafka"))
+        return
     config = BrokerConfig(
         listeners=("PLAINTEXT://127.0.0.1:0",),
         log_dir=(str(tmp_path),),

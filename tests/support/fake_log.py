@@ -35,7 +35,8 @@ class FakeLog:
         if header.producer_id >= 0:
             known = self._producers.get(header.producer_id)
             if known is None or header.producer_epoch > known[0]:
-                if header.base_sequence != 0:
+                # As in Kafka, a producer id that is not known may begin at any sequence, a newer epoch may not.
+                if known is not None and header.base_sequence != 0:
                     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
                 known = self._producers[header.producer_id] = (header.producer_epoch, [])
             if header.producer_epoch < known[0]:

@@ -77,7 +77,10 @@ def test_a_batch_lingers_for_company_and_goes_when_it_is_full() -> None:
     assert acc.due(2) == ([], 3)
     assert append(acc, b"z" * 400, now_ms=3) is True
     assert acc.due(3)[0] == [acc.queue(TP)]
-    assert values(drained(acc)) == [b"x" * 400, b"y" * 400]
+    first = drained(acc)
+    assert values(first) == [b"x" * 400, b"y" * 400]
+    assert acc.due(3) == ([], None), "the first batch of a producer id goes alone"
+    acc.acknowledge(first, 0, -1)
     assert acc.due(3) == ([], 5)
     assert acc.due(8)[0] == [acc.queue(TP)]
 
@@ -219,6 +222,7 @@ def test_partitions_take_turns() -> None:
         append(acc, b"x")
     append(acc, b"y", tp=other.partition)
     busy.reset_producer_id(ProducerIdAndEpoch(1, 0))
+    busy.acknowledged_id = 1
     assert acc.due(9)[0] == [busy, other]
     acc.drain(busy)
     assert acc.due(9)[0] == [other, busy]

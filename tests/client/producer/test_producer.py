@@ -436,3 +436,12 @@ async def test_a_batch_that_no_broker_takes_is_not_queued(batch: bytes) -> None:
             await producer.send_batch(T0, batch)
         await producer.flush()
         assert cluster.log("t").records() == []
+
+
+async def test_the_first_batch_of_a_producer_id_goes_alone_because_a_broker_takes_any_first_sequence() -> None:
+    values: list[bytes | None] = [b"%d" % number for number in range(5)]
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        async with Producer(cluster.address, batch_size=1, linger_ms=0, retry_backoff_ms=1) as producer:
+            await producer.send_many("t", [(None, value) for value in values])
+        assert cluster.values("t") == values
