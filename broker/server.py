@@ -39,6 +39,7 @@ from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
 from .network.allocator import keep_freed_memory
+from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
@@ -204,7 +205,9 @@ class Broker:
                 await member.stop()
             raise
         read_piece = ColdReads(services.threads, services.topics).read
-        acceptor = Acceptor(self.config, Dispatcher(services, self.watchdog), read_piece, self.clock, self.timers)
+        responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
+        dispatch = Dispatcher(services, self.watchdog, responses)
+        acceptor = Acceptor(self.config, dispatch, read_piece, self.clock, self.timers, responses)
         self._running = _Running(services, acceptor)
         try:
             await acceptor.start()

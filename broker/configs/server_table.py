@@ -80,6 +80,10 @@ class ServerTable:
     queued_max_request_bytes: int = define(LONG, 256 << 20, low=-1,
         doc="Memory for requests that are still arriving, over all connections. Without room, connections wait; "
             "a request that arrives for 10 seconds then loses its connection. -1: no bound.")
+    queued_max_response_bytes: int = define(LONG, 256 << 20, low=-1,
+        doc="Memory for responses that clients have not read, over all connections. Without room, requests wait whose "
+            "responses may be large; a client that reads nothing for 10 seconds then loses its connection. -1: no "
+            "bound. Kafka has no such limit.")
     socket_receive_buffer_bytes: int = define(INT, -1, low=-1,
         doc="SO_RCVBUF of each connection; -1: the operating system decides.")
     socket_send_buffer_bytes: int = define(INT, -1, low=-1,

@@ -17,8 +17,8 @@ from ..log_dirs.data_dir import StartError
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
+from .connection_memory import ConnectionMemory
 from .processor import Processor
-from .request_memory import RequestMemory
 from .send_queue import ReadPiece
 
 _log = logging.getLogger(__name__)
@@ -28,14 +28,20 @@ class Acceptor:
     """The listening sockets of one broker, and the processors that own its connections."""
 
     def __init__(
-        self, config: BrokerConfig, dispatch: Dispatch, read_piece: ReadPiece, clock: Clock, timers: Timers
+        self,
+        config: BrokerConfig,
+        dispatch: Dispatch,
+        read_piece: ReadPiece,
+        clock: Clock,
+        timers: Timers,
+        responses: ConnectionMemory,
     ) -> None:
         self._config = config
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
         limits = ConnectionLimits(config)
-        memory = RequestMemory(config.queued_max_request_bytes, clock, timers)
+        requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
         self.processors = [
-            Processor(dispatch, read_piece, bounds, clock, timers, limits, memory)
+            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses)
             for _ in range(config.num_network_threads)
         ]
         self._next_processor = cycle(self.processors)

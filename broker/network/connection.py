@@ -4,7 +4,8 @@ A frame is 4 bytes of length and that many bytes of request. Small frames are ha
 without a copy; a large one gets a buffer of its own (receive_buffer.py). The broker handles one request after the
 other, as Kafka does. While one waits (a fetch for data, a join for the other members) the next ones stay in the buffer,
 and once that is full reading pauses. While the client does not read its responses, the broker handles none of its
-requests (send_queue.py).
+requests (send_queue.py). While all clients together have not read very much, it handles only requests whose responses
+are small (connection_memory.py).
 
 A handler may use the frame's memory only until it returns.
 """
@@ -18,9 +19,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 from ..clock import Clock
+from .connection_memory import ConnectionMemory
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
-from .request_memory import RequestMemory
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
+from .small_responses import has_small_response
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64
@@ -60,7 +62,8 @@ class Owner(Protocol):
     # The buffer that all connections of a processor read into; each empties it before the next read.
     scratch: memoryview
     buffers: BufferPool
-    memory: RequestMemory
+    requests: ConnectionMemory
+    responses: ConnectionMemory
     read_piece: ReadPiece
     # Requests that wait, kept so that none is collected while it runs.
     waiting: set[asyncio.Future[EncodedResponse]]
@@ -90,8 +93,14 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = 0
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._received = ReceiveBuffer(owner.buffers, owner.memory, self)
-        self._responses = SendQueue(owner.read_piece, on_progress=self.resume, on_failure=self._response_unreadable)
+        self._received = ReceiveBuffer(owner.buffers, owner.requests, self)
+        self._responses = SendQueue(
+            owner.read_piece,
+            owner.responses,
+            on_progress=self.resume,
+            on_failure=self._response_unreadable,
+            on_drop=self.drop,
+        )
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
         self._waiting: asyncio.Future[EncodedResponse] | None = None
         self._queued = False
@@ -105,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._waiting is not None or self._responses.reading_file
 
     @property
-    def is_receiving(self) -> bool:
+    def is_stalled(self) -> bool:
         """Whether the client has still to send the rest of a request."""
         return self._received.data is not None and not self.busy
 
@@ -151,10 +160,10 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._responses.paused = True
+        self._responses.pause()
 
     def resume_writing(self) -> None:
-        self._responses.paused = False
+        self._responses.go_on()
         self.last_active_ms = self._owner.clock.monotonic_ms()
         self.resume()
 
@@ -195,8 +204,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._closed:
             self._transport.abort()
 
-    def drop_frame(self, why: str) -> None:
-        """Close the connection, although a request is still arriving."""
+    def drop(self, why: str) -> None:
+        """Close the connection, although a request is still arriving, or a response is not read."""
         _log.warning("%s: closed: %s", self.name, why)
         self.abort()
         self._received.discard()
@@ -206,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
     def _take_frames(self, buffer: memoryview, position: int, end: int) -> int:
         """Handle the whole frames in buffer[position:end]; return the position of the first unhandled byte."""
         limit = self._owner.bounds.max_request_bytes
-        responses = self._responses
+        responses, unread = self._responses, self._owner.responses
         turns = FRAMES_PER_TURN
         while end - position >= LENGTH_BYTES and not self._stopping:
             size = frame_length(buffer, position)[0]
@@ -215,6 +224,9 @@ class Connection(asyncio.BufferedProtocol):
                 return end
             start = position + LENGTH_BYTES
             if end - start < size or self._waiting is not None or responses.paused or responses.reading_file:
+                break
+            if unread.is_full and not has_small_response(buffer, start, size):
+                unread.wait(responses)
                 break
             if turns == 0:
                 self._queue_up()

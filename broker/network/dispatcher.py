@@ -21,6 +21,7 @@ from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, 
 from ...protocol.schema import Message, span
 from ..coordination.large_response import LargeResponse
 from .connection import CloseConnection, Connection
+from .connection_memory import ConnectionMemory
 from .large_messages import MAX_VALUES, Handled, LargeMessages, keep_frame
 from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
@@ -59,13 +60,14 @@ class _Served(NamedTuple):
 class Dispatcher:
     """The way from a frame to an encoded response, or to a future of one where the request waits."""
 
-    def __init__(self, services: Services, watchdog: Watchdog) -> None:
+    def __init__(self, services: Services, watchdog: Watchdog, unread: ConnectionMemory) -> None:
+        """`unread` is the memory of responses that clients have not read."""
         self._services = services
         self._watchdog = watchdog
         self._routes = {int(route.key): route for route in routes_of(services)}
         # By (key, version), filled at the first such request; bounded by the routes' versions.
         self._served: dict[tuple[int, int], _Served] = {}
-        self._large = LargeMessages(services.threads)
+        self._large = LargeMessages(services.threads, unread)
         # Looked up once: this is asked for each request.
         self._logs_requests = _log.isEnabledFor(logging.DEBUG)
 

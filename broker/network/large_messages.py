@@ -20,6 +20,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.schema import Message, Struct
 from ..coordination.large_response import LargeResponse
 from ..threads import DiskThreads, Work
+from .connection_memory import ConnectionMemory
 from .receive_buffer import POOLED_BYTES
 
 if TYPE_CHECKING:
@@ -113,8 +114,10 @@ def _with(struct: Shaped, name: str, value: list[Any]) -> Shaped:
 class LargeMessages:
     """The way of requests and responses that have too many values for one turn."""
 
-    def __init__(self, threads: DiskThreads) -> None:
+    def __init__(self, threads: DiskThreads, unread: ConnectionMemory) -> None:
+        """`unread` is the memory of responses that clients have not read: without room none is made."""
         self._threads = threads
+        self._unread = unread
         self._requests = asyncio.Semaphore(AT_ONCE)
         self._responses = asyncio.Semaphore(AT_ONCE)
 
@@ -128,6 +131,7 @@ class LargeMessages:
     ) -> EncodedResponse:
         """Return the encoded response to a request of many values. Raises what the functions raise, or KafkaError."""
         async with self._requests:
+            await self._unread.room()
             request = await self._in_thread(decode)
             response = await self._in_portions(request, portions, max_values, handle)
             return await self._in_thread(partial(encode, response))
@@ -146,6 +150,7 @@ class LargeMessages:
     async def respond(self, large: LargeResponse[Any], encode: Encode) -> EncodedResponse:
         """Make a response in turns and return it encoded."""
         async with self._responses:
+            await self._unread.room()
             await _make(large)
             return await self._in_thread(partial(encode, large.response))
 

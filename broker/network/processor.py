@@ -17,8 +17,8 @@ from ..clock import Clock
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
+from .connection_memory import ConnectionMemory
 from .receive_buffer import SCRATCH_BYTES, BufferPool
-from .request_memory import RequestMemory
 from .send_queue import EncodedResponse, ReadPiece
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
@@ -38,7 +38,8 @@ class Processor:
         clock: Clock,
         timers: Timers,
         limits: ConnectionLimits,
-        memory: RequestMemory,
+        requests: ConnectionMemory,
+        responses: ConnectionMemory,
     ) -> None:
         self.dispatch = dispatch
         self.read_piece = read_piece
@@ -46,7 +47,9 @@ class Processor:
         self.clock = clock
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
-        self.memory = memory
+        # What the requests that are still arriving hold, and the responses that are not read.
+        self.requests = requests
+        self.responses = responses
         self.connections: set[Connection] = set()
         # The futures of requests that wait, kept so that none is collected before it is done.
         self.waiting: set[asyncio.Future[EncodedResponse]] = set()

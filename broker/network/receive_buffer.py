@@ -13,7 +13,7 @@ from __future__ import annotations
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 
-from .request_memory import Receiver, RequestMemory
+from .connection_memory import ConnectionMemory, Holder
 
 # One read takes at most this much. It is large enough to take all small requests that wait in a socket at once.
 SCRATCH_BYTES = 256 * 1024
@@ -57,13 +57,13 @@ class BufferPool:
 class ReceiveBuffer:
     """The unhandled bytes of one connection: `data[start:filled]`."""
 
-    __slots__ = ("_memory", "_pool", "_receiver", "_usable", "data", "filled", "room_end", "start")
+    __slots__ = ("_holder", "_memory", "_pool", "_usable", "data", "filled", "room_end", "start")
 
-    def __init__(self, pool: BufferPool, memory: RequestMemory, receiver: Receiver) -> None:
-        """Begin with a small buffer. Larger ones count in `memory` for `receiver`."""
+    def __init__(self, pool: BufferPool, memory: ConnectionMemory, holder: Holder) -> None:
+        """Begin with a small buffer. Larger ones count in `memory` for `holder`."""
         self._pool = pool
         self._memory = memory
-        self._receiver = receiver
+        self._holder = holder
         # None while the scratch buffer is enough.
         self.data: Room | None = None
         self.start = 0
@@ -78,7 +78,7 @@ class ReceiveBuffer:
         have = len(data)
         need = _frame_bytes(data, 0, have)
         grown = _grown(have, need)
-        if grown > FIRST_BUFFER_BYTES and not self._memory.has_room(self._receiver, grown):
+        if grown > FIRST_BUFFER_BYTES and not self._memory.has_room(self._holder, grown):
             grown = need = max(have, FIRST_BUFFER_BYTES)
         if grown > POOLED_BYTES:
             buffer = mmap(-1, max(have, need), MAP_PRIVATE | MAP_ANONYMOUS)
@@ -87,7 +87,7 @@ class ReceiveBuffer:
             buffer = self._pool.take(max(have, need), grown)
             self._usable = len(buffer)
         if self._usable > FIRST_BUFFER_BYTES:
-            self._memory.hold(self._receiver, self._usable)
+            self._memory.hold(self._holder, self._usable)
         buffer[:have] = data
         self.data, self.start, self.filled = buffer, 0, have
 
@@ -113,12 +113,12 @@ class ReceiveBuffer:
     def _grow(self, buffer: Room, need: int) -> bool:
         """Make room for more of a frame of `need` bytes; False where the request memory has none."""
         grown = _grown(self.filled - self.start, need)
-        if not self._memory.has_room(self._receiver, grown):
-            self._memory.wait(self._receiver)
+        if not self._memory.has_room(self._holder, grown):
+            self._memory.wait(self._holder)
             return False
         if isinstance(buffer, mmap) and self.start + grown <= len(buffer):
             self._usable = self.start + grown
-            self._memory.hold(self._receiver, self._usable)
+            self._memory.hold(self._holder, self._usable)
             return True
         self.keep(memoryview(buffer)[self.start : self.filled])
         self._pool.give(buffer)
@@ -135,17 +135,17 @@ class ReceiveBuffer:
         self._pool.give(buffer)
         self.data = None
         if self._usable > FIRST_BUFFER_BYTES and not (is_waiting and len(buffer) > POOLED_BYTES):
-            self._memory.release(self._receiver)
+            self._memory.release(self._holder)
 
     def settle(self) -> None:
         """Count only what is still received: the request that waited has its response."""
         if self.data is None or self._usable <= FIRST_BUFFER_BYTES:
-            self._memory.release(self._receiver)
+            self._memory.release(self._holder)
 
     def discard(self) -> None:
         """Drop what was received, because the connection closes."""
         self.data = None
-        self._memory.release(self._receiver)
+        self._memory.release(self._holder)
 
 
 def _grown(have: int, need: int) -> int:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 
 from ...storage.files import FileRange
+from .connection_memory import ConnectionMemory
 
 # The kernel sends a range of at least this size. For a smaller one a copy costs less than the calls.
 DIRECT_BYTES = 64 * 1024
@@ -26,6 +27,8 @@ WHOLE_BYTES = 1024 * 1024
 # A larger range goes in chunks that stay in the CPU's cache between read and write: the client takes one while the
 # broker reads the next. Either size is what a client that stops reading can cost beyond the high mark.
 CHUNK_BYTES = 256 * 1024
+# What waits for a client counts as memory of responses from this size on.
+UNCOUNTED_BYTES = 64 * 1024
 # The transport gets responses when this many bytes have gathered, or when no further request can be handled now.
 GATHER_BYTES = 256 * 1024
 
@@ -44,16 +47,20 @@ class SendQueue:
     """Pieces that wait for the transport, and whether it takes more.
 
     `read` reads a piece that is not in the page cache, in a thread. `on_progress` is called when such a piece was
-    written, and when others had their turn; `on_failure` when a piece could not be read.
+    written, when others had their turn, and when there may be room in `memory`; `on_failure` when a piece could not be
+    read, and `on_drop` when others need the memory that a client holds who does not read.
     """
 
     __slots__ = (
+        "_memory",
+        "_on_drop",
         "_on_failure",
         "_on_progress",
         "_pieces",
         "_read",
         "_socket_fd",
         "_transport",
+        "_unread_bytes",
         "_yields",
         "gathered_bytes",
         "paused",
@@ -63,10 +70,16 @@ class SendQueue:
     def __init__(
         self,
         read: ReadPiece,
+        memory: ConnectionMemory,
         on_progress: Callable[[], None],
         on_failure: Callable[[BaseException], None],
+        on_drop: Callable[[str], None],
     ) -> None:
         self._read = read
+        self._memory = memory
+        self._on_drop = on_drop
+        # What the transport held for the client at the last look.
+        self._unread_bytes = 0
         self._on_progress = on_progress
         self._on_failure = on_failure
         # None before the connection is made and after it is lost.
@@ -99,11 +112,53 @@ class SendQueue:
         """Drop what was not sent: the connection is lost."""
         self._transport = None
         self._pieces.clear()
+        self._memory.release(self)
 
     def add(self, response: list[Piece]) -> None:
         """Queue an encoded response; `send` sends it."""
         self._pieces.extend(response)
         self.gathered_bytes += sum(map(len, response))
+        if self.paused:
+            self._count()
+
+    # -- Memory
+
+    def pause(self) -> None:
+        """Send no more: the socket is full."""
+        self.paused = True
+        self._count()
+
+    def go_on(self) -> None:
+        """Send again: the client has read what the transport had."""
+        self.paused = False
+        self._memory.release(self)
+
+    def _count(self) -> None:
+        """Count what waits for the client. Ranges of files take no memory before their turn."""
+        assert self._transport is not None
+        self._unread_bytes = self._transport.get_write_buffer_size()
+        waiting = sum(len(each) for each in self._pieces if not isinstance(each, FileRange))
+        if self._unread_bytes + waiting > UNCOUNTED_BYTES:
+            self._memory.hold(self, self._unread_bytes + waiting)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the client has read nothing since the last look."""
+        before = self._unread_bytes
+        if self._transport is not None:
+            self._unread_bytes = self._transport.get_write_buffer_size()
+        return self._unread_bytes == before
+
+    def resume(self) -> None:
+        """Handle the next request: there may be room for its response."""
+        self._on_progress()
+
+    def drop(self, why: str) -> None:
+        """Close the connection, and give the memory of its responses back."""
+        self._on_drop(why)
+        self._memory.release(self)
+
+    # -- Sending
 
     def send(self) -> None:
         """Write queued pieces until the socket takes no more."""

@@ -11,7 +11,14 @@ from struct import pack
 import pytest
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.tests.support.process import BrokerProcess
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -96,6 +103,33 @@ async def test_clients_that_never_read_cost_a_few_megabytes_each(served: BrokerP
     assert resident_bytes(served) - before < 30 * 3 * MIB
     for client in clients:
         client.close()
+
+
+async def test_what_nobody_reads_has_a_bound_over_all_connections(process: BrokerProcess) -> None:
+    # Small buffers of the sockets, so that the broker holds what the clients do not read.
+    process.settings |= {"queued_max_response_bytes": 16 * MIB, "socket_send_buffer_bytes": 65536}
+    process.start()
+    async with await Raw.connect(process.address) as neighbour:
+        await neighbour.create_topic("t", 300)
+        partitions = [OffsetCommitRequestPartition(at, 7, committed_metadata="x" * 4000) for at in range(300)]
+        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
+        commit = OffsetCommitRequest("g", generation_id_or_member_epoch=-1, topics=topics)
+        coordinator = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        await neighbour.ask(ApiKey.FIND_COORDINATOR, 4, coordinator)
+        await neighbour.ask(ApiKey.OFFSET_COMMIT, 8, commit)
+        before = resident_bytes(process)
+        clients = [await Raw.connect(process.address) for _ in range(80)]
+        for client in clients:
+            client._reader._transport.pause_reading()  # type: ignore[attr-defined]
+            # Each response has 1.2 MB: 96 MB without a bound.
+            client.send(ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]))
+        for offset in range(20):
+            assert (await neighbour.produce("t", batch_of(b"others go on"))).base_offset == offset
+            assert (await neighbour.fetch("t", offset)).high_watermark == offset + 1
+        assert resident_bytes(process) - before < 32 * MIB
+        for client in clients:
+            client.close()
+        assert (await neighbour.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics
 
 
 async def test_clients_that_come_and_go_leave_nothing(served: BrokerProcess) -> None:

@@ -18,8 +18,8 @@ from odradek.broker.clock import Clock
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener
 from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.processor import Processor
-from odradek.broker.network.request_memory import RequestMemory
 from odradek.broker.timers import Timers
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
@@ -122,13 +122,13 @@ async def exchange(stream: bytes, chunks: list[int]) -> tuple[bytes, bool]:
     """Return (what a connection writes, whether it has closed) for bytes that arrive in chunks of these sizes."""
     clock = Clock()
     timers = Timers(clock)
-    memory = RequestMemory(4 * MAX_REQUEST_BYTES, clock, timers)
+    memory = ConnectionMemory(4 * MAX_REQUEST_BYTES, clock, timers)
     bounds, limits = Bounds(MAX_REQUEST_BYTES, max_idle_ms=-1), ConnectionLimits(BrokerConfig())
 
     async def read_piece(_: object) -> bytes:
         raise AssertionError("no response holds a range of a file")
 
-    processor = Processor(_respond, read_piece, bounds, clock, timers, limits, memory)
+    processor = Processor(_respond, read_piece, bounds, clock, timers, limits, memory, memory)
     connection, wire = Connection(processor, Listener("PLAINTEXT")), _Wire()
     connection.connection_made(cast("asyncio.Transport", wire))
     sizes = iter(chunks)

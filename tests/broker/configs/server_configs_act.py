@@ -46,8 +46,17 @@ async def _(world: World) -> None:
     async with await Raw.connect(world.broker.address) as half:
         half.send_bytes(struct.pack(">i", 1_500_000) + bytes(900_000))
         await world.create()
-        memory = acceptor(world.broker).processors[0].memory
+        memory = acceptor(world.broker).processors[0].requests
         assert not memory.has_room(half, 1_000_000)  # type: ignore[arg-type]
+
+
+@shows("queued.max.response.bytes", queued_max_response_bytes=100_000)
+async def _(world: World) -> None:
+    memory = acceptor(world.broker).processors[0].responses
+    memory.hold(world, 99_999)  # type: ignore[arg-type]
+    assert not memory.is_full
+    memory.hold(world, 100_000)  # type: ignore[arg-type]
+    assert memory.is_full
 
 
 @shows("socket.listen.backlog.size", socket_listen_backlog_size=7)

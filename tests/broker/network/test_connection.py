@@ -18,9 +18,9 @@ from odradek.broker.clock import Clock
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener
 from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.processor import Processor
 from odradek.broker.network.receive_buffer import FIRST_BUFFER_BYTES, SCRATCH_BYTES
-from odradek.broker.network.request_memory import RequestMemory
 from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
 from odradek.storage import page_cache
@@ -45,8 +45,8 @@ class Server:
             frame_of(frame)
         ]
         self.timers = Timers(Clock())
-        memory = RequestMemory(-1, Clock(), self.timers)
-        self.processor = Processor(self._dispatch, read_piece, BOUNDS, Clock(), self.timers, NO_LIMITS, memory)
+        memory = ConnectionMemory(-1, Clock(), self.timers)
+        self.processor = Processor(self._dispatch, read_piece, BOUNDS, Clock(), self.timers, NO_LIMITS, memory, memory)
         self.address = ("", 0)
 
     def _dispatch(self, connection: Connection, frame: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
@@ -373,9 +373,9 @@ async def test_closing_does_not_wait_for_ever(server: Server) -> None:
 async def test_an_idle_connection_is_closed() -> None:
     clock = Clock()
     timers = Timers(clock)
-    memory = RequestMemory(-1, clock, timers)
+    memory = ConnectionMemory(-1, clock, timers)
     bounds = Bounds(1000, max_idle_ms=20)
-    processor = Processor(lambda connection, frame: None, read_piece, bounds, clock, timers, NO_LIMITS, memory)
+    processor = Processor(lambda connection, frame: None, read_piece, bounds, clock, timers, NO_LIMITS, memory, memory)
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(lambda: Connection(processor, PLAINTEXT), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2])

@@ -1,4 +1,4 @@
-"""The memory of requests that are still arriving: bounded over all connections, and nobody can keep it."""
+"""The memory of requests that arrive and of responses that wait: bounded over all connections, nobody can keep it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import pytest
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.network.connection import Bounds, Connection, Listener
 from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.connection_memory import STALLED_MS, ConnectionMemory
 from odradek.broker.network.processor import Processor
 from odradek.broker.network.receive_buffer import SCRATCH_BYTES
-from odradek.broker.network.request_memory import STALLED_MS, RequestMemory
 from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
+from odradek.protocol.apis import ApiKey
 from odradek.storage.files import FileRange
 from odradek.tests.support.clock import FakeClock
 
 MIB = 1024 * 1024
 LIMIT = 4 * MIB
 WAIT_S = 10
+METADATA = pack(">h", ApiKey.METADATA)
+# So much does not fit into the buffers of two sockets.
+LARGE_BYTES = 16 * MIB
 
 
 async def read_piece(piece: FileRange) -> bytes:
@@ -33,20 +37,32 @@ class Server:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.timers = Timers(self.clock)
-        self.memory = RequestMemory(LIMIT, self.clock, self.timers)
+        self.memory = ConnectionMemory(LIMIT, self.clock, self.timers)
+        self.responses = ConnectionMemory(LIMIT, self.clock, self.timers)
         limits = ConnectionLimits(BrokerConfig())
         bounds = Bounds(100 * MIB, max_idle_ms=-1)
         self.processor = Processor(
-            lambda _, frame: [pack(">ii", 4, len(frame))],
+            self.respond,
             read_piece,
             bounds,
             self.clock,
             self.timers,
             limits,
             self.memory,
+            self.responses,
         )
         self.address = ("", 0)
+        # The responses that were made for a Metadata.
+        self.large = 0
         self._writers: list[asyncio.StreamWriter] = []
+
+    def respond(self, _: Connection, frame: memoryview) -> EncodedResponse:
+        """Return the size of a request, or as many bytes as a Metadata asks for."""
+        if frame[:2] != METADATA:
+            return [pack(">ii", 4, len(frame))]
+        self.large += 1
+        size = int.from_bytes(frame[4:8], "big")
+        return [pack(">i", size), bytes(size)]
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(*self.address)
@@ -143,3 +159,76 @@ async def test_a_large_frame_counts_until_its_request_has_a_response(server: Ser
     await server.settle()
     assert server.memory.held_bytes == 0
     writer.transport.abort()
+
+
+def metadata(size: int) -> bytes:
+    """Return a request whose response has `size` bytes."""
+    return pack(">i", 8) + METADATA + pack(">hi", 12, size)
+
+
+async def full(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Fill the memory of responses by a client that does not read."""
+    deaf = await server.connect()
+    deaf[1].transport.pause_reading()  # type: ignore[attr-defined]
+    deaf[1].write(metadata(LARGE_BYTES))
+    while not server.responses.is_full:
+        await asyncio.sleep(0)
+    return deaf
+
+
+async def read(server: Server, reader: asyncio.StreamReader, size: int) -> bytes:
+    """Return `size` bytes; the timers run meanwhile."""
+    reading = asyncio.ensure_future(asyncio.wait_for(reader.readexactly(size), WAIT_S))
+    while not reading.done():
+        server.timers.fire_due()
+        await asyncio.sleep(0)
+    return reading.result()
+
+
+async def test_while_responses_are_not_read_no_large_one_is_made(server: Server) -> None:
+    deaf_reader, deaf = await full(server)
+    clients = [await server.connect() for _ in range(5)]
+    for _, writer in clients:
+        writer.write(metadata(LARGE_BYTES))
+    await server.settle()  # small requests are served
+    assert server.large == 1
+    assert LIMIT <= server.responses.held_bytes <= LIMIT + LARGE_BYTES
+    deaf.transport.resume_reading()  # type: ignore[attr-defined]
+    everyone = [deaf_reader, *(reader for reader, _ in clients)]
+    found = await asyncio.gather(*(read(server, reader, 4 + LARGE_BYTES) for reader in everyone))
+    assert {len(each) for each in found} == {4 + LARGE_BYTES}
+    assert server.large == len(everyone)
+    for _, writer in clients:
+        writer.transport.abort()
+
+
+async def test_the_longest_unread_response_makes_room_for_others(server: Server) -> None:
+    deaf_reader, deaf = await full(server)
+    reader, writer = await server.connect()
+    writer.write(metadata(100))
+    await server.settle()
+    assert server.large == 1
+    server.clock.advance(STALLED_MS)
+    server.timers.fire_due()
+    assert await read(server, reader, 104) == pack(">i", 100) + bytes(100)
+    deaf.transport.resume_reading()  # type: ignore[attr-defined]
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await asyncio.wait_for(deaf_reader.readexactly(4 + LARGE_BYTES), WAIT_S)
+    assert server.responses.held_bytes == 0
+    writer.transport.abort()
+
+
+async def test_a_client_that_reads_slowly_keeps_its_connection(server: Server) -> None:
+    reader, slow = await full(server)
+    other_reader, other = await server.connect()
+    other.write(metadata(100))
+    await server.settle()
+    slow.transport.resume_reading()  # type: ignore[attr-defined]
+    await read(server, reader, LARGE_BYTES // 2)
+    slow.transport.pause_reading()  # type: ignore[attr-defined]
+    server.clock.advance(STALLED_MS)
+    server.timers.fire_due()
+    slow.transport.resume_reading()  # type: ignore[attr-defined]
+    await read(server, reader, 4 + LARGE_BYTES // 2)
+    assert await read(server, other_reader, 104) == pack(">i", 100) + bytes(100)
+    other.transport.abort()

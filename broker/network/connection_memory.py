@@ -1,0 +1,144 @@
+"""The memory that connections hold together: requests that are still arriving, and responses that nobody reads.
+
+Requests (`queued.max.request.bytes`). A connection reads its first 64 KiB into a buffer that does not count. Where a
+frame needs more, its buffer grows with the bytes that arrive, and counts here. Without room the connection stops
+reading until another frame is handled.
+
+Responses (`queued.max.response.bytes`). What a client has not read of its responses counts from 64 KiB on. Without room
+a request whose response may be large is not handled until others have read theirs (connection.py), and no large
+response is made (large_messages.py).
+
+If nothing becomes free, the broker closes the connection that has held memory for longest, and whose client sends or
+reads nothing. So such clients cannot keep the others from being served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from ..clock import Clock
+from ..timers import Timers
+
+# A connection that holds memory for longer may lose it. A client on a slow line may need some seconds for a large
+# message.
+STALLED_MS = 10_000
+
+
+class Holder(Protocol):
+    """A side of a connection, as far as it holds memory or waits for some."""
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the client could go on, and has not."""
+        ...
+
+    def resume(self) -> None:
+        """Go on, because there may be room."""
+        ...
+
+    def drop(self, why: str) -> None:
+        """Close the connection, and give its memory back."""
+        ...
+
+
+class ConnectionMemory:
+    """The bytes that each connection holds, and the connections that wait for more."""
+
+    def __init__(self, limit_bytes: int, clock: Clock, timers: Timers) -> None:
+        """Set the limit; a negative one means no limit."""
+        self._limit_bytes = limit_bytes
+        self._clock = clock
+        self._timers = timers
+        # Bytes, and when the first of them were taken. Invariant: in the order of these times.
+        self._held: dict[Holder, tuple[int, int]] = {}
+        # Invariant: the sum of all bytes that are held.
+        self._held_bytes = 0
+        # Whether no byte is free. Each request asks this, so it is kept.
+        self.is_full = False
+        # Invariant: in the order in which they began to wait.
+        self._waiting: dict[Holder, None] = {}
+        self._check_armed = False
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that is held now."""
+        return self._held_bytes
+
+    def has_room(self, holder: Holder, size: int) -> bool:
+        """Return whether `holder` may hold `size` bytes in all. One alone always may, as in Kafka."""
+        others = self._held_bytes - self._held.get(holder, (0, 0))[0]
+        return self._limit_bytes < 0 or others == 0 or others + size <= self._limit_bytes
+
+    def hold(self, holder: Holder, size: int) -> None:
+        """Count `size` bytes in all for `holder`."""
+        held, since_ms = self._held.get(holder, (0, self._clock.monotonic_ms()))
+        self._held[holder] = size, since_ms
+        self._count(size - held)
+
+    def release(self, holder: Holder) -> None:
+        """Forget what `holder` holds, and let others go on."""
+        self._waiting.pop(holder, None)
+        held, _ = self._held.pop(holder, (0, 0))
+        self._count(-held)
+        if held and self._waiting:
+            self._timers.after(0, self._resume_waiting)
+
+    def _count(self, size: int) -> None:
+        self._held_bytes += size
+        self.is_full = 0 <= self._limit_bytes <= self._held_bytes
+
+    def wait(self, holder: Holder) -> None:
+        """Resume `holder` when there may be room."""
+        self._waiting[holder] = None
+        if not self._check_armed:
+            self._check_armed = True
+            self._timers.after(STALLED_MS, self._drop_stalled)
+
+    async def room(self) -> None:
+        """Wait until there is some room."""
+        while self.is_full:
+            waiter = _Waiter()
+            self.wait(waiter)
+            try:
+                await waiter.resumed.wait()
+            finally:
+                self.release(waiter)
+
+    def _resume_waiting(self) -> None:
+        # One that finds no room waits again, behind the others.
+        for holder in list(self._waiting):
+            if self.is_full:
+                return
+            if self._waiting.pop(holder, self) is None:
+                holder.resume()
+
+    def _drop_stalled(self) -> None:
+        self._check_armed = False
+        if not self._waiting:
+            return
+        before_ms = self._clock.monotonic_ms() - STALLED_MS
+        for holder, (_, since_ms) in list(self._held.items()):
+            if since_ms <= before_ms and holder.is_stalled:
+                holder.drop(f"its client stalls, and others need the memory ({self._limit_bytes} bytes for all)")
+                break
+        self._resume_waiting()
+        if self._waiting and not self._check_armed:
+            self._check_armed = True
+            self._timers.after(STALLED_MS // 10, self._drop_stalled)
+
+
+class _Waiter:
+    """One that holds nothing, and waits for room."""
+
+    is_stalled = False
+
+    def __init__(self) -> None:
+        self.resumed = asyncio.Event()
+
+    def resume(self) -> None:
+        """Let the waiter look again."""
+        self.resumed.set()
+
+    def drop(self, why: str) -> None:
+        """Do nothing: a waiter holds no memory."""
