@@ -8,7 +8,6 @@ does not read its responses cannot delay it for longer than `STOP_DEADLINE_S`.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from ..storage.files import Disk
 from .background.tasks import BackgroundTasks
 from .broker_thread import BrokerThread
 from .clock import Clock
+from .collector import Collector
 from .configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from .configs.definition import ConfigError
 from .configs.durability import describe_durability
@@ -500,9 +500,7 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
         running.push_async_callback(broker.stop)
         _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
         broker.watchdog.start()
-        # What a start has read stays. The collector would look at it again and again: a tenth of a second for
-        # thousands of partitions, in which nobody is served.
-        gc.freeze()
+        Collector().start(broker.topics)
         announce(broker.address)
         load_messages(loop)
         try:

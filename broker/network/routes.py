@@ -221,13 +221,17 @@ OWN_ROUTES: tuple[Route, ...] = (
 )
 
 
+# What a broker serves that is alone.
+ALONE_ROUTES = (*ROUTES, *OWN_ROUTES)
+
+
 def routes_of(services: Services) -> tuple[Route, ...]:
     """Return the routes that this broker serves."""
     kafkas = ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
     return (*kafkas, *OWN_ROUTES)
 
 
-def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = (*ROUTES, *OWN_ROUTES)) -> None:
+def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALONE_ROUTES) -> None:
     """Import the messages of every route, one a turn of the loop.
 
     The first ApiVersions request of a process needs them all, and would take 26 ms to import them.

@@ -48,7 +48,7 @@ class ClusterTopics(Topics):
                 marks.update(checkpoints.read_offsets(path))
             except StorageError as error:
                 _log.warning("%s: consumers wait until the followers have fetched", error.message)
-        self._factory.high_watermarks = marks
+        self.factory.high_watermarks = marks
         return super().open_all()
 
     # -- What the controller says ----------------------------------------------------------------------
@@ -73,7 +73,7 @@ class ClusterTopics(Topics):
             self._set_record(topic, replace(topic.record, hosted=frozenset(range(topic.record.partitions))))
         have = len(topic.partitions)
         if partitions > have:
-            topic.partitions += [self._factory.remote(topic.record, index) for index in range(have, partitions)]
+            topic.partitions += [self.factory.remote(topic.record, index) for index in range(have, partitions)]
             self._set_record(topic, replace(topic.record, partitions=partitions))
         return topic
 
@@ -99,7 +99,7 @@ class ClusterTopics(Topics):
         partition = topic.partitions[index]
         if not isinstance(partition, RemotePartition):
             return partition
-        made = topic.partitions[index] = self._factory.make(topic.record, index, topic.config)
+        made = topic.partitions[index] = self.factory.make(topic.record, index, topic.config)
         self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) | {index}))
         self.disk_failures.note_new(made)
         self._has_made |= self._dirs.may_name(topic.name)
@@ -113,7 +113,7 @@ class ClusterTopics(Topics):
         partition = topic.partitions[index]
         if isinstance(partition, RemotePartition):
             return
-        topic.partitions[index] = self._factory.remote(topic.record, index)
+        topic.partitions[index] = self.factory.remote(topic.record, index)
         self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) - {index}))
         partition.stop_leading(NO_LEADER_EPOCH)
         if isinstance(partition, OfflinePartition):

@@ -55,12 +55,16 @@ class PartitionFactory:
         self._failures = failures
         self._disk = disk
         self._add_producer = add_producer
+        # Called for each partition with a new directory.
+        self.on_new: Callable[[], object] = _nothing
         # In a cluster: the high watermarks of the last run, and no partition is led before the controller says so.
         self.high_watermarks: Mapping[tuple[str, int], int] | None = None
 
     def make(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
         """Return a new partition in a new directory, which `LogDirs.sync` makes durable. Raises StorageError."""
-        return self._open(record, index, config, self._dirs.make(record.name, index, record.id), clean=True)
+        partition = self._open(record, index, config, self._dirs.make(record.name, index, record.id), clean=True)
+        self.on_new()
+        return partition
 
     def reopen(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
         """Return a partition of an earlier run, with its log recovered; an OfflinePartition if its disk has failed."""
@@ -148,3 +152,7 @@ class PartitionFactory:
             failure,
             self._add_producer,
         )
+
+
+def _nothing() -> None:
+    """Do nothing: nobody counts new partitions."""

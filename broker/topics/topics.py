@@ -60,7 +60,7 @@ class Topics:
         self._purgatory = purgatory
         self.disk_failures = DiskFailures(dirs, self.partitions)
         self.producer_limit = ProducerLimit(config, clock, self.partitions)
-        self._factory = PartitionFactory(
+        self.factory = PartitionFactory(
             config, dirs, metadata, clock, purgatory, flusher, self.disk_failures, disk, self.producer_limit.add
         )
         # Invariant: both hold the same topics.
@@ -146,7 +146,7 @@ class Topics:
     def _create(self, record: TopicRecord, config: TopicConfig, made: list[Partition]) -> Steps:
         try:
             for index in range(record.partitions):
-                made.append(self._factory.make(record, index, config))
+                made.append(self.factory.make(record, index, config))
                 yield
             self._dirs.sync()
         except KafkaError as error:
@@ -230,7 +230,7 @@ class Topics:
         first = len(topic.partitions)
         try:
             for index in range(first, record.partitions):
-                made.append(self._factory.make(record, index, topic.config))
+                made.append(self.factory.make(record, index, topic.config))
                 yield
             self._dirs.sync()
         except KafkaError as error:
@@ -303,7 +303,7 @@ class Topics:
         topic.config = config
         for partition in topic.partitions:
             if partition.is_online:
-                self._factory.configure(partition, config)
+                self.factory.configure(partition, config)
                 partition.flush_if_due()
 
     # -- Start and stop --------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class Topics:
         for record in records:
             config, held = self.check_config(record.configs), record.held
             partitions = [
-                self._factory.reopen(record, index, config) if index in held else self._factory.remote(record, index)
+                self.factory.reopen(record, index, config) if index in held else self.factory.remote(record, index)
                 for index in range(record.partitions)
             ]
             self._register(Topic(record, config, partitions))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.handlers import create_topics
-from odradek.broker.network.routes import ROUTES
+from odradek.broker.network.routes import ALONE_ROUTES
 from odradek.broker.topics import topic_names
 from odradek.tests.support.connections import connections, requests_wait
 from odradek.tests.support.mutations import Imagination, framed, mutated, requests
@@ -93,7 +93,7 @@ async def test_requests_of_random_fields_get_an_answer_or_a_close(
         chance = imagination.chance
 
         def make() -> bytes:
-            route = chance.choice(ROUTES)
+            route = chance.choice(ALONE_ROUTES)
             return imagination.request(route.key, chance.choice(route.versions))
 
         await hold(broker, caplog, make)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.network.large_messages import MAX_VALUES
-from odradek.broker.network.routes import ROUTES, Route
-from odradek.protocol.apis import ApiKey, message
+from odradek.broker.network.routes import ALONE_ROUTES, Route
+from odradek.protocol.apis import AnyKey, ApiKey, message
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -53,7 +53,7 @@ async def _create_topic(address: str) -> None:
         await raw.create_topic(APPEND_TIME, message_timestamp_type="LogAppendTime")
 
 
-async def exchange(measured: MeasuredBroker, key: ApiKey, version: int, request: Message) -> bool:
+async def exchange(measured: MeasuredBroker, key: AnyKey, version: int, request: Message) -> bool:
     """Send a request and return whether it was answered; otherwise the connection was closed."""
     async with await Raw.connect(measured.address) as raw:
         measured.begin()
@@ -78,7 +78,7 @@ def fitting(route: Route, version: int, values: int) -> Iterator[tuple[str, Mess
         yield shape, request
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
+@pytest.mark.parametrize("route", ALONE_ROUTES, ids=lambda route: route.key.name)
 async def test_a_request_of_as_many_values_as_one_turn_handles(measured: MeasuredBroker, route: Route) -> None:
     turns: dict[tuple[int, str], int] = {}
     unanswered: list[tuple[int, str]] = []
@@ -94,7 +94,7 @@ async def test_a_request_of_as_many_values_as_one_turn_handles(measured: Measure
 
 
 @pytest.mark.parametrize(
-    "route", [each for each in ROUTES if each.portions or each.is_whole], ids=lambda route: route.key.name
+    "route", [each for each in ALONE_ROUTES if each.portions or each.is_whole], ids=lambda route: route.key.name
 )
 async def test_a_request_of_more_values_is_handled_in_portions(measured: MeasuredBroker, route: Route) -> None:
     turns: dict[str, int] = {}
@@ -123,7 +123,7 @@ async def test_topics_that_metadata_creates_come_a_few_a_turn(measured: Measured
     ],
 )
 async def test_a_request_of_too_many_values_gets_an_error(
-    measured: MeasuredBroker, key: ApiKey, version: int, error: ErrorCode | None
+    measured: MeasuredBroker, key: AnyKey, version: int, error: ErrorCode | None
 ) -> None:
     _, request = next(largest_requests(message(key, "request"), version, MAX_VALUES + 1))
     async with await Raw.connect(measured.address) as raw:

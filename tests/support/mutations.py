@@ -8,12 +8,14 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
+from odradek.broker.network.routes import ALONE_ROUTES
 from odradek.protocol import frame
-from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.apis import AnyKey, message
 from odradek.protocol.schema import FIXED_FORMATS, Field, Struct, span
 from odradek.tests.support.raw import batch_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire"
+IMAGINED_EACH = 3
 # What lengths, counts, offsets and timeouts are most likely to be mishandled at.
 EXTREMES = [
     pack(">i", value) for value in (-(2**31), -2, -1, 0, 1, 127, 128, 2**15, 2**16, 10**6, 100 * 2**20, 2**31 - 1)
@@ -30,11 +32,23 @@ EXTREMES += [
 
 @cache
 def requests() -> list[bytes]:
-    """Return every captured request that Kafka answered, without its length."""
+    """Return every captured request that Kafka answered, without its length, and requests of all other APIs."""
     rows = [
         line.split("\t") for path in sorted(GOLDEN.glob("[A-Z]*.tsv")) for line in path.read_text().splitlines()[1:]
     ]
-    return [bytes.fromhex(row[3]) for row in rows if row[2] == "answered"]
+    captured = [bytes.fromhex(row[3]) for row in rows if row[2] == "answered"]
+    return [*captured, *imagined(captured)]
+
+
+def imagined(known: list[bytes]) -> list[bytes]:
+    """Return requests of the APIs that the broker serves and `known` has none of, such as our own."""
+    keys = {int.from_bytes(data[:2], "big") for data in known}
+    missing = [route for route in ALONE_ROUTES if route.key not in keys]
+    return [
+        Imagination(seed, []).request(route.key, route.versions[-1])
+        for route in missing
+        for seed in range(IMAGINED_EACH)
+    ]
 
 
 def mutated(chance: random.Random) -> bytes:
@@ -91,7 +105,7 @@ class Imagination:
         self.chance = random.Random(seed)
         self.topic_ids = [*topic_ids, bytes(16), b"\x05" * 16]
 
-    def request(self, key: ApiKey, version: int) -> bytes:
+    def request(self, key: AnyKey, version: int) -> bytes:
         """Return a random request, without its length."""
         body = self._struct(message(key, "request"), version)
         client_id = self.chance.choice((None, "", "c"))

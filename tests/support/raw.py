@@ -7,7 +7,7 @@ from struct import unpack
 from typing import Any
 
 from odradek.protocol import frame
-from odradek.protocol.apis import ApiKey, message
+from odradek.protocol.apis import AnyKey, ApiKey, message
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -21,15 +21,17 @@ WAIT_S = 20
 class Raw:
     """One connection. `ask` does both `send` and `receive`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wait_s: float = WAIT_S) -> None:
+        self._wait_s = wait_s
         self._reader = reader
         self._writer = writer
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, address: str) -> Raw:
+    async def connect(cls, address: str, wait_s: float = WAIT_S) -> Raw:
+        """Connect. A response must come within `wait_s`."""
         host, _, port = address.rpartition(":")
-        return cls(*await asyncio.open_connection(host.strip("[]"), int(port)))
+        return cls(*await asyncio.open_connection(host.strip("[]"), int(port)), wait_s)
 
     async def __aenter__(self) -> Raw:
         return self
@@ -41,7 +43,7 @@ class Raw:
         """Close the connection."""
         self._writer.transport.abort()
 
-    def send(self, key: ApiKey, version: int, request: Any, client_id: str | None = "raw") -> None:
+    def send(self, key: AnyKey, version: int, request: Any, client_id: str | None = "raw") -> None:
         """Write a request."""
         self._correlation_id += 1
         pieces = frame.encode_request(key, version, self._correlation_id, client_id, request)
@@ -53,15 +55,15 @@ class Raw:
 
     async def receive_bytes(self) -> bytes:
         """Return the next frame without its length."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(self._wait_s):
             size = unpack(">i", await self._reader.readexactly(4))[0]
             return await self._reader.readexactly(size)
 
-    async def receive(self, key: ApiKey, version: int) -> Any:
+    async def receive(self, key: AnyKey, version: int) -> Any:
         """Return the next response, which must be of this API and version."""
         return frame.decode_response(await self.receive_bytes(), message(key, "response"), version)[1]
 
-    async def ask(self, key: ApiKey, version: int, request: Any) -> Any:
+    async def ask(self, key: AnyKey, version: int, request: Any) -> Any:
         """Send a request and return its response."""
         self.send(key, version, request)
         return await self.receive(key, version)

@@ -11,7 +11,7 @@ import odradek
 import pytest
 from odradek.broker import Broker
 from odradek.broker.handlers import metadata
-from odradek.broker.network.routes import ROUTES, Route
+from odradek.broker.network.routes import ALONE_ROUTES, ROUTES, Route
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -23,7 +23,9 @@ from odradek.tests.support.raw import Raw
 
 GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.3.1" / "api-versions.tsv"
 SERVED = [
-    pytest.param(route.key, version, id=f"{route.key.name}-{version}") for route in ROUTES for version in route.versions
+    pytest.param(route.key, version, id=f"{route.key.name}-{version}")
+    for route in ALONE_ROUTES
+    for version in route.versions
 ]
 
 
@@ -55,7 +57,7 @@ def test_api_versions_offers_the_apis_that_kafka_offers(route: Route) -> None:
     assert (route.versions[0], route.versions[-1]) == (lowest, highest)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
+@pytest.mark.parametrize("route", ALONE_ROUTES, ids=lambda route: route.key.name)
 def test_each_route_has_its_message_and_its_handler_under_its_own_name(route: Route) -> None:
     modules = [import_module(f"odradek.protocol.messages.{route.key.name.lower()}")]
     if route.method is None:
