@@ -17,12 +17,16 @@ from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.schema import Message
+from odradek.tests.broker.handlers.test_queries import Task
 from odradek.tests.support.large_messages import TOPIC, largest_requests
 from odradek.tests.support.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
 from odradek.tests.support.raw import Raw, batch_of
 
 # Each topic is a directory, and the broker creates one a turn.
 CREATED = 300
+PARTICIPANTS = 200
+# A bound for a response that never comes: how long one takes depends on what else the machine does.
+WAIT_S = 300
 APPEND_TIME = "append-time"
 MIB = 1024 * 1024
 BATCHES = 90
@@ -55,7 +59,7 @@ async def _create_topic(address: str) -> None:
 
 async def exchange(measured: MeasuredBroker, key: AnyKey, version: int, request: Message) -> bool:
     """Send a request and return whether it was answered; otherwise the connection was closed."""
-    async with await Raw.connect(measured.address) as raw:
+    async with await Raw.connect(measured.address, WAIT_S) as raw:
         measured.begin()
         raw.send(key, version, request)
         try:
@@ -140,7 +144,7 @@ async def test_a_produce_of_a_hundred_sound_batches_is_appended_a_few_a_turn(mea
     batch = batch_of(bytes(MIB - 200))
     sent = [PartitionProduceData(0, batch)] * BATCHES
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[TopicProduceData(TOPIC, partition_data=sent)])
-    async with await Raw.connect(measured.address) as raw:
+    async with await Raw.connect(measured.address, WAIT_S) as raw:
         measured.begin()
         response = await raw.ask(ApiKey.PRODUCE, 9, request)
     results = response.responses[0].partition_responses
@@ -152,7 +156,7 @@ async def test_a_produce_of_a_hundred_sound_batches_is_appended_a_few_a_turn(mea
 async def test_one_batch_as_large_as_a_request_is_written_and_read_beside_the_loop(measured: MeasuredBroker) -> None:
     sent = batch_of(bytes(LARGEST_BATCH - 200))
     turns: dict[str, int] = {}
-    async with await Raw.connect(measured.address) as raw:
+    async with await Raw.connect(measured.address, WAIT_S) as raw:
         for topic in (TOPIC, APPEND_TIME):
             measured.begin()
             result = await raw.produce(topic, sent)
@@ -166,6 +170,24 @@ async def test_one_batch_as_large_as_a_request_is_written_and_read_beside_the_lo
         assert (await raw.produce(TOPIC, sent[:-1] + b"x")).error_code == ErrorCode.CORRUPT_MESSAGE
         turns["wrong CRC"] = measured.longest_turn_ms
     assert {each: ms for each, ms in turns.items() if ms > LIMIT_MS} == {}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_the_transactions_of_a_querys_batch_end_a_few_a_turn(measured: MeasuredBroker, committed: bool) -> None:
+    async with await Raw.connect(measured.address, WAIT_S) as raw:
+        await raw.create_topic("t")
+        task = Task(raw, query=f"query-{committed}")
+        participants = [await task.write(0, str(number), b"x") for number in range(PARTICIPANTS)]
+        measured.begin()
+        assert (await task.end(0, *participants, commit=committed)).error_code == 0
+        # A new run aborts what the one before has left.
+        task = Task(raw, query=task.query, run="newer")
+        left = [await task.write(1, str(number), b"x") for number in range(PARTICIPANTS)]
+        newer = Task(raw, query=task.query, run="newest")
+        measured.begin()
+        assert (await newer.join(1)).error_code == 0
+        assert (await newer.end(1, *left)).error_code != 0
+    assert measured.longest_turn_ms <= LIMIT_MS
 
 
 async def test_a_pattern_is_matched_with_a_long_transactional_id_in_turns(measured: MeasuredBroker) -> None:
