@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from odradek.tests.broker.coordination.groups.wire_requests import (
     commit,
@@ -33,6 +35,13 @@ async def lead(raw: Raw, **options: object) -> str:
     names = {"protocol_type": options["protocol_type"]} if "protocol_type" in options else {}
     assert (await sync(raw, member_id, 1, assign={member_id: b""}, **names)).error_code == 0
     return member_id
+
+
+async def names(raw: Raw) -> list[str]:
+    """Return the topics of which the group has offsets."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+    response = await raw.ask(ApiKey.OFFSET_FETCH, 8, request)
+    return [each.name for each in response.groups[0].topics if each.partitions]
 
 
 async def offsets(raw: Raw, topic: str) -> list[int]:
@@ -134,6 +143,8 @@ async def test_a_power_cut_right_after_a_deletion_brings_no_offsets_back(
     for name in (CLEAN_SHUTDOWN, RECOVERY_POINT):
         (data / name).unlink()
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        # Not even stored: a client that names no topic would see them while there is no topic of that name.
+        assert await names(raw) == ["u"]
         if not made_again:
             await raw.create_topic("t", 2)
         assert (await offsets(raw, "t"), await offsets(raw, "u")) == ([-1, -1], [-1, 7])
