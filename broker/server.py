@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..storage.files import Disk
+from .background.collector import Collector
 from .background.tasks import BackgroundTasks
 from .broker_thread import BrokerThread
 from .clock import Clock
-from .collector import Collector
 from .configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from .configs.definition import ConfigError
 from .configs.durability import describe_durability

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 
-from .topics.topics import Topics
+from ..topics.topics import Topics
 
 # A full collection looks at so many new partitions at most, which takes some 17 ms.
 PARTITIONS_AT_ONCE = 500

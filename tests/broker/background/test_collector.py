@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from odradek.broker import Broker, BrokerConfig, collector
-from odradek.broker.collector import Collector
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.background import collector
+from odradek.broker.background.collector import Collector
 from odradek.broker.topics.partition import Partition
 
 WAIT_S = 20
