@@ -116,7 +116,10 @@ class Log(ReadableLog):
     # -- Appending ---------------------------------------------------------------------------------
 
     def stage(self, number: int, batch: Buffer) -> StagedBatch:
-        """Write a very large batch to a file of its own, in a thread, for an append. Raises DiskError, LogClosed."""
+        """Write a very large batch to a file of its own, but for its header. Raises DiskError, LogClosed.
+
+        A thread may do that before an append.
+        """
         self._check_writable()
         return StagedBatch.write(self.directory, number, batch, self._disk)
 

@@ -1,15 +1,16 @@
 """A staged batch: a very large batch that a thread has written to a file of its own, before its offsets are known.
 
 The log takes it by giving the file the name of a segment, which takes no time whatever the batch's size. The thread has
-forced it to disk by then: otherwise a file system would write it all out when it is renamed over an empty file. Only
-the header is written again, because it holds the offset. A staged batch that no log took is removed, after a crash by
-the next start.
+forced it to disk by then: otherwise a file system would write it all out when it is renamed over an empty file. The
+header comes last, because it holds the offset: a power cut that takes it leaves no batch with another offset. A staged
+batch that no log took is removed, after a crash by the next start.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ...protocol.records.batch import HEADER_SIZE
 from ..errors import StorageError
 from ..files import TEMPORARY_SUFFIX, Buffer, Disk
 
@@ -27,13 +28,13 @@ class StagedBatch:
 
     @classmethod
     def write(cls, directory: Path, number: int, batch: Buffer, disk: Disk) -> StagedBatch:
-        """Write a batch into the directory of its log. `number` is one that no other staged batch there has.
+        """Write a batch without its header into the directory of its log. No other one there has `number`.
 
         Raises DiskError, and leaves no file then.
         """
         staged = cls(directory / f"staged-{number}{TEMPORARY_SUFFIX}", disk)
         try:
-            disk.write(staged.file, batch, 0)
+            disk.write(staged.file, memoryview(batch)[HEADER_SIZE:], HEADER_SIZE)
             disk.fsync(staged.file)
         except StorageError:
             staged.discard()
@@ -41,7 +42,7 @@ class StagedBatch:
         return staged
 
     def name(self, path: Path, header: Buffer) -> None:
-        """Write the header with its offset, and put the file in the place of the one at `path`. Raises DiskError."""
+        """Write the header, and put the file in the place of the one at `path`. Raises DiskError."""
         self._disk.write(self.file, header, 0)
         self._disk.rename(self.file.path, path)
         self.file.path = path

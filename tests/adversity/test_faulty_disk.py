@@ -18,6 +18,7 @@ def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, seed: 
     torn_log.run(tmp_path, seed)
 
 
-@pytest.mark.parametrize("seed", range(100))
+# The last one needs a batch whose last offset is wrong to be the last below the recovery point.
+@pytest.mark.parametrize("seed", [*range(100), 255])
 def test_very_large_batches_are_whole_or_not_there(tmp_path: Path, seed: int) -> None:
     torn_log.run(tmp_path, seed, stages=True)

@@ -466,8 +466,12 @@ def records_of(log: Log) -> dict[int, Written]:
 
 
 def named(by_file: dict[Path, set[int]]) -> set[int]:
-    """Return the offsets of the files whose names a power cut has left."""
-    return {offset for path, offsets in by_file.items() if path.exists() for offset in offsets}
+    """Return the offsets of the files whose names a power cut has left.
+
+    A name may be that of the empty segment again whose place a staged batch had taken.
+    """
+    left = (offsets for path, offsets in by_file.items() if path.exists() and path.stat().st_size)
+    return {offset for offsets in left for offset in offsets}
 
 
 def flip(path: Path, position: int, bit: int) -> None:
