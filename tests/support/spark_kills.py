@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -249,15 +250,24 @@ class KilledQueries:
         command += [self.topics.address, str(self.folder), str(self.seed)]
         environment = os.environ | {"PYTHONPATH": str(self.folder / "path"), "PYSPARK_PYTHON": sys.executable}
         while True:
-            with (self.folder / "errors").open("a") as errors:
-                ended = subprocess.run(
-                    command, env=environment, stdout=errors, stderr=errors, start_new_session=True,
-                    timeout=WITHIN_S, check=False, cwd=self.folder,
-                )  # fmt: skip
-            if ended.returncode == 0:
+            status = self._run_driver(command, environment)
+            if status == 0:
                 return
-            assert ended.returncode == -signal.SIGKILL, (self.folder / "errors").read_text()[-5000:]
+            assert status == -signal.SIGKILL, (self.folder / "errors").read_text()[-5000:]
             self.drivers_killed += 1
+
+    def _run_driver(self, command: list[str], environment: dict[str, str]) -> int:
+        """Run the program in a process group of its own, and leave no JVM behind. Returns its status."""
+        with (self.folder / "errors").open("a") as errors:
+            driver = subprocess.Popen(
+                command, env=environment, stdout=errors, stderr=errors, start_new_session=True, cwd=self.folder
+            )
+        try:
+            return driver.wait(WITHIN_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
 
     def check(self) -> None:
         """Check that kills happened, and that each query has each record of its topic once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from odradek.client.errors import NoBrokerReachable
@@ -12,6 +13,7 @@ from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
+from odradek.client.spark.progress import commit_start
 from odradek.client.spark.stream import MicroBatches
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -65,6 +67,17 @@ async def test_a_trigger_without_news_costs_a_look_at_the_metadata_and_one_at_ea
                 assert await asyncio.to_thread(lambda: stream.next_end(end, limited=False)) == end
                 assert await asyncio.to_thread(stream.log_ends) == end
             assert asked(cluster) == {"METADATA": 5, "LIST_OFFSETS": 5 * 2}
+
+
+async def test_a_task_commits_where_its_stream_is_over_one_connection_where_one_broker_does_all() -> None:
+    pytest.importorskip("pyspark", reason="the name of the query comes from pyspark (extra `spark`)")
+    async with FakeCluster({"t": 1}) as cluster:
+        wanted = options(cluster, **{"kafka.group.id": "g"})
+        place = OffsetRange("t", cluster.topic_id("t"), 0, 3, 5)
+        await asyncio.to_thread(commit_start, place, wanted)
+        assert asked(cluster) == {"API_VERSIONS": 1, "FIND_COORDINATOR": 1, "OFFSET_COMMIT": 1}
+        await asyncio.to_thread(commit_start, replace(place, is_first=False), wanted)
+        assert asked(cluster) == {}
 
 
 async def test_planning_connects_once_to_each_broker() -> None:
