@@ -62,8 +62,8 @@ class Brokers:
         self.options = options
         self._first = first % len(options.bootstrap)
         self._keeps = keeps_connections
-        # Idle connections by address, the one that was used last at the end.
-        self._kept: dict[Address, BlockingConnection] = {}
+        # Idle connections by address, each with the time of its last use; the one that was used last is at the end.
+        self._kept: dict[Address, tuple[BlockingConnection, float]] = {}
         self.clock = clock
         self._sleep = sleep
         self._backoff = Backoff(options.numbers["retry.backoff.ms"], options.numbers["retry.backoff.max.ms"])
@@ -77,7 +77,7 @@ class Brokers:
     def close(self) -> None:
         """Close the connections that are kept; may be called again."""
         while self._kept:
-            self._kept.popitem()[1].close()
+            self._kept.popitem()[1][0].close()
 
     def retry(self, attempt: Callable[[], T]) -> T:
         """Return the result of `attempt`, repeated while its error is retriable and time is left."""
@@ -145,9 +145,12 @@ class Brokers:
     def _open(self, address: Address) -> BlockingConnection:
         kept = self._kept.pop(address, None)
         if kept is not None:
-            if kept.is_reusable:
-                return kept
-            kept.close()
+            connection, used_s = kept
+            # What stands between may have forgotten a connection that was idle for long, and say nothing.
+            longest_ms = self.options.numbers["connections.max.idle.ms"]
+            if connection.is_reusable and (longest_ms < 0 or self.clock() - used_s < longest_ms / 1000):
+                return connection
+            connection.close()
         return BlockingConnection(address, self.options)
 
     @contextmanager
@@ -161,9 +164,9 @@ class Brokers:
         if not self._keeps:
             connection.close()
             return
-        self._kept[address] = connection
+        self._kept[address] = connection, self.clock()
         if len(self._kept) > _MOST_KEPT:
-            self._kept.pop(next(iter(self._kept))).close()
+            self._kept.pop(next(iter(self._kept)))[0].close()
 
     # -- Requests
 

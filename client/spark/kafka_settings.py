@@ -37,6 +37,8 @@ KAFKA_SETTINGS = {
     "default.api.timeout.ms": Setting(60_000, 1, DAY_MS),
     "retry.backoff.ms": Setting(100, 0, DAY_MS),
     "retry.backoff.max.ms": Setting(1_000, 0, DAY_MS),
+    # Of the connections that a stream's driver keeps; -1 keeps them for ever.
+    "connections.max.idle.ms": Setting(540_000, -1, DAY_MS),
     # -1: the operating system's own size, which it adapts. (Kafka: 64 KiB and 128 KiB.)
     "receive.buffer.bytes": Setting(-1, -1, INT32_MAX),
     "send.buffer.bytes": Setting(-1, -1, INT32_MAX),
@@ -79,7 +81,7 @@ NO_EFFECT = {
     "max.poll.records": _ROWS,
     **dict.fromkeys(
         (
-            "connections.max.idle.ms", "metadata.max.age.ms", "metadata.max.idle.ms", "metadata.recovery.strategy",
+            "metadata.max.age.ms", "metadata.max.idle.ms", "metadata.recovery.strategy",
             "metadata.recovery.rebootstrap.trigger.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
             "socket.connection.setup.timeout.max.ms", "bootstrap.controllers",
         ),

@@ -55,7 +55,7 @@ TRANSACTIONAL = ("auto", "required", "never")
 FORMATS = ("json", "msgpack", "string")
 # Settings that would change what the sink promises.
 _REFUSED = {"transactional.id": "is not supported: each task gets its own from the broker"}
-_READS = "it is a setting of consumers"
+_READS = "it acts on reads alone"
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,17 @@ async def test_connections_that_brokers_closed_meanwhile_are_made_again_without_
         await asyncio.wait_for(asyncio.gather(*cluster.tasks), WAIT_S)
 
 
+@pytest.mark.parametrize(("idle_s", "connections"), [(539, 1), (541, 2)])
+async def test_a_connection_that_was_idle_for_long_is_not_trusted(idle_s: float, connections: int) -> None:
+    now = [0.0]
+    async with FakeCluster({"t": 1}) as cluster:
+        with Brokers(options(cluster).client, lambda: now[0], never, keeps_connections=True) as brokers:
+            for _ in range(2):
+                await asyncio.to_thread(brokers.offsets, [PLACES[0]], LATEST)
+                now[0] += idle_s
+        assert asked(cluster)["API_VERSIONS"] == connections
+
+
 async def test_leaders_that_moved_since_the_view_are_asked_for_again() -> None:
     pauses: list[float] = []
     async with two_nodes() as cluster:
