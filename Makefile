@@ -31,7 +31,9 @@ serve: $(BROKER)  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092
 	@exec $(BIN)/odradek serve $(ARGS)
 
 # In the order of the tree: xdist would keep the files of few tests for the end, and those are the long ones. -rs prints
-# why a test was skipped: kcat, Java and Kafka's jars are not needed.
+# why a test was skipped: kcat, Java and Kafka's jars are not needed. Hundreds of processes import the same modules, so
+# Python keeps its bytecode in the clone (`make clean` removes it) even where the environment says not to.
+test soak: export PYTHONDONTWRITEBYTECODE =
 test: env  ## all tests (ARGS="tests/broker -x" for some)
 	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
