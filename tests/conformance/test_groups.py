@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import confluent_kafka
@@ -63,18 +64,30 @@ class Member:
                 self.hear(line)
 
 
+# join(client, group, topic)
+Join = Callable[[str, str, str], Member]
+
+
 @pytest.fixture
-def join(address: str, tmp_path: Path) -> Iterator[Callable[[str, str, str], Member]]:
+def join(address: str, tmp_path: Path) -> Iterator[Join]:
     """Starts members, and ends them behind the test."""
     started: list[Member] = []
 
     def start(client: str, group: str, topic: str) -> Member:
-        started.append(Member(client, address, group, topic, tmp_path / f"{client}.log"))
-        return started[-1]
+        member = Member(client, address, group, topic, tmp_path / f"{group.strip('^.*')}-{client}.log")
+        started.append(member)
+        return member
 
     yield start
     for member in started:
         member.end()
+
+
+def side_by_side(case: Callable[[str], None]) -> None:
+    """Run a case for each client at the same time: their members mostly wait. Raises what the first to fail raises."""
+    with ThreadPoolExecutor(len(CLIENTS)) as pool:
+        for ended in [pool.submit(case, client) for client in CLIENTS]:
+            ended.result()
 
 
 def wait_until(members: list[Member], condition: Callable[[], bool], what: str) -> None:
@@ -114,10 +127,11 @@ def produce_wave(address: str, topic: str) -> dict[int, int]:
     return ends
 
 
-@pytest.mark.parametrize("stays", range(3), ids=lambda index: f"{CLIENTS[index]} stays")
-def test_three_share_one_leaves_one_is_killed(
-    address: str, join: Callable[[str, str, str], Member], stays: int
-) -> None:
+def test_three_share_one_leaves_one_is_killed(address: str, join: Join) -> None:
+    side_by_side(lambda client: three_share(address, join, CLIENTS.index(client)))
+
+
+def three_share(address: str, join: Join, stays: int) -> None:
     stay, leave, kill = (CLIENTS[(stays + turn) % 3] for turn in range(3))
     topic, group = create_topic(address, f"three-{stays}", PARTITIONS), f"three-{stays}"
     three = [join(client, group, topic) for client in (stay, leave, kill)]
@@ -143,29 +157,30 @@ def consumed_by(members: list[Member]) -> set[Place]:
     return {place for member in members for place in member.consumed}
 
 
-@pytest.mark.parametrize("leads", CLIENTS)
-def test_a_raised_partition_count_is_shared_out(
-    address: str, join: Callable[[str, str, str], Member], leads: str
-) -> None:
-    topic = create_topic(address, f"raised-{leads}", PARTITIONS)
-    two = led_by(leads, join, topic)
+def test_a_raised_partition_count_is_shared_out(address: str, join: Join) -> None:
     raised = PARTITIONS + 2
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_partitions([NewPartitions(topic, raised)])[topic].result(WITHIN_S)
-    wait_until(two, share_all(two, raised), "the new partitions are shared out")
+
+    def raise_count(leads: str) -> None:
+        topic = create_topic(address, f"raised-{leads}", PARTITIONS)
+        two = led_by(leads, join, topic)
+        admin.create_partitions([NewPartitions(topic, raised)])[topic].result(WITHIN_S)
+        wait_until(two, share_all(two, raised), f"{leads} shares out the new partitions")
+
+    side_by_side(raise_count)
 
 
-@pytest.mark.parametrize("leads", CLIENTS)
-def test_a_new_topic_that_fits_the_pattern_is_shared_out(
-    address: str, join: Callable[[str, str, str], Member], leads: str
-) -> None:
-    create_topic(address, f"fits-{leads}-1", PARTITIONS)
-    two = led_by(leads, join, f"^fits-{leads}-.*")
-    create_topic(address, f"fits-{leads}-2", 2)
-    wait_until(two, share_all(two, PARTITIONS, 2), "the new topic is shared out")
+def test_a_new_topic_that_fits_the_pattern_is_shared_out(address: str, join: Join) -> None:
+    def add_topic(leads: str) -> None:
+        create_topic(address, f"fits-{leads}-1", PARTITIONS)
+        two = led_by(leads, join, f"^fits-{leads}-.*")
+        create_topic(address, f"fits-{leads}-2", 2)
+        wait_until(two, share_all(two, PARTITIONS, 2), f"{leads} shares out the new topic")
+
+    side_by_side(add_topic)
 
 
-def led_by(leads: str, join: Callable[[str, str, str], Member], topic: str) -> list[Member]:
+def led_by(leads: str, join: Join, topic: str) -> list[Member]:
     """A member of that client, and another one who came later, in a group of two."""
     other = CLIENTS[(CLIENTS.index(leads) + 1) % len(CLIENTS)]
     leader = join(leads, f"group-of-{topic.lstrip('^')}", topic)
