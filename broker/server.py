@@ -483,7 +483,7 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
-    """Run a broker until SIGTERM or SIGINT.
+    """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
     Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does, and when another
     broker of the cluster has taken this one's number.

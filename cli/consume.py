@@ -146,18 +146,26 @@ def command(
     run(_consume(reading, line, bootstrap_server))
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 async def _consume(reading: _Reading, line: LineFormat, bootstrap_server: str) -> None:
     """Print records until the end that was asked for, or until a signal: status 0."""
     here = asyncio.current_task()
     assert here is not None
     # Before the first record there is nothing to finish, and a silent broker would be waited for.
     _on_signals(here.cancel)
-    with suppress(asyncio.CancelledError):
-        await _read(reading, line, bootstrap_server)
+    try:
+        with suppress(asyncio.CancelledError):
+            await _read(reading, line, bootstrap_server)
+    finally:
+        # A loop that has ended swallows the signals that it still handles.
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
 
 
 def _on_signals(act: Callable[[], object]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, act)
 
 
