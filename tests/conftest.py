@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+import signal
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def pytest_asyncio_loop_factories(
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return one worker more than there are processors, because many tests wait for processes that they start."""
     return (os.cpu_count() or 1) + 1
+
+
+# Nobody cuts the power of this machine, and thousands of brokers wait for a dozen fsyncs each: 20 ms a test. What is
+# forced to disk is tested with disks of the tests' own, which see each fsync. Like fsync, fstat rejects a closed file.
+os.fsync = os.fstat  # type: ignore[assignment]
+
+# A loop that has ended swallows the signals that it still handles, so a later test would wait for its Ctrl-C for ever.
+HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Fail a test after which the process handles signals otherwise than before."""
+    yield
+    changed = {number: signal.signal(number, handler) for number, handler in HANDLERS.items()}
+    assert changed == HANDLERS
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -175,6 +176,16 @@ async def test_a_broker_whose_registration_was_removed_registers_again(cluster: 
     await until(lambda: set(told.view.brokers) == {1, 2})
 
 
+@pytest.fixture
+def kept_signals() -> Iterator[None]:
+    """Take back the signals, which `serve` keeps until the end of its process."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("kept_signals")
 async def test_a_broker_whose_number_another_has_taken_ends_with_a_message(cluster: Members) -> None:
     second = await cluster.start(2)
     announced = asyncio.Event()
