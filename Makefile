@@ -49,7 +49,7 @@ lint: env  ## ruff, pyright strict, import-linter
 bench: env  ## measure, beside a real Kafka where KAFKA_LIB names its jars
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-bench-spark: env  ## the Spark source beside Spark's own connector (SPARK_KAFKA_PYTHON, SPARK_KAFKA_JARS)
+bench-spark: env  ## the Spark source and sink beside Spark's own connector (SPARK_KAFKA_PYTHON, SPARK_KAFKA_JARS)
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 conformance: env  ## librdkafka's own tests and Kafka's tools against a broker, as a table

@@ -1,13 +1,15 @@
-"""Compare the Spark source with Spark's own Kafka connector, on one broker of ours and the same topics.
+"""Compare the Spark source and sink with Spark's own Kafka connector, on one broker of ours and the same topics.
 
     python -m benchmarks.spark [--rows 1000000] [--value-bytes 100 1000] [--runs 3]      (make bench-spark)
 
 SPARK_KAFKA_PYTHON names a Python with PySpark 4.2.0 and what `odradek[spark]` needs, SPARK_KAFKA_JARS the folder with
 the connector's jars; without them only our source is measured. The connector is tuned (TUNED). Each contender has a
-session of its own, in turn: a warm run of each query, then the median of `--runs`. Queries write to `noop`, which takes
-every row. Printed are rows a second, the CPU seconds of Python and of the JVM per million rows, which other work on
-the machine moves least, and the most memory that a Python worker had so far. Then comes what a batch of a stream costs
-beside that of an empty Python source (spark_triggers.py), and when a fresh worker has its first rows (spark_worker.py).
+session of its own, in turn: a warm run of each query, then the median of `--runs`. Reads write to `noop`, which takes
+every row; "direct" reads the broker's files, which only ours can. The sinks write rows that Spark makes, with a key of
+8 bytes; ours is exactly once, the connector's is not. Printed are rows a second, the CPU seconds of Python and of the
+JVM per million rows, which other work on the machine moves least, and the most memory that a Python worker had so far.
+Then comes what a batch of a stream costs beside that of an empty Python source (spark_triggers.py), and when a fresh
+worker has its first rows (spark_worker.py).
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.benchmarks import spark_read, spark_triggers, spark_worker
+from odradek.client import NewTopic
+from odradek.client.blocking import Admin
 
 ROOT = Path(__file__).parent.parent
 # What makes Spark's own connector fastest.
@@ -34,10 +38,13 @@ TUNED = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": "4194304",
 }
+# The same for both sinks.
+TUNED_SINK = {"kafka.batch.size": "131072", "kafka.linger.ms": "5", "kafka.compression.type": "lz4"}
 LARGE_FETCHES = {"kafka.fetch.max.bytes": "50000000", "kafka.max.partition.fetch.bytes": "50000000"}
 JSON_DDL = "id BIGINT, name STRING, at DOUBLE"
 # A slice of 1 % of the offsets.
 SLICE = 100
+SINK_TOPIC = "written"
 CONTENDERS = ("odradek", "odradek, Unix sockets", "kafka, tuned")
 
 
@@ -57,7 +64,8 @@ def main() -> None:
                 filled = argparse.Namespace(**vars(shape), bootstrap=address)
                 spark_read.fill(filled, spark_read.source_options(filled))
             for contender in contenders:
-                run_contender(python, jars, address, contender, size, arguments)
+                with sink_topic(address, arguments.partitions):
+                    run_contender(python, jars, address, contender, size, arguments)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -101,6 +109,17 @@ def broker() -> Iterator[str]:
                 process.wait()
 
 
+@contextmanager
+def sink_topic(address: str, partitions: int) -> Iterator[None]:
+    """Create the topic that a sink writes to, and delete it."""
+    with Admin(address) as admin:
+        admin.create_topics([NewTopic(SINK_TOPIC, num_partitions=partitions)])
+        try:
+            yield
+        finally:
+            admin.delete_topics(SINK_TOPIC)
+
+
 def run_contender(
     python: str, jars: str | None, address: str, contender: str, size: int, arguments: argparse.Namespace
 ) -> None:
@@ -117,7 +136,7 @@ def run_contender(
     for line in done.stdout.splitlines():
         if line.startswith("["):
             query, said = json.loads(line)
-            print(f"{contender:22} {size:5} B  {query:12} {said}", flush=True)
+            print(f"{contender:22} {size:5} B  {query:13} {said}", flush=True)
 
 
 # -- In the contender's own Python
@@ -128,7 +147,8 @@ def measure(arguments: argparse.Namespace) -> None:
     spark = session(arguments)
     rows = arguments.rows // arguments.partitions * arguments.partitions
     for query, count, frame in queries(spark, arguments, rows):
-        tell(query, read(frame, count, arguments.runs))
+        tell(query, timed(reading(frame), count, arguments.runs))
+    tell("sink", timed(writing(spark, arguments, rows), rows, arguments.runs))
     *_, small = topics(arguments, arguments.value_bytes[0])
     texts = {"kafka.bootstrap.servers": arguments.bootstrap, "subscribe": spark_read.topic_name(small)}
     name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
@@ -144,14 +164,36 @@ def tell(query: str, said: str) -> None:
     print(json.dumps([query, said]), flush=True)
 
 
-def read(frame: Callable[[], Any], count: int, runs: int) -> str:
-    """Read a frame a few times, after a warm run, and return its figures."""
-    frame().write.format("noop").mode("overwrite").save()
+def reading(frame: Callable[[], Any]) -> Callable[[], None]:
+    """Return what reads every row of a frame."""
+    return lambda: frame().write.format("noop").mode("overwrite").save()
+
+
+def writing(spark: Any, arguments: argparse.Namespace, rows: int) -> Callable[[], None]:
+    """Return what writes rows that Spark makes."""
+    from pyspark.sql import functions
+
+    name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
+    number = functions.col("id").cast("string")
+    key = functions.lpad(number, 8, "0").cast("binary").alias("key")
+    value = functions.lpad(number, arguments.value_bytes[0], "value ").cast("binary").alias("value")
+
+    def write() -> None:
+        writer = spark.range(0, rows, 1, arguments.partitions).select(key, value).write.format(name)
+        writer = writer.options(**TUNED_SINK).option("kafka.bootstrap.servers", arguments.bootstrap)
+        writer.option("topic", SINK_TOPIC).mode("append").save()
+
+    return write
+
+
+def timed(run: Callable[[], None], count: int, runs: int) -> str:
+    """Run a query a few times, after a warm run, and return its figures."""
+    run()
     seconds: list[float] = []
     before = spark_read.cpu_seconds()
     for _ in range(runs):
         began = time.perf_counter()
-        frame().write.format("noop").mode("overwrite").save()
+        run()
         seconds.append(time.perf_counter() - began)
     cpu = {kind: (now - before[kind]) / runs / count * 1e6 for kind, now in spark_read.cpu_seconds().items()}
     rate = f"{count / statistics.median(seconds) / 1e6:6.2f} M rows/s"
@@ -205,6 +247,9 @@ def queries(spark: Any, arguments: argparse.Namespace, rows: int) -> Iterator[tu
 
     yield "all columns", rows, load
     yield "value only", rows, lambda: load(schema="value binary") if ours else load().select("value")
+    if ours:
+        yield "direct, all", rows, lambda: load(path="direct")
+        yield "direct, value", rows, lambda: load(schema="value binary", path="direct")
     yield "typed JSON", rows, typed
     yield "1 % slice", rows // SLICE, part
     # Last, because the memory of a worker is the most that it ever had.
