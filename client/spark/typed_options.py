@@ -38,11 +38,12 @@ def _format(texts: Mapping[str, str], column: str, mode: str) -> Format | None:
     if (schema is None) != (name == "string"):
         missing = f"must be given for {name}: fields and types, as 'id BIGINT'"
         raise OptionError(f"{column}Schema", missing if schema is None else "is not for strings")
-    _check_avro(column, name, avro_schema)
+    check_avro(column, name, avro_schema)
     return Format(name, mode, schema, avro_schema)
 
 
-def _check_avro(column: str, name: str, avro_schema: str | None) -> None:
+def check_avro(column: str, name: str, avro_schema: str | None) -> None:
+    """Raise OptionError unless a format that needs a schema of Avro has one, and no other has one."""
     if name != "avro":
         if avro_schema is not None:
             raise OptionError(f"{column}AvroSchema", f"is not for {name}")

@@ -12,9 +12,14 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="typed values need pyarrow (extra `spark`)")
 
+pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
+
 import msgpack
 import pyarrow as pa
+import pyspark.sql.types as spark
 from odradek.client.errors import InvalidOption, SerializationFailed
+from odradek.client.spark.columns import Format
+from odradek.client.spark.typed_columns import decode
 from odradek.client.spark.typed_values import encode
 
 MOMENT = datetime(2026, 11, 22, 10, 0, 0, 5000, UTC)
@@ -34,6 +39,31 @@ def unpacked(row: bytes | None) -> Any:
 
 
 # -- Encoding
+
+
+def test_rows_become_avro_that_the_reader_takes() -> None:
+    pytest.importorskip("fastavro", reason="Avro needs fastavro (extra `avro`)")
+    names = {"i": "int", "s": ["null", "string"], "b": "bytes"}
+    fields: list[Any] = [{"name": name, "type": kind} for name, kind in names.items()]
+    fields += [
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "d", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "x", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}},
+    ]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+    kind = pa.struct([each for each in KIND if each.name != "n"])
+    row, null = encode("avro", pa.array([{name: ROW[name] for name in "istdbx"}, None], kind), schema)
+    assert null is None
+    wanted = Format("avro", avro_schema=schema)
+    types = {"i": spark.IntegerType(), "s": spark.StringType(), "b": spark.BinaryType(), "t": spark.TimestampType()}
+    types |= {"d": spark.DateType(), "x": spark.DecimalType(5, 2)}
+    fields_of_spark = spark.StructType([spark.StructField(name, each) for name, each in types.items()])
+    found = decode(pa.array([row], pa.binary()), wanted, fields_of_spark).array.to_pylist()
+    assert found == [{name: ROW[name] for name in types}]
+    with pytest.raises(SerializationFailed, match="a row cannot be written as avro"):
+        encode("avro", pa.array([{"i": 5}], pa.struct([("i", pa.int32())])), schema)
+    with pytest.raises(InvalidOption, match="the schema of Avro is not valid"):
+        encode("avro", pa.array([ROW], KIND), '{"type": "nothing"}')
 
 
 def test_rows_become_json() -> None:
