@@ -25,7 +25,7 @@ from ..errors import (
     KafkaError,
     UnknownTopic,
 )
-from ..metadata import TopicInfo
+from ..metadata import NO_LEADER, TopicInfo
 from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata, TopicPartition
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
@@ -271,17 +271,20 @@ class Producer(Lifecycle[K, V]):
             bulk.close()
         return await bulk.done
 
-    async def send_batch(self, partition: TopicPartition, batch: bytes) -> asyncio.Future[RecordMetadata]:
+    async def send_batch(
+        self, partition: TopicPartition, batch: bytes, *, splittable: bool = False
+    ) -> asyncio.Future[RecordMetadata]:
         """Queue a whole record batch of format 2, whose codec, timestamps, keys and headers stay as they are.
 
-        Its offset, producer and sequence are replaced. Return the future of its acknowledgement with the offset of its
+        Its offset, producer and sequence are replaced. With `splittable` two batches are sent in its place where the
+        broker says that it is too large. Return the future of its acknowledgement with the offset of its
         first record. Raises InvalidRecord for a batch that no broker takes from a client, and as `send` does.
         """
         header = checked_batch(batch)
         info = await self._running().topic(partition.topic, timeout_ms=self._options.max_block_ms)
         checked_partition(info, partition.partition)
         delivery = Delivery(asyncio.get_running_loop().create_future(), header.base_timestamp)
-        await self._append_batch(partition, batch, header.record_count, delivery, splittable=False)
+        await self._append_batch(partition, batch, header.record_count, delivery, splittable=splittable)
         if self._transactions is not None:
             delivery.future.add_done_callback(_retrieve)
         return delivery.future
@@ -365,10 +368,13 @@ class Producer(Lifecycle[K, V]):
         assert self._sender is not None
         await self._sender.flush()
 
-    async def partitions_for(self, topic: str) -> list[int]:
-        """Return the numbers of a topic's partitions. Raises UnknownTopic after `max_block_ms`."""
+    async def partitions_for(self, topic: str, *, led: bool = False) -> list[int]:
+        """Return the numbers of a topic's partitions; `led`: of those that have a leader. Raises UnknownTopic.
+
+        Waits for the topic for `max_block_ms`.
+        """
         info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
-        return [partition.partition for partition in info.partitions]
+        return [each.partition for each in info.partitions if not led or each.leader != NO_LEADER]
 
     def _topic_info(self, topic: str) -> TopicInfo | None:
         """Return what is known of a topic, None if it has no known partitions."""

@@ -101,6 +101,10 @@ KERNELS = Kernels(f"{__package__}.kernels", tuple(_HERE / name for name in ("ker
 
 JSON_KERNELS = Kernels(f"{__package__}.json_kernels", (_HERE / "json_kernels.py", _HERE / "memory.py"))
 
+SINK_KERNELS = Kernels(
+    f"{__package__}.sink_kernels", tuple(_HERE / name for name in ("sink_kernels.py", "memory.py", "sink_layout.py"))
+)
+
 
 def _short_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]

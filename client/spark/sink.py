@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..clock import wall_clock_ms
 from ..producer.producer import Producer
 from .errors import OptionError, SchemaError
 from .sink_batch import Place, TaskResult, join, reached
@@ -24,8 +25,11 @@ from .sink_options import NUMBERS, SinkOptions
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-# A pyarrow.RecordBatch, which has no types that a checker could read.
-ArrowBatch = Any
+    from .sink_rows import Rows
+    from .sink_sender import BatchSender
+
+# A pyarrow.RecordBatch and a pyarrow.Array, which have no types that a checker could read.
+ArrowBatch = ArrowArray = Any
 
 # Column -> the types that it may have.
 COLUMNS = {
@@ -50,11 +54,6 @@ class SinkColumns:
     names: frozenset[str]
     texts: frozenset[str]
     timestamp: str | None = None
-
-    @property
-    def are_plain(self) -> bool:
-        """Whether rows have a key and a value alone."""
-        return self.names <= {"key", "value"} and self.timestamp is None
 
 
 def columns_of_rows(schema: StructType, options: SinkOptions) -> SinkColumns:
@@ -125,18 +124,41 @@ async def _started(options: SinkOptions, **arguments: Any) -> Producer:
 
 
 async def _send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    count, failures = 0, _Failures()
+    count, failures, sender = 0, _Failures(), None
     async for batch in _in_thread(batches):
         count += batch.num_rows
-        if columns.are_plain and options.topic is not None:
-            values, keys = (_bytes(batch, name, columns, options) for name in ("value", "key"))
-            await producer.send_many(options.topic, zip(keys, values, strict=True))
-        else:
+        if options.topic is None or "headers" in columns.names:
             await _send_each(producer, _rows(batch, columns, options), failures)
+        else:
+            if sender is None:
+                # Heavy, and a task without rows needs none of it.
+                opened = import_module(".sink_sender", __package__).BatchSender.open
+                sender = await opened(producer, options.topic, options, failures.note)
+            await _send_columns(sender, producer, batch, columns, options, failures)
         failures.check()
-    await producer.flush()
+    await (producer if sender is None else sender).flush()
     failures.check()
     return count
+
+
+async def _send_columns(
+    sender: BatchSender,
+    producer: Producer,
+    batch: ArrowBatch,
+    columns: SinkColumns,
+    options: SinkOptions,
+    failures: _Failures,
+) -> None:
+    """Send a batch of rows that have one topic and no headers: whole columns at a time."""
+
+    async def alone(row: int) -> None:
+        await _send_each(producer, _rows(batch.slice(row, 1), columns, options), failures)
+
+    rows: type[Rows] = import_module(".sink_rows", __package__).Rows
+    value, key = (_binary(batch, name, columns, options) for name in ("value", "key"))
+    assert value is not None
+    partition = batch.column("partition") if "partition" in columns.names else None
+    await sender.send(rows(value, key, partition, _times_ms(batch, columns), wall_clock_ms()), alone)
 
 
 class _Failures:
@@ -197,7 +219,7 @@ def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpti
     if name in columns.names and name in options.formats:
         # Heavy, and few sinks need it.
         encode = import_module("..typed_values", __name__).encode
-        return encode(options.formats[name], batch.column(name))
+        return encode(options.formats[name], batch.column(name), options.avro_schemas.get(name))
     found = _list(batch, name, columns)
     if name not in columns.texts:
         return found
@@ -209,11 +231,26 @@ def _headers(row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]
 
 
 def _timestamps(batch: ArrowBatch, columns: SinkColumns) -> list[int | None]:
+    times = _times_ms(batch, columns)
+    return [None] * batch.num_rows if times is None else times.to_pylist()
+
+
+def _times_ms(batch: ArrowBatch, columns: SinkColumns) -> ArrowArray | None:
     if columns.timestamp is None:
-        return [None] * batch.num_rows
+        return None
     pyarrow: Any = import_module("pyarrow")
     moments = batch.column(columns.timestamp).cast(pyarrow.timestamp("ms"), safe=False)
-    return moments.cast(pyarrow.int64()).to_pylist()
+    return moments.cast(pyarrow.int64())
+
+
+def _binary(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOptions) -> ArrowArray | None:
+    """Return a column of bytes or text, None if rows do not have it."""
+    if name not in columns.names:
+        return None
+    if name not in options.formats:
+        return batch.column(name)
+    pyarrow: Any = import_module("pyarrow")
+    return pyarrow.array(_bytes(batch, name, columns, options), pyarrow.binary())
 
 
 def reject_mode(overwrite: bool) -> None:

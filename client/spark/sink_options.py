@@ -22,6 +22,7 @@ from .kafka_settings import (
     security_of,
 )
 from .kafka_settings import reason_for_no_effect as reason_of_reader
+from .typed_options import check_avro
 
 # Kafka's names of the producer's settings that are numbers; our producer has them in snake case.
 NUMBERS = {
@@ -45,6 +46,8 @@ OPTIONS = (
     "timestampColumn",
     "keyFormat",
     "valueFormat",
+    "keyAvroSchema",
+    "valueAvroSchema",
     "transactional",
     "includeHeaders",
     "strictOptions",
@@ -52,7 +55,7 @@ OPTIONS = (
 )
 # auto: exactly once where the broker is Odradek; required: fail where it is not; never: at least once.
 TRANSACTIONAL = ("auto", "required", "never")
-FORMATS = ("json", "msgpack", "string")
+FORMATS = ("json", "msgpack", "avro", "string")
 # Settings that would change what the sink promises.
 _REFUSED = {"transactional.id": "is not supported: each task gets its own from the broker"}
 _READS = "it acts on reads alone"
@@ -72,6 +75,8 @@ class SinkOptions:
     transactional: str = "auto"
     # How the columns `key` and `value` become bytes, one of FORMATS. None: they are bytes or text.
     formats: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The schemas of columns in Avro, in JSON.
+    avro_schemas: Mapping[str, str] = field(default_factory=dict[str, str])
     # The arguments of TLS and SASL, which every client takes. Secrets are not in the options' text.
     security: SecurityArguments = field(default_factory=SecurityArguments, repr=False)
     # What the user should know, a sentence each.
@@ -85,16 +90,35 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = texts.get("topic")
     if topic == "":
         raise OptionError("topic", "is empty")
-    formats = {
-        name: _choice(f"{name}Format", texts[f"{name}format"], FORMATS)
-        for name in ("key", "value")
-        if f"{name}format" in texts
-    }
+    formats, avro_schemas = _formats(texts)
     producer = _producer(texts)
     transactional = _transactional(texts, producer, warnings)
     return SinkOptions(
-        topic, texts.get("timestampcolumn"), producer, transactional, formats, security_of(texts), tuple(warnings)
+        topic=topic,
+        timestamp_column=texts.get("timestampcolumn"),
+        producer=producer,
+        transactional=transactional,
+        formats=formats,
+        avro_schemas=avro_schemas,
+        security=security_of(texts),
+        warnings=tuple(warnings),
     )
+
+
+def _formats(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the formats and the schemas of Avro, by column."""
+    formats: dict[str, str] = {}
+    schemas: dict[str, str] = {}
+    for name in ("key", "value"):
+        schema = texts.get(f"{name}avroschema")
+        if f"{name}format" in texts:
+            formats[name] = _choice(f"{name}Format", texts[f"{name}format"], FORMATS)
+            check_avro(name, formats[name], schema)
+        elif schema is not None:
+            raise OptionError(f"{name}AvroSchema", f"needs {name}Format")
+        if schema is not None:
+            schemas[name] = schema
+    return formats, schemas
 
 
 def _choice(name: str, text: str, choices: Sequence[str]) -> str:

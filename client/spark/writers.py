@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ...protocol.errors import KafkaError
 from ..errors import UnsupportedVersion
+from .machine_code import SINK_KERNELS
 from .progress import QUERY_ID
 from .sink import SinkColumns, columns_of_rows, reject_mode, write_task
 from .sink_batch import Place, TaskResult, end
@@ -48,7 +49,9 @@ def _sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> t
     options = parse_sink_options(given)
     for each in options.warnings:
         log.warning("%s", each)
-    return options, columns_of_rows(schema, options)
+    columns = columns_of_rows(schema, options)
+    SINK_KERNELS.compile_ahead()
+    return options, columns
 
 
 @dataclass

@@ -398,12 +398,16 @@ def encode_value_batch(values: Sequence[bytes], timestamp_ms: int, compression: 
     """Return a batch at offset 0 of records that have only a value, all with one timestamp. Raises InvalidRecord."""
     if not values:
         raise InvalidRecord("a batch has at least one record")
-    body = encode_values(values)
+    return batch_of_body(encode_values(values), len(values), timestamp_ms, timestamp_ms, compression)
+
+
+def batch_of_body(body: bytes, count: int, first_ms: int, max_ms: int, compression: Compression) -> bytes:
+    """Return the batch at offset 0 of encoded records, whose times count from `first_ms` and end at `max_ms`."""
     if compression:
         body = compress(compression, body)
     header = _HEADER.pack(
-        0, HEADER_SIZE - LOG_OVERHEAD + len(body), NO_LEADER_EPOCH, MAGIC, 0, compression, len(values) - 1,
-        timestamp_ms, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, len(values),
+        0, HEADER_SIZE - LOG_OVERHEAD + len(body), NO_LEADER_EPOCH, MAGIC, 0, compression, count - 1,
+        first_ms, max_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, count,
     )  # fmt: skip
     return _with_crc(header, body)
 

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 
 import pyarrow as pa
+from odradek.client.errors import KafkaError
 from odradek.client.spark.errors import OptionError, SchemaError
 from odradek.client.spark.sink import columns_of_rows, write_rows
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
@@ -82,6 +83,8 @@ def test_options_of_the_producer_are_taken_by_kafkas_names() -> None:
     ("name", "said"),
     [
         ("kafka.key.serializer", "keys are bytes"),
+        ("valueFormat", "'x' is none of json, msgpack, avro, string"),
+        ("keyAvroSchema", "needs keyFormat"),
         ("kafka.transactional.id", "each task gets its own"),
         ("path", "save() takes no path"),
         ("kafka.linger.ms", "'x' is not a whole number"),
@@ -141,6 +144,29 @@ async def test_columns_say_topic_partition_headers_and_time() -> None:
     at_ms = round(moment.timestamp() * 1000)
     assert (first.value, first.headers, first.timestamp_ms) == (b"1", (("h", b"x"),), at_ms)
     assert (second.value, second.headers, second.timestamp_ms) == (b"2", (), at_ms)
+
+
+async def test_rows_without_headers_keep_partition_and_time_and_a_large_one_its_place() -> None:
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    large = b"x" * 5_000
+    table = pa.table(
+        {
+            "value": pa.array([b"1", large, b"3", None], pa.binary()),
+            "partition": pa.array([1, 1, 1, 0], pa.int32()),
+            "at": pa.array([moment, None, moment, moment], pa.timestamp("us", "UTC")),
+        }
+    )
+    ddl, small = "value binary, partition int, at timestamp", {"kafka.batch.size": "100", "timestampColumn": "at"}
+    async with FakeCluster({"t": 2}) as fake:
+        assert await written(fake, table, ddl, topic="t", **small) == 4
+        first, second = records_of(fake, "t", 0), records_of(fake, "t", 1)
+        wrong = pa.table({"value": ["a"], "partition": pa.array([2], pa.int32())})
+        with pytest.raises(KafkaError, match="partitions 0 to 1, not 2"):
+            await written(fake, wrong, "value string, partition int", topic="t")
+    at_ms = round(moment.timestamp() * 1000)
+    assert [(each.value, each.timestamp_ms) for each in first] == [(None, at_ms)]
+    assert [each.value for each in second] == [b"1", large, b"3"]
+    assert [second[0].timestamp_ms, second[2].timestamp_ms] == [at_ms, at_ms]
 
 
 async def test_the_topic_option_is_stronger_than_the_column() -> None:

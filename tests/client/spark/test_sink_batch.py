@@ -205,6 +205,17 @@ async def test_a_task_waits_for_a_broker_that_starts_again(config: BrokerConfig)
         await task(options, Place("q", "a", 1, "0.0"), "1")
 
 
+async def test_batches_that_a_topic_does_not_take_are_sent_in_parts(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t", max_message_bytes="1000")
+    options = options_of(broker.address)
+    values = [f"{number:050}" for number in range(300)]
+    table = pa.table({"value": values})
+    place, columns = Place("q", "a", 0, "0.0"), columns_of_rows(TEXT, options)
+    result = await asyncio.to_thread(write_task, iter(table.to_batches()), columns, options, place)
+    await end(options, result)
+    assert await visible(broker.address) == [each.encode() for each in values]
+
+
 async def test_another_kafka_gets_rows_at_least_once_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     sink_batch._said.clear()
     async with FakeCluster({"t": 1}) as fake:

@@ -1,0 +1,82 @@
+"""Sends the rows of one topic as whole record batches (sink_rows.py), through the producer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ...protocol.records.batch import HEADER_SIZE
+from ...protocol.records.compression import Compression
+from ..producer.producer import Producer
+from ..record import TopicPartition
+from .sink_options import NUMBERS, SinkOptions
+from .sink_rows import OpenBatches, Rows
+
+# Below this a batch costs more than its records.
+_LEAST_BATCH_BYTES = 4_096
+
+
+class BatchSender:
+    """The open batches of one topic, as many as it had partitions when the task began."""
+
+    def __init__(self, producer: Producer, topic: str, opened: OpenBatches, note: Callable[..., None]) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._opened = opened
+        self._note = note
+
+    @classmethod
+    async def open(cls, producer: Producer, topic: str, options: SinkOptions, note: Callable[..., None]) -> BatchSender:
+        """Return a sender that calls `note` with the future of each batch when it is done. Raises UnknownTopic."""
+        partitions = await producer.partitions_for(topic)
+        codec = Compression[options.producer["compression_type"].upper()]
+        opened = OpenBatches(len(partitions), _limit_bytes(options, len(partitions)), codec)
+        sender = cls(producer, topic, opened, note)
+        await sender._move()
+        return sender
+
+    async def send(self, rows: Rows, alone: Callable[[int], Awaitable[None]]) -> None:
+        """Queue rows. `alone` sends one that is too large for a batch, or whose partition the topic does not have."""
+        for stop in self._opened.append(rows):
+            if stop.partition >= 0:
+                await self._send_batch(stop.partition)
+            if stop.is_alone:
+                await alone(stop.row)
+
+    async def flush(self) -> None:
+        """Queue what is open, and wait until everything is acknowledged or has failed."""
+        for partition in await self._producer.partitions_for(self._topic):
+            if partition < self._opened.partitions:
+                await self._send_batch(partition)
+        await self._producer.flush()
+
+    async def _send_batch(self, partition: int) -> None:
+        taken = self._opened.take(partition)
+        if taken is None:
+            return
+        sent: asyncio.Future[Any] = await self._producer.send_batch(
+            TopicPartition(self._topic, partition), taken, splittable=True
+        )
+        sent.add_done_callback(self._note)
+        if partition == self._opened.sticky:
+            await self._move()
+
+    async def _move(self) -> None:
+        """Have rows without a key go to another partition, one with a leader if there is any."""
+        partitions = await self._producer.partitions_for(self._topic, led=True)
+        known = [each for each in partitions if each < self._opened.partitions]
+        self._opened.sticky = random.choice(known or [0])
+
+
+def _limit_bytes(options: SinkOptions, partitions: int) -> int:
+    """Return the size of a batch: with those of all partitions together, half of the producer's memory at most."""
+
+    def number(name: str) -> int:
+        return options.producer.get(name.replace(".", "_"), NUMBERS[name].default)
+
+    # Bytes that no codec makes smaller get a little larger.
+    most = max(1, number("max.request.size") * 99 // 100 - HEADER_SIZE)
+    share = number("buffer.memory") // 2 // partitions
+    return min(most, max(_LEAST_BATCH_BYTES, min(number("batch.size"), share)))
