@@ -64,12 +64,18 @@ def test_the_checker_finds_transactions_that_are_not_whole() -> None:
 
 def test_the_checker_finds_members_and_offsets_that_are_lost() -> None:
     member = SimpleNamespace(failures=[], assignments=[[0, 1]], committed={0: 5})
-    check_watchers([member], {0: 5})  # type: ignore[list-item]
+    check_watchers([member], lambda: {0: 5})  # type: ignore[list-item]
+
+    def go_on() -> dict[int, int]:
+        member.committed[0] = 6
+        return {0: 5}
+
+    check_watchers([member], go_on)  # type: ignore[list-item]
     with pytest.raises(AssertionError, match="committed offsets went back"):
-        check_watchers([member], {0: 4})  # type: ignore[list-item]
+        check_watchers([member], lambda: {0: 5})  # type: ignore[list-item]
     member.assignments.append([0])
     with pytest.raises(AssertionError, match="a stable member has lost partitions"):
-        check_watchers([member], {0: 5})  # type: ignore[list-item]
+        check_watchers([member], lambda: {0: 6})  # type: ignore[list-item]
 
 
 def test_the_checker_finds_replicas_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ class Chaos:
         self._wait_until_acknowledged(load.history, transactions, watchers)
         history, outcomes = load.finish(), transactions.finish()
         self._wait_until_whole()
-        check_watchers(watchers, committed_offsets(addresses, TOPIC, PARTITIONS))
+        check_watchers(watchers, lambda: committed_offsets(addresses, TOPIC, PARTITIONS))
         for each in watchers:
             each.finish()
         check(history, read_all(addresses))
@@ -262,12 +262,15 @@ def read_all(addresses: str, topic: str = TOPIC) -> list[list[tuple[int, int]]]:
     return found
 
 
-def check_watchers(watchers: list[Watcher], committed: dict[int, int]) -> None:
+def check_watchers(watchers: list[Watcher], fetch_committed: Callable[[], dict[int, int]]) -> None:
     """Raise AssertionError unless the members have kept their partitions, and the group what they have committed."""
-    for each in watchers:
+    # Before the offsets are fetched: the members go on, and commit more meanwhile.
+    commits = [dict(each.committed) for each in watchers]
+    committed = fetch_committed()
+    for each, told_of in zip(watchers, commits, strict=True):
         changes = each.assignments[1:]
         assert not (each.failures or changes), f"a stable member has lost partitions: {each.failures} {changes}"
-        behind = {at: (told, committed.get(at)) for at, told in each.committed.items() if committed.get(at, -1) < told}
+        behind = {at: (told, committed.get(at)) for at, told in told_of.items() if committed.get(at, -1) < told}
         assert not behind, f"committed offsets went back (partition: told, found): {behind}"
 
 
