@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .cluster_throttle import Moves, throttled
 from .errors import CliError
 from .output import Rows, row_options
 from .session import bootstrap_option, with_admin
+from .units import parse_value
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -20,6 +24,23 @@ _MOVE = ("topic", "partition", "from", "to")
 _ELECTED = ("topic", "partition")
 # How often a command looks whether the replicas have moved.
 _LOOK_S = 0.2
+
+
+def _parse_rate(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    number = parse_value("bytes", text)
+    if not number.isdecimal() or not int(number):
+        raise click.BadParameter(f"{text} is no number of bytes such as 10MB")
+    return int(number)
+
+
+_throttle_option: Callable[[Any], Any] = click.option(
+    "--throttle",
+    callback=_parse_rate,
+    metavar="BYTES",
+    help="Bytes a second of each broker for what moves, such as 10MB. It ends with the command.",
+)
 
 
 @click.command("elect-leaders", short_help="Make preferred replicas leaders again.")
@@ -46,23 +67,30 @@ def elect_leaders(as_json: bool, bootstrap_server: str) -> None:
 @click.argument("partition", type=int)
 @click.option("--to", "brokers", required=True, metavar="1,2,3", help="The brokers, the preferred leader first.")
 @click.option("--no-wait", is_flag=True, help="Return once the move has begun.")
+@_throttle_option
 @bootstrap_option
-def reassign(topic: str, partition: int, brokers: str, no_wait: bool, bootstrap_server: str) -> None:
+def reassign(
+    topic: str, partition: int, brokers: str, no_wait: bool, throttle: int | None, bootstrap_server: str
+) -> None:
     """Move a partition to other brokers, and wait until its records are there.
 
     \b
     Examples:
       odradek cluster reassign flights 0 --to 2,3,1
+      odradek cluster reassign flights 0 --to 2,3,1 --throttle 10MB
     """
     from ..client import TopicPartition
 
+    if no_wait and throttle is not None:
+        raise click.UsageError("--throttle ends with the command, so it cannot be given with --no-wait")
     try:
         wanted = [int(each) for each in brokers.split(",")]
     except ValueError:
         raise click.BadParameter(f"{brokers} are no broker ids such as 1,2,3", param_hint="--to") from None
 
     async def work(admin: Admin) -> None:
-        await _move(admin, {TopicPartition(topic, partition): wanted}, wait=not no_wait)
+        place = TopicPartition(topic, partition)
+        await _move(admin, {place: (await _replicas_of(admin, place), wanted)}, throttle=throttle, wait=not no_wait)
 
     with_admin(bootstrap_server, work)
 
@@ -70,9 +98,10 @@ def reassign(topic: str, partition: int, brokers: str, no_wait: bool, bootstrap_
 @click.command(short_help="Move all replicas away from a broker.")
 @click.argument("broker", type=int)
 @click.option("--dry-run", is_flag=True, help="Only print what would move.")
+@_throttle_option
 @row_options
 @bootstrap_option
-def drain(broker: int, dry_run: bool, as_json: bool, bootstrap_server: str) -> None:
+def drain(broker: int, dry_run: bool, throttle: int | None, as_json: bool, bootstrap_server: str) -> None:
     """Move every replica of BROKER to the brokers that have the fewest, print the moves, and wait for their end.
 
     The broker holds nothing afterwards, and can be stopped for good.
@@ -80,7 +109,7 @@ def drain(broker: int, dry_run: bool, as_json: bool, bootstrap_server: str) -> N
     \b
     Examples:
       odradek cluster drain 3 --dry-run
-      odradek cluster drain 3
+      odradek cluster drain 3 --throttle 10MB
     """
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
@@ -88,7 +117,7 @@ def drain(broker: int, dry_run: bool, as_json: bool, bootstrap_server: str) -> N
         others = [node.node_id for node in cluster.nodes if node.node_id != broker]
         moves = plan_drain((await admin.describe_topics()).values(), broker, others)
         if moves and not dry_run:
-            await _move(admin, {place: to for place, (_, to) in moves.items()}, wait=True)
+            await _move(admin, moves, throttle=throttle)
         return [
             dict(zip(_MOVE, (place.topic, place.partition, before, after), strict=True))
             for place, (before, after) in moves.items()
@@ -122,10 +151,23 @@ def plan_drain(topics: Any, broker: int, others: list[int]) -> dict[TopicPartiti
     return moves
 
 
-async def _move(admin: Admin, wanted: dict[TopicPartition, list[int]], *, wait: bool) -> None:
-    await admin.alter_partition_reassignments(wanted)
-    moving = wait
-    while moving:
-        moving = bool(wanted.keys() & (await admin.list_partition_reassignments()).keys())
-        if moving:
-            await asyncio.sleep(_LOOK_S)
+async def _move(admin: Admin, moves: Moves, *, throttle: int | None, wait: bool = True) -> None:
+    """Begin moves, and wait for their end; with `throttle` no faster than so many bytes a second of each broker."""
+    async with AsyncExitStack() as stack:
+        if throttle is not None:
+            await stack.enter_async_context(throttled(admin, moves, throttle))
+        await admin.alter_partition_reassignments({place: to for place, (_, to) in moves.items()})
+        moving = wait
+        while moving:
+            moving = bool(moves.keys() & (await admin.list_partition_reassignments()).keys())
+            if moving:
+                await asyncio.sleep(_LOOK_S)
+
+
+async def _replicas_of(admin: Admin, place: TopicPartition) -> list[int]:
+    """Return the replicas of a partition. Raises CliError where there is none."""
+    found = (await admin.describe_topics(place.topic))[place.topic]
+    for each in found.partitions:
+        if each.partition == place.partition:
+            return list(each.replicas)
+    raise CliError(f"{place.topic} has no partition {place.partition}")

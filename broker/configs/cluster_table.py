@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .definition import BOOLEAN, INT, LONG, SHORT, STRING, define
+from .definition import BOOLEAN, INT, LONG, LONG_MAX, SHORT, STRING, define
+
+# The rate of replication that is not throttled.
+NO_LIMIT = LONG_MAX
 
 
 # Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
@@ -34,6 +37,18 @@ class ClusterTable:
             "that is alone holds one.")
     transaction_state_log_min_isr: int = define(INT, 2, low=1,
         doc="min.insync.replicas of __transaction_state; at most as many as there are replicas.")
+
+    # -- Throttled replication
+    leader_replication_throttled_rate: int = define(LONG, NO_LIMIT, low=0, dynamic=True,
+        doc="Bytes a second that this broker sends to followers of replicas in leader.replication.throttled.replicas. "
+            "Followers in sync never wait.")
+    follower_replication_throttled_rate: int = define(LONG, NO_LIMIT, low=0, dynamic=True,
+        doc="Bytes a second that this broker fetches of replicas in follower.replication.throttled.replicas. Replicas "
+            "in sync never wait.")
+    replication_quota_window_num: int = define(INT, 11, low=1,
+        doc="Samples over which the rates of throttled replication are measured.")
+    replication_quota_window_size_seconds: int = define(INT, 1, low=1,
+        doc="How long each of these samples is.")
 
     # -- The controller
     controller_socket_timeout_ms: int = define(INT, 30_000,

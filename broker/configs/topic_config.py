@@ -16,7 +16,7 @@ from typing import Any
 from ...storage.config import LogConfig
 from .broker_config import BROKER_CONFIGS, BrokerConfig
 from .definition import ConfigDef, ConfigError, Value, suggestion
-from .topic_table import INTERNAL_SEGMENT_BYTES, UNSUPPORTED_TOPIC_CONFIGS
+from .topic_table import INTERNAL_SEGMENT_BYTES, OWN_TOPIC_CONFIGS, UNSUPPORTED_TOPIC_CONFIGS
 
 # What brings a broker config's unit to the milliseconds of its topic config.
 _UNITS_MS = {"hours": 3_600_000, "minutes": 60_000}
@@ -37,6 +37,8 @@ class TopicConfig:
     min_insync_replicas: int
     # The controller alone reads it, from ZooKeeper.
     unclean_leader_election_enable: bool
+    leader_replication_throttled_replicas: tuple[str, ...]
+    follower_replication_throttled_replicas: tuple[str, ...]
     flush_messages: int
     flush_ms: int
     message_timestamp_type: str
@@ -123,8 +125,9 @@ def _parse_override(name: str, text: str) -> tuple[ConfigDef, Value]:
 
 def _row_of(name: str) -> ConfigDef:
     """Return the row of a topic config, made from the broker's rows that name it."""
-    if name == INTERNAL_SEGMENT_BYTES.name:
-        return INTERNAL_SEGMENT_BYTES
+    own = OWN_TOPIC_CONFIGS.get(name)
+    if own is not None:
+        return own
     rows = [row for row in BROKER_CONFIGS.values() if row.topic == name]
     strongest, weakest = rows[0], rows[-1]
     default = strongest.topic_default

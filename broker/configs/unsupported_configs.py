@@ -163,14 +163,8 @@ unclean.leader.election.enable unclean.leader.election.interval.ms unstable.api.
 unstable.feature.versions.enable
 """
 KAFKA_CONFIGS = frozenset(_NAMES.split())
-# Dynamic configs of Kafka's brokers, which its list of broker configs does not name.
-THROTTLES = frozenset(
-    {
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    }
-)
+# A dynamic config of Kafka's brokers, which its list of broker configs does not name.
+THROTTLES = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 
 
 def warning(name: str, text: str) -> str | None:

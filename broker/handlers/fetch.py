@@ -390,7 +390,7 @@ class _Fetch:
                 diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
             limit = min(each.max_bytes, room)
             reader = self._preferred_reader(partition, each) if self._wants_rack else None
-            if reader is not None:
+            if reader is not None or self._is_throttled(partition):
                 limit, minimum_one = 0, False
             if diverging is None and (limit > 0 or minimum_one):
                 records, found = self._records(partition, each, max(limit, 0), minimum_one)
@@ -416,6 +416,14 @@ class _Fetch:
         if partition.replication is None:
             return None
         return partition.replication.reader_in_rack(self._request.rack_id, each.fetch_offset)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Return whether this follower gets no records of a partition now."""
+        return (
+            self._replica_id >= 0
+            and partition.replication is not None
+            and partition.replication.is_throttled(self._replica_id)
+        )
 
     def _check_follower(self, partition: Partition) -> None:
         """Raise NOT_LEADER_OR_FOLLOWER, or UNKNOWN_LEADER_EPOCH for a broker that is not among the replicas."""
@@ -463,7 +471,9 @@ class _Fetch:
         session = self._session
         response = FetchResponse(session_id=session.id if session is not None else 0)
         last: FetchableTopicResponse | None = None
-        for each, _, data in self._results:
+        for each, found, data in self._results:
+            if self._replica_id >= 0 and data.records and isinstance(found, Partition) and found.replication:
+                found.replication.note_sent(len(data.records))
             if session is not None:
                 is_news = each.note(data)
                 if self._incremental and not is_news:

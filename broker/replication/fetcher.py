@@ -2,6 +2,7 @@
 
 One request is under way at a time, in a fetch session. The leader's answer moves the high watermark and the log's start
 here, too. An error of one partition delays that partition for replica.fetch.backoff.ms, a lost connection all of them.
+A throttle delays partitions that are behind, as long as the rate is too high.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ..topics.partition import Partition
 from .fetch_session import FollowerSession, Key, Position
 from .follower_log import FollowerLog
 from .peer import Peer, PeerLost
+from .throttle import Throttle
 
 # Topic ids and the replica's broker epoch in a tag; what later versions have is of no use here.
 FETCH_VERSION = 15
@@ -58,18 +60,25 @@ _log = logging.getLogger(__name__)
 class Following:
     """A partition that is fetched, in one leader epoch."""
 
-    __slots__ = ("leader_epoch", "not_before_ms", "partition", "topic_id")
+    __slots__ = ("is_behind", "leader_epoch", "not_before_ms", "partition", "topic_id")
 
     def __init__(self, partition: Partition, topic_id: bytes, leader_epoch: int) -> None:
         self.partition = partition
         self.topic_id = topic_id
         self.leader_epoch = leader_epoch
         self.not_before_ms = 0
+        # Whether the leader had committed more than this log holds when it answered last.
+        self.is_behind = True
 
     @property
     def key(self) -> Key:
         """What names it in a fetch session."""
         return self.partition.topic, self.topic_id, self.partition.index
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and index."""
+        return self.partition.topic, self.partition.index
 
     @property
     def is_current(self) -> bool:
@@ -93,6 +102,7 @@ class Fetcher:
         logs: FollowerLog,
         broker_epoch: Callable[[], int],
         log_start_moved: Callable[[Partition], None],
+        throttle: Throttle,
     ) -> None:
         """`log_start_moved` is told of partitions whose log has retired segments."""
         self.peer = peer
@@ -101,6 +111,7 @@ class Fetcher:
         self._logs = logs
         self._broker_epoch = broker_epoch
         self._log_start_moved = log_start_moved
+        self._throttle = throttle
         self._session = FollowerSession(config, config.node_id)
         self.following: dict[Key, Following] = {}
         self._changed = asyncio.Event()
@@ -145,6 +156,9 @@ class Fetcher:
         gone = [key for key, each in self.following.items() if not each.is_current]
         for key in gone:
             del self.following[key]
+        for each in self.following.values():
+            if each.is_behind and each.not_before_ms <= now_ms and self._throttle.holds_back(*each.place):
+                each.not_before_ms = now_ms + max(self._config.replica_fetch_backoff_ms, 1)
         return {key: each for key, each in self.following.items() if each.not_before_ms <= now_ms}
 
     async def _wait(self) -> None:
@@ -243,11 +257,13 @@ class Fetcher:
     async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> None:
         partition = following.partition
         if data.records:
+            self._throttle.note(*following.place, len(data.records))
             await self._logs.append(partition, data.records, is_current)
             await self._logs.flush(partition)
             if not is_current():
                 return
         log = partition.log
+        following.is_behind = log.log_end_offset < data.high_watermark
         partition.advance(max(min(data.high_watermark, log.log_end_offset), log.log_start_offset))
         if log.log_start_offset < data.log_start_offset <= partition.high_watermark:
             log.advance_log_start(data.log_start_offset)

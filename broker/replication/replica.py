@@ -14,6 +14,7 @@ from ..clock import Clock
 from ..topics.partition import Partition
 from .leadership import UNKNOWN, IsrChange, Leadership
 from .role import NO_LEADER, Role
+from .throttle import Throttle
 
 _log = logging.getLogger(__name__)
 
@@ -30,8 +31,12 @@ class Replica:
         lag_time_max_ms: Callable[[], int],
         ask: Callable[[Replica, IsrChange], None],
         rack_of: Callable[[int], str | None],
+        throttle: Throttle,
     ) -> None:
-        """`ask` takes a change of the ISR to the controller, `rack_of` returns the rack of a broker."""
+        """`ask` takes a change of the ISR to the controller, `rack_of` returns the rack of a broker.
+
+        `throttle` is that of what this broker sends to followers.
+        """
         self.partition = partition
         self.topic_id = topic_id
         self.role = Role(NO_LEADER, UNKNOWN, (), UNKNOWN, ())
@@ -42,6 +47,7 @@ class Replica:
         self._lag_time_max_ms = lag_time_max_ms
         self._ask = ask
         self._rack_of = rack_of
+        self._throttle = throttle
 
     @property
     def key(self) -> tuple[str, int]:
@@ -142,6 +148,17 @@ class Replica:
         elif follower not in self.leadership.followers:
             why = f"broker {follower} is not among the replicas {list(self.role.replicas)} of {self}"
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, why)
+
+    def is_throttled(self, follower: int) -> bool:
+        """Return whether a follower gets no records now, because it is not in sync and throttled."""
+        leadership = self.leadership
+        if leadership is None or follower in leadership.isr:
+            return False
+        return self._throttle.holds_back(*self.key)
+
+    def note_sent(self, size: int) -> None:
+        """Note that a follower is sent so many bytes."""
+        self._throttle.note(*self.key, size)
 
     def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
         """Note that a follower has everything below `offset`. It has fetched successfully."""

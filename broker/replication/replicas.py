@@ -32,6 +32,7 @@ from ...storage.errors import StorageError
 from ..background.tasks import BackgroundTasks
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
+from ..configs.topic_config import TopicConfig
 from ..threads import DiskThreads, Work
 from ..timers import TimerHandle, Timers
 from ..topics.cluster_topics import ClusterTopics
@@ -44,6 +45,7 @@ from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .replica import Replica
 from .role import Role
+from .throttle import Rate, Throttle
 from .view import PARTITIONS_A_STEP, ClusterView
 
 # Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.
@@ -109,14 +111,32 @@ class Replicas:
         self._mark_timer: TimerHandle | None = None
         self._saving: set[asyncio.Future[None]] = set()
         self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, self._controller_address)
+        self._leader_throttle = self._throttle(
+            lambda: config.leader_replication_throttled_rate, lambda each: each.leader_replication_throttled_replicas
+        )
+        follower_throttle = self._throttle(
+            lambda: config.follower_replication_throttled_rate,
+            lambda each: each.follower_replication_throttled_replicas,
+        )
         removed = background.file_removal.remove_segments
         logs = FollowerLog(flusher, staging, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
-            config, lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed)
+            config,
+            lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),
         )
         self._has_roles = False
         # Closed at the stop, together with the rest of what speaks to other brokers.
         self.at_stop: list[Callable[[], None]] = []
+
+    def _throttle(self, limit: Callable[[], int], listed: Callable[[TopicConfig], tuple[str, ...]]) -> Throttle:
+        config = self._config
+        rate = Rate(config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000)
+
+        def replicas_of(topic: str) -> tuple[str, ...]:
+            found = self._topics.get(topic)
+            return listed(found.config) if found is not None else ()
+
+        return Throttle(rate, self._clock, limit, replicas_of, config.node_id)
 
     # -- Start and stop --------------------------------------------------------------------------------
 
@@ -260,6 +280,7 @@ class Replicas:
                 lambda: self._config.replica_lag_time_max_ms,
                 self._isr_changes.ask,
                 self._rack_of,
+                self._leader_throttle,
             )
         return found
 

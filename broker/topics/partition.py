@@ -105,6 +105,14 @@ class Replication(Protocol):
         """Raise UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition."""
         ...
 
+    def is_throttled(self, follower: int) -> bool:
+        """Return whether a follower gets no records now, because it is not in sync and throttled."""
+        ...
+
+    def note_sent(self, size: int) -> None:
+        """Note that a follower is sent so many bytes."""
+        ...
+
     def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
         """Note that a follower has everything below `offset`."""
         ...

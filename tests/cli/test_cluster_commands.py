@@ -8,16 +8,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 from odradek.cli.cluster import _share
 from odradek.cli.cluster_moves import plan_drain
+from odradek.cli.cluster_throttle import listed, throttled
 from odradek.cli.errors import CliError
 from odradek.cli.topics import _troubled
 from odradek.cli.topics import command as topics_command
-from odradek.client.metadata import PartitionInfo, TopicInfo
+from odradek.client import Admin, ConfigResource, TopicPartition
+from odradek.client.descriptions import ClusterDescription, ConfigEntry
+from odradek.client.metadata import Node, PartitionInfo, TopicInfo
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import why_missing, zookeeper
@@ -53,7 +56,10 @@ def test_a_cluster_is_started_drained_and_stopped(tmp_path: Path) -> None:
             assert odradek("topics", "describe", "--under-replicated", "--unavailable", "--json", *at) == []
             moves = odradek("cluster", "drain", "2", "--json", *at)
             assert [(each["topic"], each["from"], each["to"]) for each in moves] == [("t", [2], [1])]
-            odradek("cluster", "reassign", "t", "0", "--to", "2", *at)
+            odradek("cluster", "reassign", "t", "0", "--to", "2", "--throttle", "1GB", *at)
+            for resource in (("--topic", "t"), ("--broker", "1")):
+                shown = odradek("config", "describe", "--changed", *resource, "--json", *at)
+                assert not [each for each in shown if "throttled" in each["config"]], "they end with the move"
             assert odradek("cluster", "elect-leaders", "--json", *at) == []
         finally:
             running.send_signal(signal.SIGTERM)
@@ -83,6 +89,55 @@ def topic(*replicas: tuple[int, ...]) -> TopicInfo:
 def test_a_drain_moves_replicas_to_the_brokers_that_have_the_fewest() -> None:
     moves = plan_drain([topic((3, 1), (1, 3), (1, 2))], 3, [1, 2, 4])
     assert [after for _, after in moves.values()] == [[4, 1], [1, 2]]
+
+
+def test_a_throttle_lists_what_is_read_and_what_is_written() -> None:
+    moves = {TopicPartition("t", 0): ([1, 2], [2, 3]), TopicPartition("t", 1): ([3], [1])}
+    assert listed(moves) == {"t": {"leader": ["0:1", "0:2", "1:3"], "follower": ["0:3", "1:1"]}}
+
+
+async def test_a_throttle_adds_to_what_was_set_and_puts_it_back() -> None:
+    admin = FakeAdmin()
+    topic, broker = ConfigResource.topic("t"), ConfigResource.broker(2)
+    admin.own[topic] = {"leader.replication.throttled.replicas": "7:1", "follower.replication.throttled.replicas": "*"}
+    admin.own[broker] = {"leader.replication.throttled.rate": "5"}
+    before = {each: dict(configs) for each, configs in admin.own.items()}
+    with pytest.raises(CliError):
+        async with throttled(cast("Admin", admin), {TopicPartition("t", 0): ([1, 9], [2])}, 1000):
+            assert admin.own[topic] == {
+                "leader.replication.throttled.replicas": "7:1,0:1,0:9",
+                "follower.replication.throttled.replicas": "*",
+            }
+            rates = {"leader.replication.throttled.rate": "1000", "follower.replication.throttled.rate": "1000"}
+            assert admin.own[broker] == admin.own[ConfigResource.broker(1)] == rates
+            assert ConfigResource.broker(9) not in admin.own, "a broker that is away has no copies to bound"
+            raise CliError("the move fails")
+    assert {each: configs for each, configs in admin.own.items() if configs} == before
+
+
+class FakeAdmin:
+    """Brokers 1 and 2 with configs."""
+
+    def __init__(self) -> None:
+        self.own: dict[ConfigResource, dict[str, str]] = {}
+
+    async def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription("c", 1, (Node(1, "h", 1, None), Node(2, "h", 2, None)))
+
+    async def describe_configs(self, resources: Any, *, names: Any) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        def entry(resource: ConfigResource, name: str) -> ConfigEntry:
+            own = self.own.get(resource, {}).get(name)
+            return ConfigEntry(name, own, 5 if own is None else 1 if resource.type == 2 else 2)
+
+        return {resource: {name: entry(resource, name) for name in names} for resource in resources}
+
+    async def alter_configs(self, changes: Any) -> None:
+        for resource, some in changes.items():
+            own = self.own.setdefault(resource, {})
+            for each in some:
+                own.pop(each.name, None)
+                if each.operation == "set":
+                    own[each.name] = each.value
 
 
 def test_a_drain_needs_a_free_broker() -> None:

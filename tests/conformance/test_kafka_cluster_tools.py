@@ -61,8 +61,14 @@ def test_kafkas_tools_work_on_our_cluster(tmp_path: Path) -> None:
         )
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}))
-        assert "Successfully started" in tool(moves, "--reassignment-json-file", str(plan), "--execute")
+        begun = tool(moves, "--reassignment-json-file", str(plan), "--execute", "--throttle", "1000000")
+        assert "Successfully started" in begun and "throttle" in begun
+        assert "throttled.rate=1000000" in tool(configs, "--describe", "--entity-type", "brokers", "--entity-name", "3")
+        # The end of the move removes the throttles.
         until(lambda: "is completed" in tool(moves, "--reassignment-json-file", str(plan), "--verify"))
+        for entity in (("topics", "t"), ("brokers", "3")):
+            left = tool(configs, "--describe", "--entity-type", entity[0], "--entity-name", entity[1])
+            assert "throttled" not in left
         tool("org.apache.kafka.tools.LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
         described = tool(topics, "--describe", "--topic", "t")
         assert "Replicas: 3,2" in described and "retention.ms=99000" in described

@@ -239,16 +239,28 @@ async def test_the_controller_gives_kafkas_brokers_blocks_of_producer_ids(cluste
         assert (await raw.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request)).error_code == code
 
 
-async def test_throttles_of_replication_are_rejected(cluster: Members) -> None:
-    raw = await cluster.raw(await cluster.start(1))
-    await raw.create_topic("t")
-    for kind, name, config in (
-        (2, "t", "leader.replication.throttled.replicas"),
-        (2, "t", "follower.replication.throttled.replicas"),
-        (4, "1", "leader.replication.throttled.rate"),
-        (4, "", "follower.replication.throttled.rate"),
-    ):
-        request = IncrementalAlterConfigsRequest([ResourceChange(kind, name, [AlterableConfig(config, 0, "0:1")])])
+async def test_throttles_of_replication_reach_every_broker(cluster: Members) -> None:
+    brokers = [await cluster.start(each) for each in (1, 2)]
+    raw = await cluster.raw(brokers[0])
+    assert (await assign(raw, [[1]])).error_code == 0
+
+    async def alter(kind: int, name: str, config: str, value: str) -> tuple[int, str]:
+        request = IncrementalAlterConfigsRequest([ResourceChange(kind, name, [AlterableConfig(config, 0, value)])])
         answer = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0]
-        assert answer.error_code == ErrorCode.INVALID_CONFIG
-        assert "Odradek does not act on it" in answer.error_message
+        return answer.error_code, answer.error_message
+
+    for value in ("0", "0:1:2", "1:x", "*,0:1", "-1:2", "all"):
+        code, why = await alter(TOPIC, "t", "leader.replication.throttled.replicas", value)
+        assert code == ErrorCode.INVALID_CONFIG and "[partitionId]:[brokerId]" in why
+    assert (await alter(BROKER, "1", "leader.replication.throttled.rate", "-1"))[0] == ErrorCode.INVALID_REQUEST
+    assert await alter(TOPIC, "t", "leader.replication.throttled.replicas", "0:1,0:2") == (0, None)
+    assert await alter(TOPIC, "t", "follower.replication.throttled.replicas", "*") == (0, None)
+    assert await alter(BROKER, "", "follower.replication.throttled.rate", "1000") == (0, None)
+    assert await alter(BROKER, "1", "leader.replication.throttled.rate", "2000") == (0, None)
+    for broker in brokers:
+        await until(lambda broker=broker: broker.config.follower_replication_throttled_rate == 1000)
+        topic = broker.topics.get("t")
+        assert topic is not None
+        await until(lambda topic=topic: topic.config.follower_replication_throttled_replicas == ("*",))
+        assert topic.config.leader_replication_throttled_replicas == ("0:1", "0:2")
+    assert brokers[0].config.leader_replication_throttled_rate == 2000

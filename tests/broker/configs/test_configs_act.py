@@ -23,6 +23,7 @@ REPLICATION = "broker/replication/test_replica_configs.py::"
 REQUESTS = "broker/replication/test_fetch_session.py::"
 MEMBER = "broker/cluster/test_member.py::"
 CHANGES = "broker/cluster/test_changes.py::"
+THROTTLE = "broker/replication/test_throttle.py::"
 LEAVING = "broker/cluster/test_leaving.py::"
 ELSEWHERE = {
     "zookeeper.connect": MEMBER + "test_a_cluster_is_what_zookeeper_holds_and_what_clients_are_told",
@@ -51,6 +52,10 @@ ELSEWHERE = {
     "replica.lag.time.max.ms": REPLICATION + "test_a_follower_that_does_not_fetch_leaves_the_isr_and_comes_back",
     "replica.high.watermark.checkpoint.interval.ms": REPLICATION + "test_high_watermarks_are_written_down",
     "replica.selector.class": REPLICATION + "test_a_consumer_is_sent_to_the_replica_in_its_rack",
+    "leader.replication.throttled.rate": THROTTLE + "test_a_follower_that_is_behind_waits_and_others_do_not",
+    "follower.replication.throttled.rate": THROTTLE + "test_a_follower_that_is_behind_waits_and_others_do_not",
+    "replication.quota.window.num": THROTTLE + "test_a_rate_is_that_of_the_last_samples",
+    "replication.quota.window.size.seconds": THROTTLE + "test_a_rate_is_that_of_the_last_samples",
     "log.cleanup.policy": CLEANER_RULES,
     "log.cleaner.min.cleanable.ratio": CLEANER_RULES,
     "log.cleaner.min.compaction.lag.ms": CLEANER_RULES,
