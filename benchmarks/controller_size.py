@@ -2,9 +2,8 @@
 
     python benchmarks/controller_size.py [BROKERS] [PARTITIONS]
 
-Prints the controller's own time (processor time, without ZooKeeper's), the longest time between two requests to
-ZooKeeper, in which nothing else is served, the requests to ZooKeeper, and the messages to brokers. A sample of these is
-encoded.
+Prints the controller's own time (processor time, without ZooKeeper's), the longest turn of the event loop, in which
+nothing else is served, the requests to ZooKeeper, and the messages to brokers. A sample of these is encoded.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ import time
 from typing import Any
 
 from odradek.broker.cluster.controller.machine import ControllerMachine
+from odradek.broker.cluster.controller.outbox import Message
 from odradek.broker.cluster.controller.requests import request_of
-from odradek.broker.cluster.operations import Operation, ReadAll, ReadChildren, Steps
+from odradek.broker.cluster.operations import Operation, ReadAll, ReadChildren, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     CONTROLLER_EPOCH,
     Assignment,
@@ -78,9 +78,7 @@ class Meter:
             slices.append(time.process_time() - began)
             asked += _requests(operation)
             result = self._zookeeper.run(self._session, operation)
-        began = time.process_time()
-        messages = machine.take_messages()
-        gathered = time.process_time() - began
+        messages, turns = _gather(machine)
         sizes, encoded = [], []
         for message in messages[:: max(len(messages) // SAMPLE, 1)]:
             began = time.process_time()
@@ -91,14 +89,30 @@ class Meter:
             encoded.append(time.process_time() - began)
         print(f"{what}: {asked} requests to ZooKeeper")
         print(f"  decisions {sum(slices):.2f} s, the longest at a time {max(slices):.3f} s")
-        print(f"  {len(messages)} messages, gathered in {gathered:.2f} s")
+        print(f"  {len(messages)} messages, gathered in {sum(turns):.2f} s, the longest at a time {max(turns):.3f} s")
         print(f"  each {statistics.mean(sizes) / 1e6:.2f} MB, encoded in {statistics.mean(encoded):.3f} s")
+
+
+def _gather(machine: ControllerMachine) -> tuple[list[Message], list[float]]:
+    """Return what brokers are told, and the seconds of each turn of the loop in which it was gathered."""
+    messages: list[Message] = []
+    turns: list[float] = []
+    began = time.process_time()
+    for message in machine.take_messages():
+        if message is not None:
+            messages.append(message)
+            continue
+        turns.append(time.process_time() - began)
+        began = time.process_time()
+    return messages, [*turns, time.process_time() - began]
 
 
 def _requests(operation: Operation) -> int:
     if isinstance(operation, ReadAll):
-        return len(list(operation.paths))
-    return 1 if isinstance(operation, ReadChildren) else len(list(operation.groups))
+        return len(operation.paths)
+    if isinstance(operation, WriteAll):
+        return len(operation.groups)
+    return 1 if isinstance(operation, ReadChildren) else 0
 
 
 def main(brokers: int, partitions: int) -> None:

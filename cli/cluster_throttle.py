@@ -6,7 +6,7 @@ the brokers get a rate. Afterwards each config is as it was.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ def listed(moves: Moves) -> dict[str, dict[str, list[str]]]:
 
 
 @asynccontextmanager
-async def throttled(admin: Admin, moves: Moves, rate: int) -> AsyncIterator[None]:
+async def throttled(admin: Admin, moves: Moves, rate: int) -> AsyncGenerator[None]:
     """Bound the bytes a second of each broker for these moves, and put the configs back at the end."""
     from ..client import ConfigResource
 

@@ -6,12 +6,15 @@ against a model of ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 # The version that matches every version of a znode.
 ANY_VERSION = -1
+# Partitions that steps look at in one turn of the event loop: some 10 microseconds each.
+PARTITIONS_A_TURN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,12 @@ class WriteAll:
     groups: tuple[tuple[Change, ...], ...]
 
 
-Operation: TypeAlias = ReadAll | ReadChildren | WriteAll
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let others have a turn of the event loop. ZooKeeper is asked nothing; the result is None."""
+
+
+Operation: TypeAlias = ReadAll | ReadChildren | WriteAll | Pause
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Operation, Any, T]
@@ -130,3 +138,23 @@ def write_all(groups: Iterable[tuple[Change, ...]]) -> Steps[list[Failure | None
     """Do each group of changes, all of it or nothing. Returns for each why it was not done, or None."""
     wanted = tuple(groups)
     return (yield WriteAll(wanted)) if wanted else []
+
+
+# -- Turns
+
+
+def portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the items in lists of `size`."""
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
+
+
+def select(items: Iterable[T], is_wanted: Callable[[T], bool]) -> Steps[list[T]]:
+    """Return the wanted items, with a pause after each PARTITIONS_A_TURN. Nobody may change `items` meanwhile."""
+    found: list[T] = []
+    for number, some in enumerate(portions(items, PARTITIONS_A_TURN)):
+        if number:
+            yield Pause()
+        found += filter(is_wanted, some)
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,7 +33,20 @@ from kazoo.protocol.states import EventType, KazooState
 
 from ..log_dirs.data_dir import StartError
 from ..threads import in_thread
-from .operations import Change, Create, Delete, Failure, Operation, Put, ReadAll, ReadChildren, Steps, Znode
+from .operations import (
+    Change,
+    Create,
+    Delete,
+    Failure,
+    Operation,
+    Pause,
+    Put,
+    ReadAll,
+    ReadChildren,
+    Steps,
+    Znode,
+    portions,
+)
 from .znodes import CONTROLLER_EPOCH, PERSISTENT
 
 T = TypeVar("T")
@@ -161,12 +174,14 @@ class ZooKeeper:
             return await self._in_portions(self._read(path, watch=operation.watch) for path in operation.paths)
         if isinstance(operation, ReadChildren):
             return await self._read_children(operation.path, watch=operation.watch)
+        if isinstance(operation, Pause):
+            return await asyncio.sleep(0)
         return await self._in_portions(self._write(group, fence) for group in operation.groups)
 
     async def _in_portions(self, work: Iterable[Any]) -> list[Any]:
         """Await many requests, with a bound on how many wait at a time. An error of one ends all."""
         results: list[Any] = []
-        for portion in _portions(work, IN_FLIGHT):
+        for portion in portions(work, IN_FLIGHT):
             # Every one is awaited, so that no error is left behind.
             found = await asyncio.gather(*portion, return_exceptions=True)
             error = next((each for each in found if isinstance(each, BaseException)), None)
@@ -356,17 +371,6 @@ def _failure(group: tuple[Change, ...], results: list[Any], *, fenced: bool) -> 
                 has_children=isinstance(result, NotEmptyError),
             )
     return None
-
-
-def _portions(work: Iterable[T], size: int) -> Iterator[list[T]]:
-    portion: list[T] = []
-    for each in work:
-        portion.append(each)
-        if len(portion) == size:
-            yield portion
-            portion = []
-    if portion:
-        yield portion
 
 
 def _describe(error: Exception) -> str:

@@ -12,6 +12,7 @@ from odradek.broker.cluster.operations import (
     Delete,
     Failure,
     Operation,
+    Pause,
     Put,
     ReadAll,
     ReadChildren,
@@ -117,6 +118,8 @@ class FakeZookeeper:
             if operation.watch:
                 self._watches["children", operation.path].add(session)
             return self.children_of(operation.path) if operation.path in self.nodes else None
+        if isinstance(operation, Pause):
+            return None
         return [self._write(session, group, fence) for group in operation.groups]
 
     def _read(self, session: int, path: str, *, watch: bool) -> Znode | None:

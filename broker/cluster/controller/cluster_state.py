@@ -3,9 +3,10 @@ an election and kept up to date by the controller's own writes and by watches.""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ..operations import Steps, select
 from ..znodes import NO_LEADER, LeaderAndIsr, Registration, Replicas, TopicPartition
 
 
@@ -44,24 +45,27 @@ class ClusterState:
         """Return the partitions of a topic, by index."""
         return sorted(each for each in self.replicas if each.topic == topic)
 
-    def on_broker(self, broker_id: int) -> Iterator[TopicPartition]:
-        """Yield the partitions that have a replica on a broker and are not being deleted."""
-        for place, assigned in self.replicas.items():
-            if broker_id in assigned.replicas and place.topic not in self.deleting:
-                yield place
+    def on_broker(self, broker_id: int) -> Steps[list[TopicPartition]]:
+        """Return the partitions that have a replica on a broker and are not being deleted."""
+
+        def is_there(place: TopicPartition) -> bool:
+            return broker_id in self.replicas[place].replicas and place.topic not in self.deleting
+
+        return (yield from select(self.replicas, is_there))
 
     def is_led(self, place: TopicPartition) -> bool:
         """Return whether a partition has a leader that is alive."""
         state = self.states.get(place)
         return state is not None and state.leader != NO_LEADER and self.is_alive(state.leader, place)
 
-    def without_leader(self) -> list[TopicPartition]:
+    def without_leader(self) -> Steps[list[TopicPartition]]:
         """Return the partitions whose leader is dead, or that have none; those of topics in deletion are left out."""
-        return [each for each in self.states if each.topic not in self.deleting and not self.is_led(each)]
+        return (yield from select(self.states, lambda each: each.topic not in self.deleting and not self.is_led(each)))
 
-    def never_led(self) -> list[TopicPartition]:
+    def never_led(self) -> Steps[list[TopicPartition]]:
         """Return the partitions that never had a leader, because no replica was alive when they were made."""
-        return [each for each in self.replicas if each not in self.states and each.topic not in self.deleting]
+        deleting = self.deleting
+        return (yield from select(self.replicas, lambda each: each not in self.states and each.topic not in deleting))
 
     def forget_topic(self, topic: str) -> None:
         """Drop a topic that exists no more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from .candidacy import Lost, Won, is_elected, stand
 from .channels import Channels
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
-from .requests import errors_of_roles
+from .requests import error_of, errors_of_roles
 from .watches import event_of, subject_of
 
 # Requests that wait.
@@ -219,10 +219,21 @@ class Controller:
         try:
             return await self._zookeeper.run(steps, term.fence)
         finally:
-            if self._term is term:
-                term.channels.follow(term.machine.cluster.live)
-                for message in term.machine.take_messages():
-                    term.channels.send(message)
+            await self._tell(term)
+
+    async def _tell(self, term: _Term) -> None:
+        """Send what the machine has to say, in turns of the loop, as long as the term lasts."""
+        messages: Iterator[Message | None] = iter(())
+        if self._term is term:
+            term.channels.follow(term.machine.cluster.live)
+            messages = term.machine.take_messages()
+        for message in messages:
+            if message is None:
+                await asyncio.sleep(0)
+            if self._term is not term:
+                return
+            if message is not None:
+                term.channels.send(message)
 
     def _put(self, event: Event) -> None:
         """Take up an event of this broker's own, whose outcome nobody waits for."""
@@ -239,21 +250,32 @@ class Controller:
     # -- What comes back
 
     def _note_response(self, broker: int, message: Message, response: ProtocolMessage) -> None:
-        if isinstance(response, LeaderAndIsrResponse) and isinstance(message, BecomeLeaderOrFollower):
-            errors = errors_of_roles(message, response)
-            failed = [place for place, code in errors.items() if code == int(ErrorCode.KAFKA_STORAGE_ERROR)]
-            if failed:
-                self._put(lambda machine: machine.replicas_failed(broker, failed))
+        code = error_of(response)
+        if code:
+            request = type(response).__name__.removesuffix("Response")
+            _log.error("broker %d rejects %s: %s", broker, request, ErrorCode.of(code).name)
+        elif isinstance(response, LeaderAndIsrResponse) and isinstance(message, BecomeLeaderOrFollower):
+            self._note_roles(broker, message, response)
         elif isinstance(response, StopReplicaResponse) and isinstance(message, StopReplicas):
             errors = {
-                TopicPartition(each.topic_name, each.partition_index)
+                TopicPartition(each.topic_name, each.partition_index): each.error_code
                 for each in response.partition_errors
                 if each.error_code
             }
-            wanted = [place for place, (_, delete) in message.partitions.items() if delete]
-            deleted = [place for place in wanted if place not in errors]
-            if deleted and not response.error_code:
+            _log_errors(broker, "stopped", errors)
+            deleted = [place for place, (_, delete) in message.partitions.items() if delete and place not in errors]
+            if deleted:
                 self._put(lambda machine: machine.deletion.note_stopped(broker, deleted))
+
+    def _note_roles(self, broker: int, message: BecomeLeaderOrFollower, response: LeaderAndIsrResponse) -> None:
+        """Note which replicas have no log directory, and which have one again, as Kafka's controller does."""
+        errors = errors_of_roles(message, response)
+        _log_errors(broker, "led or followed", errors)
+        failed = [place for place, code in errors.items() if code == int(ErrorCode.KAFKA_STORAGE_ERROR)]
+        known = self._term.machine.cluster.failed if self._term is not None else set[tuple[int, TopicPartition]]()
+        back = [each.place for each in message.updates if (broker, each.place) in known and each.place not in errors]
+        if failed or back:
+            self._put(lambda machine: machine.replicas_answered(broker, failed, back))
 
     def _tell_anew(self, broker: int) -> None:
         self._put(lambda machine: machine.welcome(broker))
@@ -267,6 +289,15 @@ class Controller:
 
 def _not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
+
+
+def _log_errors(broker: int, what: str, errors: Mapping[TopicPartition, int]) -> None:
+    """Log the errors of partitions in a response, with one partition for each error."""
+    named = {code: place for place, code in reversed(errors.items())}
+    for code, place in named.items():
+        count = sum(each == code for each in errors.values())
+        text = "%d partitions are not %s by broker %d: %s, the first is %s"
+        _log.warning(text, count, what, broker, ErrorCode.of(code).name, place)
 
 
 def _log_error(outcome: asyncio.Future[Any]) -> None:

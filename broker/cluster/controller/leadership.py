@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ....protocol.errors import ErrorCode
-from ..operations import Change, Create, Failure, Put, Steps, read_all, write_all
+from .. import operations
+from ..operations import Change, Create, Failure, Put, Steps, portions, read_all, write_all
 from ..znodes import (
     NO_LEADER,
     LeaderAndIsr,
@@ -140,7 +141,10 @@ class Leadership:
         for _ in range(MAX_TRIES):
             if not left:
                 return errors
-            left = yield from self._change_once(left, decide, errors)
+            again: list[TopicPartition] = []
+            for some in portions(left, operations.PARTITIONS_A_TURN):
+                again += yield from self._change_once(some, decide, errors)
+            left = again
         _log.error("the states of %s change too often to be written", ", ".join(map(str, left)))
         return errors | dict.fromkeys(left, ErrorCode.INVALID_UPDATE_VERSION)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..operations import Delete, Put, Steps, children, read, read_all, write, write_all
+from .. import operations
+from ..operations import Delete, Put, Steps, children, portions, read, read_all, write, write_all
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,
@@ -44,6 +45,8 @@ from .leadership import Leadership
 from .outbox import Message, Outbox
 from .reassignment import Reassignment, Target
 
+# Topics that are read in one turn of the event loop: some have hundreds of partitions.
+TOPICS_A_TURN = 10
 UNCLEAN = "unclean.leader.election.enable"
 
 _log = logging.getLogger(__name__)
@@ -61,8 +64,11 @@ class ControllerMachine:
         self.deletion = Deletion(self.cluster, self._outbox)
         self.reassignment = Reassignment(self.cluster, self._outbox, self._leadership)
 
-    def take_messages(self) -> list[Message]:
-        """Return what brokers must be told since the last call."""
+    def take_messages(self) -> Iterator[Message | None]:
+        """Yield what brokers must be told since the last call, and None where others may have a turn of the loop.
+
+        No event may begin before the end.
+        """
         return self._outbox.take(self.cluster)
 
     # -- Taking over
@@ -98,16 +104,18 @@ class ControllerMachine:
         """Read the topics that are not known yet, with the states of their partitions. Returns their partitions."""
         names = yield from children(TOPICS, watch=True)
         new = [each for each in names if each not in self.cluster.topic_ids]
-        znodes = yield from read_all((topic_path(each) for each in new), watch=True)
         places: list[TopicPartition] = []
-        for topic, znode in zip(new, znodes, strict=True):
-            if znode is not None:
-                assignment = decode_assignment(topic, znode.data)
-                places += yield from self._add_topic(topic, assignment, znode.version)
-        states = yield from read_all(state_path(each) for each in places)
-        for place, state in zip(places, states, strict=True):
-            if state is not None:
-                self.cluster.states[place] = decode_state(place, state.data, state.version)
+        for some in portions(new, TOPICS_A_TURN):
+            znodes = yield from read_all((topic_path(each) for each in some), watch=True)
+            for topic, znode in zip(some, znodes, strict=True):
+                if znode is not None:
+                    assignment = decode_assignment(topic, znode.data)
+                    places += yield from self._add_topic(topic, assignment, znode.version)
+        for some in portions(places, operations.PARTITIONS_A_TURN):
+            states = yield from read_all(state_path(each) for each in some)
+            for place, state in zip(some, states, strict=True):
+                if state is not None:
+                    self.cluster.states[place] = decode_state(place, state.data, state.version)
         return places
 
     def _add_topic(self, topic: str, assignment: Assignment, version: int) -> Steps[list[TopicPartition]]:
@@ -124,8 +132,8 @@ class ControllerMachine:
 
     def _lead_everything(self) -> Steps[None]:
         """Give a leader to every partition that has none and can have one."""
-        yield from self._leadership.begin(self.cluster.never_led())
-        dead = self.cluster.without_leader()
+        yield from self._leadership.begin((yield from self.cluster.never_led()))
+        dead = yield from self.cluster.without_leader()
         unclean = yield from self._unclean_topics({each.topic for each in dead})
 
         def election_of(place: TopicPartition) -> Election:
@@ -168,7 +176,10 @@ class ControllerMachine:
         self.cluster.shutting_down -= gone
         self.cluster.failed = {each for each in self.cluster.failed if each[0] not in gone}
         self._outbox.tell_everybody()
-        yield from self._replicas_died({each: list(self.cluster.on_broker(each)) for each in gone})
+        held: dict[int, list[TopicPartition]] = {}
+        for broker in gone:
+            held[broker] = yield from self.cluster.on_broker(broker)
+        yield from self._replicas_died(held)
         for broker in gone:
             self.deletion.note_failed(broker)
 
@@ -185,7 +196,7 @@ class ControllerMachine:
             self._outbox.welcome(broker)
         self._outbox.tell_everybody()
         yield from self._lead_everything()
-        yield from self._complete(self.reassignment.moving)
+        yield from self._complete((yield from self.reassignment.moving()))
 
     def welcome(self, broker: int) -> Steps[None]:
         """Tell a broker everything anew."""
@@ -200,12 +211,18 @@ class ControllerMachine:
                 self._outbox.welcome(broker)
             yield from write_all((Delete(f"{LOG_DIR_EVENTS}/{each}"),) for each in names)
 
-    def replicas_failed(self, broker: int, places: Iterable[TopicPartition]) -> Steps[None]:
-        """Note that a broker's log directory with these replicas is offline, as its response to LeaderAndIsr says."""
-        failed = [each for each in places if (broker, each) not in self.cluster.failed]
-        if failed:
-            self.cluster.failed |= {(broker, each) for each in failed}
-            yield from self._replicas_died({broker: failed})
+    def replicas_answered(
+        self, broker: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]
+    ) -> Steps[None]:
+        """Note whose log directory is offline, and whose works again, as a broker's response to LeaderAndIsr says."""
+        known = self.cluster.failed
+        known -= {(broker, each) for each in back}
+        new = [each for each in failed if (broker, each) not in known]
+        known |= {(broker, each) for each in new}
+        if new:
+            yield from self._replicas_died({broker: new})
+        elif back:
+            yield from self._lead_everything()
 
     def shut_down(self, broker: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
         """Move leaders away from a broker that is about to stop. Returns the partitions that it still leads.
@@ -218,7 +235,8 @@ class ControllerMachine:
         if broker_epoch not in (-1, registration.epoch):
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
         self.cluster.shutting_down.add(broker)
-        replicated = [each for each in self.cluster.on_broker(broker) if len(self.cluster.replicas[each].replicas) > 1]
+        held = yield from self.cluster.on_broker(broker)
+        replicated = [each for each in held if len(self.cluster.replicas[each].replicas) > 1]
         led = [each for each in replicated if self._leader_of(each) == broker]
         yield from self._leadership.elect(led, lambda _: elect_for_shutdown)
         followed = [each for each in replicated if self._leader_of(each) != broker]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from .. import operations
 from ..znodes import LEADER_DURING_DELETE, LeaderAndIsr, Registration, Replicas, TopicPartition
 from .cluster_state import ClusterState
 
@@ -96,29 +96,34 @@ class Outbox:
         self._stops[broker][place] = (leader_epoch, delete)
         self._roles[broker].pop(place, None)
 
-    def take(self, cluster: ClusterState) -> list[Message]:
-        """Return the requests, each broker's in the order in which it must get them, and forget them.
+    def take(self, cluster: ClusterState) -> Iterator[Message | None]:
+        """Yield the requests, each broker's in the order in which it must get them, and forget them at the end.
+
+        None stands where others may have a turn of the loop. Neither `cluster` nor the outbox may change meanwhile.
 
         A broker must know who is alive before it is told whom to follow: Kafka's follows no leader that it does not
         know, and does not try again. Otherwise leaders learn of their role before clients are told of it.
         """
-        messages: list[Message] = []
         shared = _Shared(cluster)
+        if self._newcomers or self._full:
+            yield from shared.gather()
+        yield from shared.gather_changes(self._metadata)
         for broker in sorted(cluster.live):
             roles = self._take_roles(shared, broker)
             metadata = self._take_metadata(shared, broker)
             if broker in self._newcomers:
-                messages += metadata + roles
+                yield from metadata + roles
             elif self._brokers_changed and roles:
-                messages += [TellMetadata(broker, shared.live, ()), *roles, *metadata]
+                yield from [TellMetadata(broker, shared.live, ()), *roles, *metadata]
             else:
-                messages += roles + metadata
+                yield from roles + metadata
             if self._stops.get(broker):
-                messages.append(StopReplicas(broker, dict(self._stops[broker])))
+                yield StopReplicas(broker, dict(self._stops[broker]))
+            if len(shared.cluster.replicas) > operations.PARTITIONS_A_TURN:
+                yield None
         for gathered in (self._roles, self._stops, self._newcomers, self._full, self._metadata):
             gathered.clear()
         self._brokers_changed = False
-        return messages
 
     def _take_roles(self, shared: _Shared, broker: int) -> list[Message]:
         wanted = dict(self._roles.get(broker, {}))
@@ -137,9 +142,6 @@ class Outbox:
             return [TellMetadata(broker, shared.live, shared.everything)]
         if not self._metadata and not self._brokers_changed:
             return []
-        if shared.changes is None:
-            states = shared.cluster.states
-            shared.changes = tuple(shared.update(each) for each in self._metadata if each in states)
         return [TellMetadata(broker, shared.live, shared.changes)]
 
 
@@ -149,25 +151,35 @@ class _Shared:
     def __init__(self, cluster: ClusterState) -> None:
         self.cluster = cluster
         self.live = tuple(cluster.live[each] for each in sorted(cluster.live))
-        # The partitions that brokers are told of beside their own; None: not gathered yet.
-        self.changes: tuple[PartitionUpdate, ...] | None = None
+        # The partitions that every broker is told of.
+        self.changes: tuple[PartitionUpdate, ...] = ()
         self._updates: dict[TopicPartition, PartitionUpdate] = {}
+        # Every partition that has a state, and the partitions of each broker that are not being deleted.
+        self.everything: tuple[PartitionUpdate, ...] = ()
+        self.held: dict[int, list[TopicPartition]] = {each: [] for each in cluster.live}
 
-    @cached_property
-    def everything(self) -> tuple[PartitionUpdate, ...]:
-        """Every partition that has a state."""
-        return tuple(self.update(each) for each in self.cluster.states)
-
-    @cached_property
-    def held(self) -> dict[int, list[TopicPartition]]:
-        """The partitions of each broker that are not being deleted."""
-        found: dict[int, list[TopicPartition]] = {each: [] for each in self.cluster.live}
-        for place, assigned in self.cluster.replicas.items():
+    def gather(self) -> Iterator[None]:
+        """Fill `everything` and `held`; yield where others may have a turn of the loop."""
+        everything: list[PartitionUpdate] = []
+        for number, (place, assigned) in enumerate(self.cluster.replicas.items(), 1):
+            if place in self.cluster.states:
+                everything.append(self.update(place))
             if place.topic not in self.cluster.deleting:
                 for broker in assigned.replicas:
-                    if broker in found:
-                        found[broker].append(place)
-        return found
+                    if broker in self.held:
+                        self.held[broker].append(place)
+            if number % operations.PARTITIONS_A_TURN == 0:
+                yield
+        self.everything = tuple(everything)
+
+    def gather_changes(self, places: Iterable[TopicPartition]) -> Iterator[None]:
+        """Fill `changes` with these partitions; yield where others may have a turn of the loop."""
+        changes: list[PartitionUpdate] = []
+        for some in operations.portions(places, operations.PARTITIONS_A_TURN):
+            changes += (self.update(each) for each in some if each in self.cluster.states)
+            if len(some) == operations.PARTITIONS_A_TURN:
+                yield
+        self.changes = tuple(changes)
 
     def update(self, place: TopicPartition, *, is_new: bool = False) -> PartitionUpdate:
         """Return what is said of a partition."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..operations import Delete, Put, Steps, read, write
+from ..operations import Delete, Put, Steps, read, select, write
 from ..znodes import (
     REASSIGN_PARTITIONS,
     Assignment,
@@ -44,10 +44,9 @@ class Reassignment:
         # What the znode of old asks for: it is removed when all of it is done.
         self._asked_by_znode: set[TopicPartition] = set()
 
-    @property
-    def moving(self) -> list[TopicPartition]:
-        """The partitions that are being reassigned."""
-        return sorted(place for place, each in self._cluster.replicas.items() if each.is_moving)
+    def moving(self) -> Steps[list[TopicPartition]]:
+        """Return the partitions that are being reassigned."""
+        return sorted((yield from select(self._cluster.replicas, lambda each: self._cluster.replicas[each].is_moving)))
 
     def take_up(self) -> Steps[None]:
         """Begin what `/admin/reassign_partitions` asks for, and complete what can be completed."""
@@ -59,7 +58,7 @@ class Reassignment:
             for place, error in errors.items():
                 _log.error("%s cannot be reassigned: %s", place, error.message or error.code.text)
                 self._asked_by_znode.discard(place)
-        yield from self.complete(self.moving)
+        yield from self.complete((yield from self.moving()))
         yield from self._tidy_znode()
 
     def begin(

@@ -166,3 +166,9 @@ def errors_of_roles(message: BecomeLeaderOrFollower, response: LeaderAndIsrRespo
         for each in topic.partition_errors
         if each.error_code
     }
+
+
+def error_of(response: ProtocolMessage) -> int:
+    """Return the error code of a whole response; 0 where there is none."""
+    assert isinstance(response, (LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse))
+    return response.error_code

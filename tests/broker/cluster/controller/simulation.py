@@ -304,7 +304,7 @@ class Simulation:
         elif outcome is False:
             self._resign(node)
         elif node.machine is not None:
-            for message in node.machine.take_messages():
+            for message in filter(None, node.machine.take_messages()):
                 wire = self.wires.setdefault((node.broker_id, message.broker_id), deque())
                 known = node.machine.cluster.live[message.broker_id].epoch
                 wire.append((node.machine.cluster.epoch, known, message))

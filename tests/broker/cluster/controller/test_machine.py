@@ -1,0 +1,193 @@
+"""The controller's machine over a model of ZooKeeper: what it does in one turn, and what brokers' responses tell it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from odradek.broker.cluster import operations
+from odradek.broker.cluster.controller import leadership, machine, outbox
+from odradek.broker.cluster.controller.channels import Channels
+from odradek.broker.cluster.controller.controller import Controller, ControllerConfig, _Asked, _Term
+from odradek.broker.cluster.controller.machine import ControllerMachine
+from odradek.broker.cluster.controller.outbox import (
+    BecomeLeaderOrFollower,
+    Message,
+    StopReplicas,
+    TellMetadata,
+)
+from odradek.broker.cluster.operations import Steps
+from odradek.broker.cluster.znodes import (
+    Assignment,
+    LeaderAndIsr,
+    Registration,
+    Replicas,
+    TopicPartition,
+    broker_path,
+    encode_assignment,
+    encode_registration,
+    encode_state,
+    state_path,
+    topic_path,
+)
+from odradek.broker.cluster.zookeeper import ZooKeeper
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from odradek.protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
+from odradek.protocol.messages.update_metadata import UpdateMetadataResponse
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fake_zookeeper import FakeZookeeper
+
+PARTITIONS = 95
+TOPIC_ID = bytes(15) + b"t"
+
+
+class World:
+    """Three brokers, a topic whose replicas are on all of them, and the controller of epoch 2, which is broker 1."""
+
+    def __init__(self, partitions: int = PARTITIONS) -> None:
+        self.zookeeper = FakeZookeeper()
+        self.zookeeper.make("/controller_epoch", b"2")
+        for broker in (1, 2, 3):
+            at = Registration(broker, (f"PLAINTEXT://h:{broker}",), {"PLAINTEXT": "PLAINTEXT"})
+            self.zookeeper.make(broker_path(broker), encode_registration(at))
+        spread = {index: Replicas(tuple((index + each) % 3 + 1 for each in range(3))) for index in range(partitions)}
+        self.zookeeper.make(topic_path("t"), encode_assignment(Assignment(TOPIC_ID, spread)))
+        for index, each in spread.items():
+            state = LeaderAndIsr(each.replicas[0], 0, each.replicas, 1, 0)
+            self.zookeeper.make(state_path(TopicPartition("t", index)), encode_state(state))
+        self.machine = ControllerMachine(1, 2)
+        # Turns of the event loop so far.
+        self.turns = 0
+        self._session = self.zookeeper.connect()
+
+    def run(self, steps: Steps[Any]) -> None:
+        """Run steps to their end."""
+        result = None
+        while True:
+            self.turns += 1
+            try:
+                operation = steps.send(result)
+            except StopIteration:
+                return
+            result = self.zookeeper.run(self._session, operation)
+
+    def messages(self) -> list[Message]:
+        """What brokers are to be told now."""
+        found: list[Message] = []
+        for each in self.machine.take_messages():
+            if each is None:
+                self.turns += 1
+            else:
+                found.append(each)
+        return found
+
+    def state(self, index: int) -> LeaderAndIsr:
+        return self.machine.cluster.states[TopicPartition("t", index)]
+
+
+# -- Turns
+
+
+def test_no_turn_handles_more_than_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "PARTITIONS_A_TURN", 10)
+    world, handled = World(), Counter[int]()
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            handled[world.turns] += 1
+            return function(*arguments)
+
+        return call
+
+    for module, name in ((machine, "decode_state"), (leadership, "decode_state"), (outbox, "_update")):
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    world.run(world.machine.take_over())
+    assert len(world.messages()) == 6
+    world.zookeeper.delete_by_hand(broker_path(3))
+    world.run(world.machine.brokers_changed())
+    assert len(world.messages()) == 6
+    assert max(handled.values()) == 10
+    # Read, told, and read again for the leaders and for the ISRs of the dead broker.
+    assert sum(handled.values()) >= 3 * PARTITIONS
+
+
+# -- What brokers answer
+
+
+def answer(codes: dict[int, ErrorCode]) -> LeaderAndIsrResponse:
+    """A response to LeaderAndIsr with an error for each of these partitions."""
+    errors = [LeaderAndIsrPartitionError("", index, int(code)) for index, code in codes.items()]
+    return LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(TOPIC_ID, errors)])
+
+
+class Shell:
+    """A controller in its term whose events are run at once."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.controller = Controller(
+            ControllerConfig(1, 30_000, lambda: False, 10, None), cast("ZooKeeper", None), FakeClock()
+        )
+        self.controller._term = _Term(world.machine, 0, cast("Channels", None))
+
+    async def hear(self, broker: int, message: Message, response: Any) -> None:
+        """Take a broker's response, and run what follows."""
+        self.controller._note_response(broker, message, response)
+        while not self.controller._events.empty():
+            event = self.controller._events.get_nowait()
+            assert isinstance(event, _Asked)
+            self.world.run(event.event(self.world.machine))
+            event.outcome.set_result(None)
+
+    def roles_of(self, broker: int) -> BecomeLeaderOrFollower:
+        """What the broker was told last."""
+        return next(
+            each
+            for each in reversed(self.world.messages())
+            if isinstance(each, BecomeLeaderOrFollower) and each.broker_id == broker
+        )
+
+
+async def test_a_replica_without_its_log_directory_leads_no_more_until_it_is_back() -> None:
+    world = World(3)
+    shell = Shell(world)
+    world.run(world.machine.take_over())
+    roles = shell.roles_of(1)
+    assert world.state(0).leader == 1
+    await shell.hear(1, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
+    assert (world.state(0).leader, world.state(0).isr) == (2, (2, 3))
+    assert world.machine.cluster.failed == {(1, TopicPartition("t", 0))}
+    # The same again is no news.
+    world.messages()
+    await shell.hear(1, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
+    assert world.messages() == []
+    await shell.hear(1, roles, answer({}))
+    assert world.machine.cluster.failed == set()
+
+
+async def test_errors_of_brokers_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(3)
+    shell = Shell(world)
+    world.run(world.machine.take_over())
+    roles = shell.roles_of(1)
+    metadata, stop = TellMetadata(1, (), ()), StopReplicas(1, {})
+    storage = ErrorCode.KAFKA_STORAGE_ERROR
+    await shell.hear(1, roles, answer({1: ErrorCode.UNKNOWN_SERVER_ERROR, 2: ErrorCode.UNKNOWN_SERVER_ERROR}))
+    await shell.hear(1, roles, LeaderAndIsrResponse(int(ErrorCode.STALE_CONTROLLER_EPOCH)))
+    await shell.hear(1, metadata, UpdateMetadataResponse(int(ErrorCode.STALE_BROKER_EPOCH)))
+    await shell.hear(1, stop, StopReplicaResponse(partition_errors=[StopReplicaPartitionError("t", 2, int(storage))]))
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == [
+        "2 partitions are not led or followed by broker 1: UNKNOWN_SERVER_ERROR, the first is t-1",
+        "broker 1 rejects LeaderAndIsr: STALE_CONTROLLER_EPOCH",
+        "broker 1 rejects UpdateMetadata: STALE_BROKER_EPOCH",
+        "1 partitions are not stopped by broker 1: KAFKA_STORAGE_ERROR, the first is t-2",
+    ]
+    assert world.machine.cluster.failed == set()
