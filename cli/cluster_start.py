@@ -38,13 +38,24 @@ STOPS_WITHIN_S = 30.0
 @click.option("--zookeeper", metavar="HOST:PORT", help="A ZooKeeper that runs already. Otherwise one is started.")
 @click.option("--zookeeper-jars", type=click.Path(exists=True, path_type=Path), metavar="DIR",
               help="A folder with ZooKeeper's jars, such as libs of Kafka 3.  [default: Debian's package]")  # fmt: skip
-def start(nodes: int, port: int, data_dir: Path, zookeeper: str | None, zookeeper_jars: Path | None) -> None:
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A config for every broker; repeatable.")
+def start(
+    nodes: int,
+    port: int,
+    data_dir: Path,
+    zookeeper: str | None,
+    zookeeper_jars: Path | None,
+    settings: tuple[str, ...],
+) -> None:
     """Run brokers on consecutive ports, with a ZooKeeper on the port below the first, until SIGTERM or Ctrl-C.
+
+    Standard error says which process is which broker: kill one to see the others go on.
 
     \b
     Examples:
       odradek cluster start
       odradek cluster start --nodes 5 --zookeeper 127.0.0.1:2181
+      odradek cluster start --set zookeeper.session.timeout.ms=4000
     """
     signal.signal(signal.SIGTERM, _interrupt)
     with ExitStack() as running:
@@ -53,10 +64,12 @@ def start(nodes: int, port: int, data_dir: Path, zookeeper: str | None, zookeepe
                 zookeeper = _start_zookeeper(running, data_dir / "zookeeper", port - 1, zookeeper_jars)
             # The last one that was started is stopped first, and the ZooKeeper after all of them.
             brokers = [
-                _start_broker(running, data_dir, number, port + number - 1, zookeeper, nodes)
+                _start_broker(running, data_dir, number, port + number - 1, zookeeper, nodes, settings)
                 for number in range(1, nodes + 1)
             ]
             addresses = [_ready(each) for each in brokers]
+            for number, (each, address) in enumerate(zip(brokers, addresses, strict=True), 1):
+                click.echo(f"broker {number} is process {each.pid} at {address}", err=True)
             click.echo(f"ready {','.join(addresses)}")
             _watch(brokers, data_dir)
         except KeyboardInterrupt:
@@ -82,7 +95,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _start_broker(
-    running: ExitStack, data_dir: Path, number: int, port: int, zookeeper: str, nodes: int
+    running: ExitStack,
+    data_dir: Path,
+    number: int,
+    port: int,
+    zookeeper: str,
+    nodes: int,
+    settings: tuple[str, ...],
 ) -> subprocess.Popen[str]:
     copies = min(nodes, 3)
     configs = {
@@ -98,6 +117,9 @@ def _start_broker(
     command += ["--data-dir", str(data_dir / f"broker-{number}")]
     for name, value in configs.items():
         command += ["--set", f"{name}={value}"]
+    # The last one of a name counts.
+    for each in settings:
+        command += ["--set", each]
     data_dir.mkdir(parents=True, exist_ok=True)
     log = running.enter_context((data_dir / f"broker-{number}.log").open("a"))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)

@@ -1,10 +1,12 @@
-"""`make demo`: a year of real flights through Odradek, every count checked. With --stream: demo_stream.py.
+"""`make demo`: a year of real flights through Odradek, every count checked.
 
 A broker is started as a process of its own; 336,776 flights are produced over TCP, consumed by a group of two, read by
 Spark, and added up by carrier each time. Then a stream finds the worst weeks. Status 0 means that all sums agree with
 the data, flight number by flight number and minute by minute, and that the broker stopped cleanly.
 
 Spark's JVM and the kernels of the source start beside the rest, because they take the longest.
+
+`--stream` and `--cluster` are demos of their own: demo_stream.py and demo_cluster.py.
 """
 
 from __future__ import annotations
@@ -12,27 +14,34 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from demo_broker import DemoBroker, DemoFailed, console
-from flights import COUNT, ByCarrier, Delays, FlightsMissing, carrier_names, flights, record
+from demo_parts import (
+    PARTITIONS,
+    TOPIC,
+    check,
+    delays,
+    java_is_there,
+    member_of_group,
+    progress,
+    quiet_jvm,
+    read_flights,
+    start_spark,
+)
+from flights import COUNT, ByCarrier, Delays, FlightsMissing
 from odradek.client import Admin, Consumer, NewTopic, Producer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
-TOPIC = "flights"
-PARTITIONS = 6
 # A group of two on this machine has its partitions in seconds; longer is a fault worth a message.
 CONSUMED_WITHIN_S = 90
 # The pipeline's windows of event time.
@@ -45,14 +54,24 @@ if TYPE_CHECKING:
 def main() -> int:
     parser = argparse.ArgumentParser(description="A year of real flights through Odradek, every count checked.")
     parser.add_argument("--stream", action="store_true", help="a stream that writes exactly once, under kills")
-    is_stream = parser.parse_args().stream
+    parser.add_argument("--cluster", action="store_true", help="three brokers, of which the leader is killed")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="for --cluster: a ZooKeeper that runs already")
+    parser.add_argument("--zookeeper-jars", metavar="DIR", help="for --cluster: a folder with ZooKeeper's jars")
+    options = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="odradek-demo-") as folder:
-            run_stream(Path(folder)) if is_stream else run(Path(folder))
+            if options.cluster:
+                import demo_cluster
+
+                demo_cluster.run(Path(folder), options.zookeeper, options.zookeeper_jars)
+            elif options.stream:
+                run_stream(Path(folder))
+            else:
+                run(Path(folder))
     except (DemoFailed, FlightsMissing) as error:
         console.print(f"[bold red]failed:[/] {error}")
         return 1
-    console.print("[bold green]all counts agree, the broker stopped cleanly[/]")
+    console.print(f"[bold green]all counts agree, the broker{'s' if options.cluster else ''} stopped cleanly[/]")
     return 0
 
 
@@ -112,44 +131,7 @@ def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None
     console.print(delays(rows))
 
 
-def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
-    """Compare flights, cancellations, minutes and flight numbers of every carrier. Raises DemoFailed."""
-    for carrier in sorted(truth.carriers.keys() | got.carriers.keys()):
-        if got.carriers.get(carrier) != truth.carriers.get(carrier):
-            wanted, found = truth.carriers.get(carrier), got.carriers.get(carrier)
-            raise DemoFailed(f"{what}: carrier {carrier} has {found}, the data {wanted}")
-    if got.flights != COUNT:
-        raise DemoFailed(f"{what}: {got.flights:,} flights instead of {COUNT:,}")
-    console.print(f"[green]✓[/] {what}: {got.flights:,} flights of {len(got.carriers)} carriers, all sums equal")
-
-
 # -- producing
-
-
-def progress() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
-
-
-def read_flights(bars: Progress) -> tuple[ByCarrier, list[tuple[bytes, bytes]]]:
-    """Return the sums to compare with, and the records to send."""
-    task = bars.add_task("read", total=COUNT)
-    truth, records = ByCarrier(), list[tuple[bytes, bytes]]()
-    for number, flight in enumerate(flights(), 1):
-        truth.add(flight)
-        records.append(record(flight))
-        if not number % 5000:
-            bars.update(task, completed=number)
-    bars.update(task, completed=len(records))
-    if len(records) != COUNT:
-        raise DemoFailed(f"the data has {len(records):,} flights instead of {COUNT:,}")
-    return truth, records
 
 
 async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progress) -> None:
@@ -201,38 +183,7 @@ async def consume(address: str, bars: Progress) -> tuple[ByCarrier, list[set[int
     return sums, shares
 
 
-def member_of_group(address: str) -> Consumer:
-    return Consumer(TOPIC, bootstrap_servers=address, group_id="delays", auto_offset_reset="earliest")
-
-
 # -- Spark
-
-
-def java_is_there() -> bool:
-    return subprocess.run([Path(__file__).with_name("need_java.sh"), "--check"], check=False).returncode == 0
-
-
-def start_spark(folder: Path) -> SparkSession:
-    """Start a session, and the compilation of what the source needs, which another process does meanwhile."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from odradek.client.spark.machine_code import JSON_KERNELS, KERNELS
-    from pyspark.sql import SparkSession
-
-    for each in (KERNELS, JSON_KERNELS):
-        each.compile_ahead()
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("flights")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
 
 
 def read_by_spark(spark: SparkSession, address: str) -> ByCarrier:
@@ -291,38 +242,6 @@ def weeks_table(weeks: list[Any]) -> Table:
         table.add_column(title, justify="right")
     for row in [row for row in weeks if row.flights >= 500][:5]:
         table.add_row(f"{row.start:%Y-%m-%d}", row.carrier, f"{row.flights:,}", f"{row.mean_delay:.1f}")
-    return table
-
-
-@contextmanager
-def quiet_jvm(log: Path) -> Iterator[None]:
-    """Send descriptor 2 to a file, because Spark's JVM writes warnings past Python. Show the file after a failure."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    except BaseException:
-        os.dup2(kept, 2)
-        print(log.read_text(errors="replace")[-4000:], file=sys.stderr)
-        raise
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def delays(sums: ByCarrier) -> Table:
-    """Return the delays by carrier, the least punctual first."""
-    table = Table(title="Departure delays by carrier, New York 2013")
-    table.add_column("carrier")
-    for title in ("flights", "cancelled", "mean delay (min)"):
-        table.add_column(title, justify="right")
-    names = carrier_names()
-    for code, each in sorted(sums.carriers.items(), key=lambda item: -item[1].mean_delay_minutes):
-        cancelled = each.flights - each.departed
-        name = f"{code}  {names.get(code, '')}"
-        table.add_row(name, f"{each.flights:,}", f"{cancelled:,}", f"{each.mean_delay_minutes:.1f}")
     return table
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -177,6 +177,10 @@ class Cluster:
         await self._update(None)
         return self.view
 
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Request metadata of these topics, watched or not."""
+        await self._update({*topics})
+
     async def refresh(self) -> None:
         """Request metadata of the watched topics, or join the request under way. Raises what the request raises."""
         if self._refresh is None or self._refresh.done():
@@ -294,7 +298,12 @@ class Cluster:
 
     async def request_controller(self, request: Message, response: type[R]) -> R:
         """Send one request to the controller, once (in KRaft any broker, which forwards it)."""
-        return await self.request(await self.controller(), request, response)
+        try:
+            return await self.request(await self.controller(), request, response)
+        except ConnectionLost:
+            # Another broker may be the controller by now.
+            self.refresh_soon()
+            raise
 
     async def controller(self) -> int:
         """Return the controller's node id. Raises KafkaError if none is known."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..errors import UnknownTopic
+from ..errors import ConnectionLost, UnknownTopic
 from ..metadata import NO_LEADER
 from ..record import TopicPartition
 from .cluster import Cluster
@@ -32,12 +32,17 @@ async def request_from_leaders(
     async def request_the_rest() -> None:
         rest = {partition: value for partition, value in wanted.items() if partition not in found}
         await know_leaders(cluster, rest)
-        for leader, partitions in group_by_leader(cluster, rest).items():
-            async for partition, value in request(leader, {partition: rest[partition] for partition in partitions}):
-                found[partition] = value
+        try:
+            for leader, partitions in group_by_leader(cluster, rest).items():
+                async for partition, value in request(leader, {partition: rest[partition] for partition in partitions}):
+                    found[partition] = value
+        except ConnectionLost:
+            # Another broker may lead by now.
+            await cluster.learn({partition.topic for partition in rest})
+            raise
         missing = [partition for partition in wanted if partition not in found]
         if missing:
-            cluster.refresh_soon()
+            await cluster.learn({partition.topic for partition in missing})
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, missing_text(missing[0]))
 
     await cluster.retry(request_the_rest)
@@ -46,10 +51,11 @@ async def request_from_leaders(
 
 async def know_leaders(cluster: Cluster, partitions: Collection[TopicPartition]) -> None:
     """Request the metadata of these partitions where a leader is not known. Raises UnknownTopic."""
-    for topic in {partition.topic for partition in partitions}:
+    topics = {partition.topic for partition in partitions}
+    for topic in topics:
         await cluster.topic(topic)
     if any(cluster.leader(partition) == NO_LEADER for partition in partitions):
-        await cluster.refresh()
+        await cluster.learn(topics)
 
 
 def group_by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:

@@ -293,11 +293,10 @@ def _not_controller() -> KafkaError:
 
 def _log_errors(broker: int, what: str, errors: Mapping[TopicPartition, int]) -> None:
     """Log the errors of partitions in a response, with one partition for each error."""
-    named = {code: place for place, code in reversed(errors.items())}
-    for code, place in named.items():
-        count = sum(each == code for each in errors.values())
+    for code in sorted(set(errors.values())):
+        places = [place for place, found in errors.items() if found == code]
         text = "%d partitions are not %s by broker %d: %s, the first is %s"
-        _log.warning(text, count, what, broker, ErrorCode.of(code).name, place)
+        _log.warning(text, len(places), what, broker, ErrorCode.of(code).name, places[0])
 
 
 def _log_error(outcome: asyncio.Future[Any]) -> None:

@@ -1,0 +1,126 @@
+"""What the demos of one broker and of a cluster share: the flights, the sums that must agree, Spark, what is shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demo_broker import DemoFailed, console
+from flights import COUNT, ByCarrier, carrier_names, flights, record
+from odradek.client import Consumer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+TOPIC = "flights"
+PARTITIONS = 6
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:
+    """Compare flights, cancellations, minutes and flight numbers of every carrier. Raises DemoFailed."""
+    for carrier in sorted(truth.carriers.keys() | got.carriers.keys()):
+        if got.carriers.get(carrier) != truth.carriers.get(carrier):
+            wanted, found = truth.carriers.get(carrier), got.carriers.get(carrier)
+            raise DemoFailed(f"{what}: carrier {carrier} has {found}, the data {wanted}")
+    if got.flights != COUNT:
+        raise DemoFailed(f"{what}: {got.flights:,} flights instead of {COUNT:,}")
+    console.print(f"[green]✓[/] {what}: {got.flights:,} flights of {len(got.carriers)} carriers, all sums equal")
+
+
+def progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def read_flights(bars: Progress) -> tuple[ByCarrier, list[tuple[bytes, bytes]]]:
+    """Return the sums to compare with, and the records to send."""
+    task = bars.add_task("read", total=COUNT)
+    truth, records = ByCarrier(), list[tuple[bytes, bytes]]()
+    for number, flight in enumerate(flights(), 1):
+        truth.add(flight)
+        records.append(record(flight))
+        if not number % 5000:
+            bars.update(task, completed=number)
+    bars.update(task, completed=len(records))
+    if len(records) != COUNT:
+        raise DemoFailed(f"the data has {len(records):,} flights instead of {COUNT:,}")
+    return truth, records
+
+
+def member_of_group(address: str) -> Consumer:
+    return Consumer(TOPIC, bootstrap_servers=address, group_id="delays", auto_offset_reset="earliest")
+
+
+# -- Spark
+
+
+def java_is_there() -> bool:
+    return subprocess.run([Path(__file__).with_name("need_java.sh"), "--check"], check=False).returncode == 0
+
+
+def start_spark(folder: Path) -> SparkSession:
+    """Start a session, and the compilation of what the source needs, which another process does meanwhile."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from odradek.client.spark.machine_code import JSON_KERNELS, KERNELS
+    from pyspark.sql import SparkSession
+
+    for each in (KERNELS, JSON_KERNELS):
+        each.compile_ahead()
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("flights")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+
+
+@contextmanager
+def quiet_jvm(log: Path) -> Iterator[None]:
+    """Send descriptor 2 to a file, because Spark's JVM writes warnings past Python. Show the file after a failure."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    except BaseException:
+        os.dup2(kept, 2)
+        print(log.read_text(errors="replace")[-4000:], file=sys.stderr)
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def delays(sums: ByCarrier) -> Table:
+    """Return the delays by carrier, the least punctual first."""
+    table = Table(title="Departure delays by carrier, New York 2013")
+    table.add_column("carrier")
+    for title in ("flights", "cancelled", "mean delay (min)"):
+        table.add_column(title, justify="right")
+    names = carrier_names()
+    for code, each in sorted(sums.carriers.items(), key=lambda item: -item[1].mean_delay_minutes):
+        cancelled = each.flights - each.departed
+        name = f"{code}  {names.get(code, '')}"
+        table.add_row(name, f"{each.flights:,}", f"{cancelled:,}", f"{each.mean_delay_minutes:.1f}")
+    return table
