@@ -111,7 +111,6 @@ class Replication(Protocol):
 
     def note_sent(self, size: int) -> None:
         """Note that a follower is sent so many bytes."""
-        ...
 
     def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
         """Note that a follower has everything below `offset`."""
