@@ -283,6 +283,7 @@ class Demo:
 
     async def _produce(self, admin: Admin) -> None:
         task = self._bars.add_task("produce", total=COUNT)
+        began = 0.0
         kill_after = COUNT // 3 // RECORDS_A_CALL * RECORDS_A_CALL
         async with Producer(self._cluster.addresses) as producer:
             for first in range(0, COUNT, RECORDS_A_CALL):
