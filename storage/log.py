@@ -326,14 +326,14 @@ class Log(ReadableLog):
         """Put the cleaned segment at `base_offset`, whose files are `.swap`, in the place of `old`, which retire.
 
         `size` and `aborted_bytes` are those of its log file and its transaction index. `old` must lie side by side
-        before the active segment. The names are durable after an fsync of the directory, at the latest after the next
-        flush. Raises DiskError; the next start completes the swap.
+        before the active segment. Call swap.finish() then, in a thread. Raises DiskError; the next start completes the
+        swap.
         """
         self._check_writable()
         new = Segment(self.directory, base_offset, size, now_ms, self._disk)
         new.aborted.found(aborted_bytes)
         try:
-            self._segments.replace(old, new, lambda: swap.finish(self.directory, base_offset, self._disk))
+            self._segments.replace(old, new, lambda: swap.place(self.directory, base_offset, self._disk))
         except DiskError as error:
             self._failure = error
             raise

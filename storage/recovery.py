@@ -100,7 +100,9 @@ class Recovery:
             self._check(recovery_point)
         if self._segments[-1].next_offset < self._log_start_offset:
             self._start_over()
-        self._remove_empty()
+        if self._remove_empty() and self._report.clean:
+            # Otherwise a power cut could bring the name back, behind batches that are appended now.
+            self._disk.fsync_dir(self._directory)
         self._mark_known_damage()
         self._epochs.truncate_from_end(self._segments[-1].next_offset)
         self._producers.expire(self._now_ms, self._config.producer_id_expiration_ms)
@@ -122,12 +124,14 @@ class Recovery:
             self._empty.append(segments.pop())
         return segments or [self._create(self._log_start_offset)]
 
-    def _remove_empty(self) -> None:
+    def _remove_empty(self) -> bool:
+        """Remove the empty segments whose place the log does not need. Return whether there were any."""
         kept = {each.base_offset for each in self._segments}
-        for segment in self._empty:
-            if segment.base_offset not in kept:
-                self._remove_segment(segment)
+        gone = [segment for segment in self._empty if segment.base_offset not in kept]
+        for segment in gone:
+            self._remove_segment(segment)
         self._empty = []
+        return bool(gone)
 
     @property
     def _rolled_to(self) -> int:

@@ -201,7 +201,7 @@ class Cleaner:
             log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, now_ms)
         finally:
             self._file_removal.remove_segments(partition)
-        await self._wait_for(log.directory.parent, partial(disk.fsync_dir, log.directory))
+        await self._wait_for(log.directory.parent, partial(swap.finish, log.directory, group.base_offset, disk))
         return True
 
     async def _note_clean(self, partition: Partition, end_offset: int, stats: dict[str, int]) -> None:

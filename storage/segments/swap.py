@@ -3,7 +3,12 @@
     BASE.log.cleaned    being written, then forced to disk                   a start removes it
     BASE.log.swap       from here on this file counts                        a start completes the next steps
     BASE.log.deleted    a replaced file, until its readers have gone         a start removes it
-    BASE.log            in its place
+    BASE.log            in its place, a second name of the `.swap`           a start does these two steps again
+                        the `.swap` is removed
+
+Each name of the first kind is durable before the next one is made. The `.swap` goes last, when the directory has been
+forced to disk: a power cut may keep the new name and lose the removal of a replaced segment, and then only the `.swap`
+tells that the new one stands for both.
 
 The indexes are renamed in the same way, each time before the log, so that a log has its indexes under the same
 extension. A cleaning keeps the last batch of a group (compaction.py). Therefore a `.swap` replaces exactly the segments
@@ -43,9 +48,23 @@ def prepare(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
     disk.fsync_dir(directory)
 
 
+def place(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
+    """Give the `.swap` files their final names, beside the others. The replaced files must have other names already."""
+    for suffix in _ORDER:
+        source = segment_path(directory, base_offset, suffix + SWAP_SUFFIX)
+        if disk.exists(source):
+            target = segment_path(directory, base_offset, suffix)
+            disk.unlink(target)
+            disk.link(source, target)
+
+
 def finish(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
-    """Give the `.swap` files their final names. The replaced files must have other names already."""
-    _rename(directory, base_offset, SWAP_SUFFIX, "", disk)
+    """Make the final names durable, then remove those of `.swap`. May run in any thread."""
+    disk.fsync_dir(directory)
+    # As long as there is a log with this name, a start needs its indexes too.
+    disk.unlink(segment_path(directory, base_offset, LOG_SUFFIX + SWAP_SUFFIX))
+    disk.fsync_dir(directory)
+    _unlink(directory, base_offset, SWAP_SUFFIX, disk)
 
 
 def abandon(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
@@ -101,7 +120,9 @@ def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dic
     if segment_path(directory, base_offset, _ORDER[0] + SWAP_SUFFIX).name in sizes:
         # A segment that has retired from this place may have left an index.
         _unlink(directory, base_offset, "", disk)
-    finish(directory, base_offset, disk)
+    # Otherwise another power cut could keep a replaced segment beside the final name.
+    disk.fsync_dir(directory)
+    _rename(directory, base_offset, SWAP_SUFFIX, "", disk)
     return True
 
 

@@ -42,5 +42,5 @@ def clean(
         swap.prepare(log.directory, group.base_offset, disk)
         old = found.segments[at : at + group.sources]
         log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, now_ms)
-        disk.fsync_dir(log.directory)
+        swap.finish(log.directory, group.base_offset, disk)
     return run.end_offset

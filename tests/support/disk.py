@@ -350,9 +350,12 @@ class FaultyDisk(Disk):
         self._moves.append((source, target))
 
     def link(self, source: Path, target: Path) -> None:
-        """Give a file a second name. That is one step; a power cut leaves both names."""
+        """Give a file a second name, which is durable like that of a new file."""
         self._step()
+        self._know(source)
         super().link(source, target)
+        node = self._live[target] = self._live[source]
+        self._changes.append(_Change("create", target, target, node))
 
     def unlink(self, path: Path) -> None:
         if path.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, segment_ms=2**60)
+LARGE = LogConfig(segment_bytes=5000, index_interval_bytes=100, segment_ms=2**60)
+# The last steps of a cleaning give names.
+NAMING_STEPS = 20
 
 
 def filled(directory: Path, disk: FaultyDisk) -> Log:
@@ -118,3 +122,32 @@ def test_a_cleaned_segment_that_cannot_be_read_does_not_replace_what_it_was_made
     assert state(again) == expected
     assert not list((tmp_path / "t-0").glob("*.swap"))
     again.close()
+
+
+def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once(tmp_path: Path) -> None:
+    """File systems reorder renames: the new name may be there, and a replaced segment too."""
+    disk = FaultyDisk()
+    log = filled(tmp_path / "whole", disk)
+    # One cleaned segment then replaces several.
+    log.reconfigure(LARGE)
+    before, sources = disk.steps, len(log.segments) - 1
+    clean(log, disk=disk)
+    assert (sources, len(log.segments)) == (3, 2)
+    named = [mark - before for mark in disk.marks if mark >= before][-NAMING_STEPS:]
+    for at, seed in product(named, range(12)):
+        directory = tmp_path / f"{at}-{seed}"
+        disk = FaultyDisk()
+        log = filled(directory, disk)
+        log.reconfigure(LARGE)
+        point, end = log.recovery_point, log.log_end_offset
+        disk.stop_after(at)
+        with pytest.raises(PowerCut):
+            clean(log, disk=disk)
+        del log
+        disk.lose(seed)
+        again = Log.open(directory, CONFIG, clean=False, now_ms=0, recovery_point=point, disk=disk)
+        offsets = [header.base_offset for header, _ in again.iter_batches(0)]
+        assert offsets == sorted(set(offsets)), (at, seed)
+        assert (again.recovery.cuts, again.recovery.damages, again.log_end_offset) == ([], [], end), (at, seed)
+        again.close()
+        shutil.rmtree(directory)
