@@ -6,7 +6,9 @@ PySpark but in `session`: another PySpark's process takes its topics from here t
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -140,4 +142,8 @@ def session(folder: str, **more: str) -> Any:
         **more,
     }.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    # Spark cancels its jobs on Ctrl-C: the tests' process keeps the handler that it had.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return session
