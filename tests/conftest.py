@@ -54,8 +54,8 @@ def pytest_asyncio_loop_factories(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return one worker more than there are processors, because many tests wait for processes that they start."""
-    return (os.cpu_count() or 1) + 1
+    """Return two workers a processor, because many tests wait for processes that they start."""
+    return (os.cpu_count() or 1) * 2
 
 
 # Nobody cuts the power of this machine, and thousands of brokers wait for a dozen fsyncs each: 20 ms a test. What is
