@@ -298,10 +298,6 @@ class Broker:
         )
         background = BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads)
         staging = Staging(self._threads, background.work)
-        segment_leases = SegmentLeases(
-            config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms,
-            clock, timers, self._threads, self._disk, background.file_removal.remove_leftovers,
-        )  # fmt: skip
         verification = Verification(config, transactions, offsets_log)
         replicas = None
         if isinstance(topics, ClusterTopics):
@@ -326,7 +322,7 @@ class Broker:
             conversions=Conversions(self._threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
-            segment_leases=segment_leases,
+            segment_leases=self._segment_leases(background),
             groups=groups,
             transactions=transactions,
             verification=verification,
@@ -337,6 +333,13 @@ class Broker:
             replicas=replicas,
             cluster=member,
         )
+
+    def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
+        config = self.config
+        return SegmentLeases(
+            config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms,
+            self.clock, self.timers, self._threads, self._disk, background.file_removal.remove_leftovers,
+        )  # fmt: skip
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
         # In a cluster a coordinator loads what this broker leads, once it leads it.
