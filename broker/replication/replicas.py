@@ -25,7 +25,6 @@ from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopRep
 from ...protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
-    UpdateMetadataTopicState,
 )
 from ...storage import checkpoints
 from ...storage.errors import StorageError
@@ -178,18 +177,25 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return LeaderAndIsrResponse(int(code))
+            ids = {each.topic_name: each.topic_id for each in request.topic_states}
+            if request.type == FULL:
+                ids = self._ids_in_view() | ids
             try:
-                configs = await self._new_configs(request.topic_states)
+                configs = await self._new_configs(ids)
             except KafkaError as error:
                 return LeaderAndIsrResponse(int(error.code))
+            if request.type == FULL:
+                self._release_others(request, configs)
             return await self._change_roles(request, configs)
 
-    async def _new_configs(
-        self, topics: Iterable[LeaderAndIsrTopicState | UpdateMetadataTopicState]
-    ) -> dict[str, dict[str, str]]:
-        """Return the configs of those topics that this broker does not know yet."""
-        known = {each.topic_name: self._topics.get(each.topic_name) for each in topics}
-        ids = {each.topic_name: each.topic_id for each in topics}
+    def _ids_in_view(self) -> dict[str, bytes]:
+        """Return the ids that the topics of this broker have by now, where they are in the cluster."""
+        seen = (self.view.topics.get(each.name) for each in self._topics.all())
+        return {each.name: each.id for each in seen if each is not None}
+
+    async def _new_configs(self, ids: dict[str, bytes]) -> dict[str, dict[str, str]]:
+        """Return the configs of those topics that this broker does not know yet, by name and id."""
+        known = {name: self._topics.get(name) for name in ids}
         new = [name for name, topic in known.items() if topic is None or topic.id != ids[name]]
         return await self.configs_of(new) if new else {}
 
@@ -212,8 +218,6 @@ class Replicas:
                 topic = self._host(states, state, error, configs.get(states.topic_name, {}))
                 if topic is not None:
                     hosted.append((topic, state, error))
-        if request.type == FULL:
-            self._release_others(request)
         # Durable before the first batch is appended.
         self._topics.commit()
         for number, (topic, state, error) in enumerate(hosted):
@@ -302,15 +306,21 @@ class Replicas:
             following = Following(replica.partition, replica.topic_id, role.leader_epoch)
             self._fetchers.follow(following, role.leader, address)
 
-    def _release_others(self, request: LeaderAndIsrRequest) -> None:
-        """Hold nothing but what a full request names: the rest was deleted or moved while this broker was away."""
+    def _release_others(self, request: LeaderAndIsrRequest, configs: dict[str, dict[str, str]]) -> None:
+        """Hold nothing but what a full request names: the rest was deleted or moved while this broker was away.
+
+        A topic that was created again meanwhile has another id. The log of the deleted one is set aside when the new
+        one needs its place, and otherwise by the next start.
+        """
         topics = request.topic_states
-        named = {(topic.topic_name, each.partition_index) for topic in topics for each in topic.partition_states}
+        named = {(topic.topic_id, each.partition_index) for topic in topics for each in topic.partition_states}
         for topic in self._topics.all():
-            for index in sorted(topic.record.held):
-                if (topic.name, index) not in named:
-                    _log.warning("%s-%d belongs to other brokers; the next start sets it aside", topic.name, index)
-                    self._drop(topic, index, delete=False)
+            strays = [index for index in sorted(topic.record.held) if (topic.id, index) not in named]
+            for index in strays:
+                _log.warning("%s-%d belongs to other brokers; the next start sets it aside", topic.name, index)
+                self._drop(topic, index, delete=False)
+            if strays and topic.name in self.view.topics:
+                self._know(topic.name, configs.get(topic.name, {}))
 
     # -- StopReplica -----------------------------------------------------------------------------------
 
@@ -376,7 +386,8 @@ class Replicas:
             if code:
                 return UpdateMetadataResponse(int(code))
             try:
-                configs = await self._new_configs(request.topic_states)
+                ids = {each.topic_name: each.topic_id for each in request.topic_states}
+                configs = await self._new_configs(ids)
             except KafkaError as error:
                 return UpdateMetadataResponse(int(error.code))
             for _ in self.view.update(request):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from odradek.broker.replication.replicas import FULL
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -108,3 +109,28 @@ async def test_a_broker_without_partitions_is_ready_when_it_knows_the_cluster(tm
     async with HandCluster(tmp_path, 2) as cluster:
         for broker in cluster.brokers.values():
             assert broker.services.replicas is not None and broker.services.replicas.is_ready.is_set()
+
+
+@pytest.mark.parametrize("is_replica", [True, False])
+async def test_a_broker_that_slept_through_the_deletion_of_a_topic_takes_part_in_the_next_of_its_name(
+    cluster: HandCluster, is_replica: bool
+) -> None:
+    await cluster.assign("t", leader=3, isr=(3,), replicas=(3,))
+    async with await cluster.connect(3) as raw:
+        await raw.produce("t", batch_of(b"of the deleted topic"))
+    # The topic was moved to other brokers, deleted and created again while broker 3 was away.
+    cluster.controller.ids["t"] = new_id = b"another topic id"
+    state = cluster.controller.states["t", 0]
+    state.leader, state.leader_epoch = 3 if is_replica else 1, 0
+    state.isr = state.replicas = (state.leader,)
+    await cluster.update_metadata(to=(3,))
+    answer = await cluster.leader_and_isr(3, [("t", 0)] if is_replica else [], type=FULL)
+    assert [each.error_code for topic in answer.topics for each in topic.partition_errors] == [0] * is_replica
+    topic = cluster.brokers[3].topics.get("t")
+    assert topic is not None and topic.id == new_id
+    async with await cluster.connect(3) as raw:
+        result = await raw.produce("t", batch_of(b"of the new topic"), timeout_ms=20_000)
+        if is_replica:
+            assert (result.error_code, result.base_offset) == (0, 0)
+        else:
+            assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
