@@ -17,6 +17,8 @@ from odradek.tests.support.zookeeper import ZooKeeperProcess, zookeeper
 # What a broker of a test has: quick to notice the death of another.
 SETTINGS: dict[str, object] = {
     "zookeeper_session_timeout_ms": 2000,
+    # A start on a machine that does much else may take longer than a session.
+    "zookeeper_connection_timeout_ms": 30_000,
     "default_replication_factor": 3,
     "min_insync_replicas": 2,
     "offsets_topic_num_partitions": 3,
@@ -29,7 +31,13 @@ SETTINGS: dict[str, object] = {
 }
 
 
-class LinkedBroker(BrokerProcess):
+class ClusterBroker(BrokerProcess):
+    """A broker that waits at its start for its own last session to expire, and for a controller."""
+
+    ready_within_s = 60.0
+
+
+class LinkedBroker(ClusterBroker):
     """A broker that other brokers, and it ZooKeeper, reach through gates; clients connect to it directly."""
 
     def __init__(self, number: int, links: Links, ensemble: ZooKeeperProcess, folder: Path, **settings: object) -> None:
@@ -91,7 +99,7 @@ class ClusterProcesses:
             return Kafka39Process(folder, **given)
         if self.links is not None and number is not None:
             return LinkedBroker(number, self.links, self.ensemble, folder, **given)
-        return BrokerProcess(folder, **given)
+        return ClusterBroker(folder, **given)
 
     @property
     def addresses(self) -> str:

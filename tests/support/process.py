@@ -29,6 +29,8 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 class BrokerProcess:
     """`odradek serve`. The first start takes a free port, which later starts keep."""
 
+    ready_within_s = READY_WITHIN_S
+
     def __init__(self, folder: Path, **settings: object) -> None:
         self.folder = folder
         self.settings = settings
@@ -63,7 +65,7 @@ class BrokerProcess:
 
     def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
         """Return the address in the `ready` line, which is the first on standard output."""
-        line = lines.next(READY_WITHIN_S) or ""
+        line = lines.next(self.ready_within_s) or ""
         word, _, address = line.strip().partition(" ")
         assert word == "ready", f"the first line is {line!r}; {self.last_words()}"
         return address
