@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .broker_address import nothing_listens
 from .connection_options import chosen_configs, connection_options
-from .errors import CliError
+from .errors import CliError, nothing_listens
 
 if TYPE_CHECKING:
     from ..client import Admin
@@ -98,7 +97,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def unreachable(error: NoBrokerReachable) -> CliError:
     """Return the error of a command that found no broker: to start one helps only where nobody listens."""
-    return CliError(error.message if error.listens else nothing_listens(error.tried))
+    if error.listens:
+        return CliError(error.message)
+    return nothing_listens(error.tried)
 
 
 def with_advice(error: KafkaError) -> str:

@@ -18,6 +18,7 @@ from .znodes import (
     decode_config_change,
     encode_config,
     encode_config_change,
+    sound,
 )
 
 TOPICS, BROKERS = "topics", "brokers"
@@ -30,7 +31,7 @@ def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str
     paths = [config_path(entity, name) for name in names]
     znodes = yield from read_all(paths)
     return {
-        name: decode_config(path, znode.data) if znode is not None and znode.data else {}
+        name: (sound(decode_config, path, znode.data) or {}) if znode is not None and znode.data else {}
         for name, path, znode in zip(names, paths, znodes, strict=True)
     }
 
@@ -48,13 +49,15 @@ def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[No
 
 def read_changes(after: str) -> Steps[list[tuple[str, str, str]]]:
     """Return (name of the notification, entity, its name) of each that comes after `after`, and watch for the next."""
-    names = [each for each in (yield from children(CONFIG_CHANGES, watch=True)) if each > after]
+    prefix = CONFIG_CHANGE_PREFIX.rpartition("/")[2]
+    present = yield from children(CONFIG_CHANGES, watch=True)
+    names = [each for each in present if each.startswith(prefix) and each > after]
     paths = [f"{CONFIG_CHANGES}/{each}" for each in names]
     znodes = yield from read_all(paths)
     found: list[tuple[str, str, str]] = []
     for name, path, znode in zip(names, paths, znodes, strict=True):
-        if znode is not None:
-            found.append((name, *decode_config_change(path, znode.data)))
+        if znode is not None and (change := sound(decode_config_change, path, znode.data)) is not None:
+            found.append((name, *change))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.definition import ConfigError
@@ -20,8 +20,15 @@ class ConfigWatch:
     """Applies the configs of ZooKeeper to this broker and its topics."""
 
     def __init__(
-        self, zookeeper: ZooKeeper, broker_id: int, topics: ClusterTopics, reconfiguration: Reconfiguration
+        self,
+        zookeeper: ZooKeeper,
+        broker_id: int,
+        topics: ClusterTopics,
+        reconfiguration: Reconfiguration,
+        unclean_allowed: Callable[[], None],
     ) -> None:
+        """`unclean_allowed` is called where changed configs let replicas lead that are not in sync."""
+        self._unclean_allowed = unclean_allowed
         self._zookeeper = zookeeper
         self._topics = topics
         self._reconfiguration = reconfiguration
@@ -69,6 +76,8 @@ class ConfigWatch:
                 self._topics.alter(topic, configs)
             except KafkaError as error:
                 _log.error("the configs of topic %s stay as they are: %s", name, error.message)
+            else:
+                self._note_unclean(topic.config.unclean_leader_election_enable)
 
     async def _apply_brokers(self, znodes: Iterable[str]) -> None:
         wanted = [each for each in znodes if each in self._own]
@@ -80,3 +89,9 @@ class ConfigWatch:
                 self._reconfiguration.alter(node, configs)
             except (KafkaError, ConfigError) as error:
                 _log.error("the dynamic configs of %s stay as they are: %s", znode, error)
+            else:
+                self._note_unclean(self._reconfiguration.config.unclean_leader_election_enable)
+
+    def _note_unclean(self, is_allowed: bool) -> None:
+        if is_allowed:
+            self._unclean_allowed()

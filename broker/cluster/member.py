@@ -150,7 +150,13 @@ class Member:
         config = self._config = parts.config
         registration = _registration(self.broker_id, config, addresses, self._clock.now_ms())
         self._parts, self._registration = parts, registration
-        self._configs = ConfigWatch(self.zookeeper, self.broker_id, parts.topics, parts.reconfiguration)
+        self._configs = ConfigWatch(
+            self.zookeeper,
+            self.broker_id,
+            parts.topics,
+            parts.reconfiguration,
+            lambda: self.controller.elect_again(),
+        )
         view = parts.replicas.view
         self._door = ControllerDoor(self.broker_id, view, config)
         self.auto_creation = AutoCreation(config, view, self._door)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
@@ -52,6 +54,12 @@ NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
 class BadZnode(Exception):
     """A znode holds what no broker would have written: `path` and `why`."""
 
@@ -59,6 +67,18 @@ class BadZnode(Exception):
         super().__init__(f"the znode {path} cannot be read: {why}")
         self.path = path
         self.why = why
+
+
+def sound(decode: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T | None:
+    """Return what a `decode_…` returns; None, and a line in the log, where the znode cannot be read.
+
+    For znodes that people and tools write too: one that makes no sense must not keep others from being read.
+    """
+    try:
+        return decode(*arguments, **options)
+    except BadZnode as error:
+        _log.error("%s", error)
+        return None
 
 
 class TopicPartition(NamedTuple):
@@ -157,13 +177,12 @@ def decode_registration(broker_id: int, data: bytes | None, epoch: int) -> Regis
     endpoints = tuple(_get(path, fields, "endpoints", list)) or (
         f"PLAINTEXT://{_get(path, fields, 'host', str)}:{_get(path, fields, 'port', int)}",
     )
-    try:
+    protocols = fields.get("listener_security_protocol_map", {"PLAINTEXT": "PLAINTEXT"})
+    with _taking_apart(path, fields):
         for each in endpoints:
             endpoint_address(each)
-    except ValueError as error:
-        raise BadZnode(path, f"{endpoints} are no endpoints") from error
-    protocols = fields.get("listener_security_protocol_map", {"PLAINTEXT": "PLAINTEXT"})
-    timestamp = int(fields.get("timestamp", -1))
+        protocols = dict(protocols)
+        timestamp = int(fields.get("timestamp", -1))
     return Registration(
         broker_id, endpoints, protocols, fields.get("rack"), timestamp, epoch, fields.get("features", {})
     )
@@ -221,14 +240,14 @@ def decode_assignment(topic: str, data: bytes | None) -> Assignment:
     fields = _decode(path, data)
     topic_id = fields.get("topic_id")
     adding, removing = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
-    try:
+    with _taking_apart(path, fields):
         partitions = {
-            int(index): Replicas(tuple(replicas), tuple(adding.get(index, ())), tuple(removing.get(index, ())))
+            int(index): Replicas(_brokers(replicas), _brokers(adding.get(index, ())), _brokers(removing.get(index, ())))
             for index, replicas in _get(path, fields, "partitions", dict).items()
         }
+        if not all(each.replicas for each in partitions.values()):
+            raise BadZnode(path, "a partition has no replicas")
         return Assignment(None if topic_id is None else decode_uuid(path, topic_id), partitions)
-    except (TypeError, ValueError) as error:
-        raise BadZnode(path, f"{fields} is no assignment") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +279,8 @@ def decode_state(place: TopicPartition, data: bytes | None, version: int) -> Lea
     """Return a partition's leader and ISR; `version` is the znode's. Raises BadZnode."""
     path = state_path(place)
     fields = _decode(path, data)
-    isr = tuple(_get(path, fields, "isr", list))
+    with _taking_apart(path, fields):
+        isr = _brokers(_get(path, fields, "isr", list))
     numbers = (_get(path, fields, each, int) for each in ("leader", "leader_epoch", "controller_epoch"))
     leader, leader_epoch, controller_epoch = numbers
     return LeaderAndIsr(leader, leader_epoch, isr, controller_epoch, version)
@@ -335,10 +355,8 @@ def decode_producer_ids(data: bytes | None) -> ProducerIds | None:
     if not data:
         return None
     fields = _decode(PRODUCER_ID_BLOCK, data)
-    try:
+    with _taking_apart(PRODUCER_ID_BLOCK, fields):
         return ProducerIds(int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadZnode(PRODUCER_ID_BLOCK, f"{fields} is no block of producer ids") from error
 
 
 def encode_reassignment(targets: dict[TopicPartition, tuple[int, ...]]) -> bytes:
@@ -353,26 +371,23 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
     """Return the wanted replicas of `/admin/reassign_partitions`. Raises BadZnode."""
     path = REASSIGN_PARTITIONS
     entries = _get(path, _decode(path, data), "partitions", list)
-    try:
-        return {TopicPartition(each["topic"], int(each["partition"])): tuple(each["replicas"]) for each in entries}
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadZnode(path, f"{entries} are no partitions with replicas") from error
+    with _taking_apart(path, entries):
+        return {_place(each): _brokers(each["replicas"]) for each in entries}
 
 
 def decode_election(data: bytes | None) -> list[TopicPartition]:
     """Return the partitions of `/admin/preferred_replica_election`. Raises BadZnode."""
     path = PREFERRED_REPLICA_ELECTION
     entries = _get(path, _decode(path, data), "partitions", list)
-    try:
-        return [TopicPartition(each["topic"], int(each["partition"])) for each in entries]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadZnode(path, f"{entries} are no partitions") from error
+    with _taking_apart(path, entries):
+        return [_place(each) for each in entries]
 
 
 def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     """Return the partitions of a notification under `/isr_change_notification`. Raises BadZnode."""
-    entries: Iterable[Any] = _get(path, _decode(path, data), "partitions", list)
-    return [TopicPartition(each["topic"], int(each["partition"])) for each in entries]
+    entries = _get(path, _decode(path, data), "partitions", list)
+    with _taking_apart(path, entries):
+        return [_place(each) for each in entries]
 
 
 # -- Ids
@@ -385,13 +400,31 @@ def encode_uuid(value: bytes) -> str:
 
 def decode_uuid(path: str, text: str) -> bytes:
     """Return the 16 bytes of a topic id that was read from `path`. Raises BadZnode."""
-    try:
+    with _taking_apart(path, text):
         value = base64.urlsafe_b64decode(text + "==")
-    except ValueError:
-        value = b""
     if len(value) != 16:
         raise BadZnode(path, f"{text} is no topic id")
     return value
+
+
+# -- Parts
+
+
+def _place(entry: dict[str, Any]) -> TopicPartition:
+    return TopicPartition(str(entry["topic"]), int(entry["partition"]))
+
+
+def _brokers(numbers: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(map(int, numbers))
+
+
+@contextmanager
+def _taking_apart(path: str, content: object) -> Generator[None]:
+    """Raise BadZnode where JSON of another shape than Kafka's is taken apart."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadZnode(path, f"{content} has not the fields that Kafka writes") from error
 
 
 def _encode(fields: dict[str, Any]) -> bytes:

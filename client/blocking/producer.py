@@ -21,8 +21,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
 from ..producer.deliveries import BulkMetadata
+from ..producer.producer import K, V
 from ..producer.transactions.transactions import TransactionScope
-from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
+from ..record import HeadersLike, RecordMetadata, TopicPartition
 from .derivation import BlockingClient, options_of, waiting
 
 P = ParamSpec("P")

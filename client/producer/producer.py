@@ -26,18 +26,10 @@ from ..errors import (
     UnknownTopic,
 )
 from ..metadata import NO_LEADER, TopicInfo
-from ..record import (
-    ConsumerGroupMetadata,
-    HeadersLike,
-    K,
-    OffsetAndMetadata,
-    RecordMetadata,
-    TopicPartition,
-    V,
-)
+from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata, TopicPartition
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
-from .lifecycle import Lifecycle
+from .lifecycle import K, Lifecycle, V
 from .listeners import (
     InterceptedDelivery,
     ProducerRecord,

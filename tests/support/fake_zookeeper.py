@@ -102,6 +102,10 @@ class FakeZookeeper:
         names = (each[len(start) :] for each in self.nodes if each.startswith(start))
         return sorted(name for name in names if "/" not in name)
 
+    def put_by_hand(self, path: str, data: bytes) -> None:
+        """Replace the content of a znode, as an operator does with a shell."""
+        self._apply(0, Put(path, data))
+
     def delete_by_hand(self, path: str) -> None:
         """Remove a znode, as an operator does with a shell."""
         self._remove(path)

@@ -48,6 +48,13 @@ def stand(broker_id: int, now_ms: int) -> Steps[Won | Lost]:
     return Lost(-1 if present is None else decode_controller(present.data))
 
 
+def step_down(broker_id: int) -> Steps[None]:
+    """Give the controller up, so that any broker may become it."""
+    present = yield from read(CONTROLLER)
+    if present is not None and decode_controller(present.data) == broker_id:
+        yield from write(Delete(CONTROLLER, present.version))
+
+
 def is_elected(broker_id: int, epoch: int) -> Steps[bool]:
     """Return whether this broker still is the controller of `epoch`, and watch for the next change of it."""
     present = yield from read(CONTROLLER, watch=True)

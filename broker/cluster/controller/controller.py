@@ -21,7 +21,7 @@ from ...clock import Clock
 from ..operations import Steps
 from ..znodes import CONTROLLER, BadZnode, TopicPartition
 from ..zookeeper import ControllerMoved, SessionExpired, ZooKeeper
-from .candidacy import Lost, Won, is_elected, stand
+from .candidacy import Lost, Won, is_elected, stand, step_down
 from .channels import Channels
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
@@ -30,6 +30,10 @@ from .watches import event_of, subject_of
 
 # Requests that wait.
 MAX_WAITING = 1000
+# How long a controller that has failed leaves its place to others.
+FAILURE_PAUSE_S = 1.0
+
+_FAILED = ErrorCode.UNKNOWN_SERVER_ERROR
 
 T = TypeVar("T")
 Event = Callable[[ControllerMachine], Steps[Any]]
@@ -159,8 +163,22 @@ class Controller:
                 self.resign()
                 self.stand()
             except BadZnode as error:
-                # The next change of the znode is another try.
+                # /controller itself: its next change is another try.
                 _log.error("%s", error)
+            except Exception as error:  # noqa: BLE001 - logged, and the term ends
+                # A mistake in this program. Half of an event may be done: the next term reads everything again.
+                _log.error("the controller gives up its term", exc_info=error)
+                await self._give_up()
+
+    async def _give_up(self) -> None:
+        self.resign()
+        try:
+            await self._zookeeper.run(step_down(self._config.broker_id))
+        except (SessionExpired, BadZnode):
+            # The session has taken /controller with it, or another broker's is there.
+            return
+        await asyncio.sleep(FAILURE_PAUSE_S)
+        self.stand()
 
     async def _take_up(self, event: str | _Asked) -> None:
         if isinstance(event, _Asked):
@@ -206,9 +224,10 @@ class Controller:
         except KafkaError as error:
             if not asked.outcome.done():
                 asked.outcome.set_exception(error)
-        except (SessionExpired, ControllerMoved):
+        except Exception as error:
             if not asked.outcome.done():
-                asked.outcome.set_exception(_not_controller())
+                has_moved = isinstance(error, (SessionExpired, ControllerMoved))
+                asked.outcome.set_exception(_not_controller() if has_moved else KafkaError(_FAILED, _FAILED.text))
             raise
         else:
             if not asked.outcome.done():
@@ -234,6 +253,11 @@ class Controller:
                 return
             if message is not None:
                 term.channels.send(message)
+
+    def elect_again(self) -> None:
+        """Elect leaders that a changed config allows. Nothing happens where another broker is the controller."""
+        if self._term is not None:
+            self._put(lambda machine: machine.elect_again())
 
     def _put(self, event: Event) -> None:
         """Take up an event of this broker's own, whose outcome nobody waits for."""

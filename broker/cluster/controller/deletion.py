@@ -106,7 +106,7 @@ class Deletion:
 def delete_topic_znodes(topic: str, places: Iterable[TopicPartition]) -> Steps[None]:
     """Delete the znodes of a topic. The znode that asked for it goes last, so that a new controller can go on."""
     indexes = yield from children(partitions_path(topic))
-    every = sorted({TopicPartition(topic, int(each)) for each in indexes} | set(places))
+    every = sorted({TopicPartition(topic, int(each)) for each in indexes if each.isdecimal()} | set(places))
     for paths in (
         [state_path(each) for each in every],
         [partition_path(each) for each in every],

@@ -21,6 +21,7 @@ from ..znodes import (
     encode_state,
     partition_path,
     partitions_path,
+    sound,
     state_path,
 )
 from .cluster_state import ClusterState
@@ -127,8 +128,9 @@ class Leadership:
         wanted = list(places)
         znodes = yield from read_all(state_path(each) for each in wanted)
         for place, znode in zip(wanted, znodes, strict=True):
-            if znode is not None:
-                self._cluster.states[place] = decode_state(place, znode.data, znode.version)
+            state = sound(decode_state, place, znode.data, znode.version) if znode is not None else None
+            if state is not None:
+                self._cluster.states[place] = state
                 self._outbox.tell_role(self._told(place), place)
 
     def _next(self, state: LeaderAndIsr, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
@@ -158,7 +160,11 @@ class Leadership:
             if znode is None:
                 errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            state = self._cluster.states[place] = decode_state(place, znode.data, znode.version)
+            state = sound(decode_state, place, znode.data, znode.version)
+            if state is None:
+                errors[place] = ErrorCode.UNKNOWN_SERVER_ERROR
+                continue
+            self._cluster.states[place] = state
             decision = decide(place, state)
             if isinstance(decision, LeaderAndIsr):
                 decided[place] = decision

@@ -35,6 +35,7 @@ from ..znodes import (
     decode_registration,
     decode_state,
     encode_assignment,
+    sound,
     state_path,
     topic_path,
 )
@@ -91,13 +92,14 @@ class ControllerMachine:
     def _read_brokers(self) -> Steps[dict[int, Registration]]:
         """Read who is alive, and watch for changes. Returns the brokers as they were known before."""
         before = dict(self.cluster.live)
-        ids = [int(each) for each in (yield from children(BROKER_IDS, watch=True))]
+        ids = [int(each) for each in (yield from children(BROKER_IDS, watch=True)) if each.isdecimal()]
         znodes = yield from read_all((broker_path(each) for each in ids), watch=True)
-        self.cluster.live = {
-            broker: decode_registration(broker, znode.data, znode.czxid)
+        found = (
+            sound(decode_registration, broker, znode.data, znode.czxid)
             for broker, znode in zip(ids, znodes, strict=True)
             if znode is not None
-        }
+        )
+        self.cluster.live = {each.broker_id: each for each in found if each is not None}
         return before
 
     def _read_topics(self) -> Steps[list[TopicPartition]]:
@@ -108,14 +110,15 @@ class ControllerMachine:
         for some in portions(new, TOPICS_A_TURN):
             znodes = yield from read_all((topic_path(each) for each in some), watch=True)
             for topic, znode in zip(some, znodes, strict=True):
-                if znode is not None:
-                    assignment = decode_assignment(topic, znode.data)
+                assignment = sound(decode_assignment, topic, znode.data) if znode is not None else None
+                if znode is not None and assignment is not None:
                     places += yield from self._add_topic(topic, assignment, znode.version)
         for some in portions(places, operations.PARTITIONS_A_TURN):
             states = yield from read_all(state_path(each) for each in some)
-            for place, state in zip(some, states, strict=True):
+            for place, znode in zip(some, states, strict=True):
+                state = sound(decode_state, place, znode.data, znode.version) if znode is not None else None
                 if state is not None:
-                    self.cluster.states[place] = decode_state(place, state.data, state.version)
+                    self.cluster.states[place] = state
         return places
 
     def _add_topic(self, topic: str, assignment: Assignment, version: int) -> Steps[list[TopicPartition]]:
@@ -147,8 +150,8 @@ class ControllerMachine:
         znodes = yield from read_all(config_path("topics", each) for each in names)
         found: set[str] = set()
         for topic, znode in zip(names, znodes, strict=True):
-            configs = decode_config(config_path("topics", topic), znode.data) if znode is not None else {}
-            if configs.get(UNCLEAN, str(self._unclean())).lower() == "true":
+            configs = sound(decode_config, config_path("topics", topic), znode.data) if znode is not None else {}
+            if (configs or {}).get(UNCLEAN, str(self._unclean())).lower() == "true":
                 found.add(topic)
         return found
 
@@ -197,6 +200,10 @@ class ControllerMachine:
         self._outbox.tell_everybody()
         yield from self._lead_everything()
         yield from self._complete((yield from self.reassignment.moving()))
+
+    def elect_again(self) -> Steps[None]:
+        """Elect leaders that may be elected since a config has changed (unclean.leader.election.enable)."""
+        yield from self._lead_everything()
 
     def welcome(self, broker: int) -> Steps[None]:
         """Tell a broker everything anew."""
@@ -263,9 +270,15 @@ class ControllerMachine:
     def partitions_changed(self, topic: str) -> Steps[None]:
         """Note the partitions that a topic was given."""
         znode = yield from read(topic_path(topic), watch=True)
-        if znode is None or topic not in self.cluster.topic_ids or topic in self.cluster.deletions:
+        if znode is None or topic in self.cluster.deletions:
             return
-        assignment = decode_assignment(topic, znode.data)
+        if topic not in self.cluster.topic_ids:
+            # Its znode could not be read before.
+            yield from self.topics_changed()
+            return
+        assignment = sound(decode_assignment, topic, znode.data)
+        if assignment is None:
+            return
         places = [TopicPartition(topic, index) for index in sorted(assignment.partitions)]
         new = [each for each in places if each not in self.cluster.replicas]
         self.cluster.replicas.update((each, assignment.partitions[each.partition]) for each in new)
@@ -277,7 +290,7 @@ class ControllerMachine:
         """Elect the preferred leaders that `/admin/preferred_replica_election` asks for."""
         znode = yield from read(PREFERRED_REPLICA_ELECTION, watch=True)
         if znode is not None:
-            yield from self.elect(decode_election(znode.data), unclean=False)
+            yield from self.elect(sound(decode_election, znode.data) or (), unclean=False)
             yield from write(Delete(PREFERRED_REPLICA_ELECTION))
 
     def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> Steps[dict[TopicPartition, ErrorCode]]:
@@ -335,7 +348,7 @@ class ControllerMachine:
         paths = [f"{ISR_CHANGES}/{each}" for each in names]
         znodes = yield from read_all(paths)
         found = [(path, znode) for path, znode in zip(paths, znodes, strict=True) if znode is not None]
-        places = {each for path, znode in found for each in decode_isr_change(path, znode.data)}
+        places = {each for path, znode in found for each in sound(decode_isr_change, path, znode.data) or ()}
         known = [each for each in sorted(places) if each in self.cluster.replicas]
         yield from self._leadership.refresh(known)
         yield from write_all((Delete(path),) for path in paths)

@@ -21,11 +21,12 @@ from ..znodes import (
     decode_reassignment,
     encode_assignment,
     encode_reassignment,
+    sound,
     topic_path,
 )
 from .cluster_state import ClusterState
 from .election import elect_reassigned
-from .leadership import Leadership
+from .leadership import MAX_TRIES, Leadership
 from .outbox import Outbox
 
 # What is wanted of a partition: its replicas, or None to cancel the reassignment that is under way.
@@ -52,7 +53,7 @@ class Reassignment:
         """Begin what `/admin/reassign_partitions` asks for, and complete what can be completed."""
         znode = yield from read(REASSIGN_PARTITIONS, watch=True)
         if znode is not None:
-            wanted = decode_reassignment(znode.data)
+            wanted = sound(decode_reassignment, znode.data) or {}
             self._asked_by_znode |= set(wanted)
             errors = yield from self.begin(wanted)
             for place, error in errors.items():
@@ -73,9 +74,12 @@ class Reassignment:
             except KafkaError as error:
                 errors[place] = error
                 continue
-            if changed is not None:
-                yield from self._begin_one(place, changed)
+            if changed is None:
+                continue
+            if (yield from self._begin_one(place, changed)):
                 begun.append(place)
+            else:
+                errors[place] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The replicas could not be written.")
         yield from self.complete(begun)
         return errors
 
@@ -109,9 +113,11 @@ class Reassignment:
         if dead:
             raise KafkaError(code, f"Replica assignment has brokers that are not alive: {dead}.")
 
-    def _begin_one(self, place: TopicPartition, changed: Replicas) -> Steps[None]:
+    def _begin_one(self, place: TopicPartition, changed: Replicas) -> Steps[bool]:
+        """Write the replicas of phase A. Return whether they are there."""
         before = self._cluster.replicas[place]
-        yield from self._write(place, changed)
+        if not (yield from self._write(place, changed)):
+            return False
         _log.info("%s moves from the brokers %s to %s", place, before.replicas, changed.target)
         # Replicas of an earlier reassignment that nobody wants any more.
         for broker in set(before.replicas) - set(changed.replicas):
@@ -120,6 +126,7 @@ class Reassignment:
         for broker in changed.adding:
             if self._cluster.is_alive(broker, place):
                 self._outbox.tell_role([broker], place, is_new=True)
+        return True
 
     def complete(self, places: Iterable[TopicPartition]) -> Steps[None]:
         """Do phase B for the partitions whose new replicas are all in sync."""
@@ -139,7 +146,8 @@ class Reassignment:
                 return
         for broker in replicas.removing:
             yield from self._leadership.remove_from_isr(broker, [place])
-        yield from self._write(place, Replicas(replicas.target))
+        if not (yield from self._write(place, Replicas(replicas.target))):
+            return
         yield from self._leadership.bump([place])
         epoch = self._cluster.states[place].leader_epoch
         for broker in replicas.removing:
@@ -147,16 +155,24 @@ class Reassignment:
         self._asked_by_znode.discard(place)
         _log.info("%s has moved to the brokers %s", place, replicas.target)
 
-    def _write(self, place: TopicPartition, replicas: Replicas) -> Steps[None]:
-        """Write the replicas of one partition into the assignment of its topic."""
+    def _write(self, place: TopicPartition, replicas: Replicas) -> Steps[bool]:
+        """Write the replicas of one partition into the assignment of its topic. Return whether they are there.
+
+        Somebody else may write partitions into the assignment meanwhile.
+        """
         path = topic_path(place.topic)
-        znode = yield from read(path, watch=True)
-        if znode is None:
-            return
-        assignment = decode_assignment(place.topic, znode.data)
-        partitions = assignment.partitions | {place.partition: replicas}
-        yield from write(Put(path, encode_assignment(Assignment(assignment.topic_id, partitions)), znode.version))
-        self._cluster.replicas[place] = replicas
+        for _ in range(MAX_TRIES):
+            znode = yield from read(path, watch=True)
+            assignment = sound(decode_assignment, place.topic, znode.data) if znode is not None else None
+            if znode is None or assignment is None:
+                return False
+            partitions = assignment.partitions | {place.partition: replicas}
+            content = encode_assignment(Assignment(assignment.topic_id, partitions))
+            if (yield from write(Put(path, content, znode.version))) is None:
+                self._cluster.replicas[place] = replicas
+                return True
+        _log.error("the replicas of %s change too often to be written", place)
+        return False
 
     def _tidy_znode(self) -> Steps[None]:
         """Remove from `/admin/reassign_partitions` what is done, and the znode with the last one."""
@@ -164,12 +180,12 @@ class Reassignment:
         if znode is None:
             self._asked_by_znode.clear()
             return
-        left = {each: to for each, to in decode_reassignment(znode.data).items() if each in self._asked_by_znode}
-        left = {each: to for each, to in left.items() if self._is_moving(each)}
+        written = sound(decode_reassignment, znode.data) or {}
+        left = {each: to for each, to in written.items() if each in self._asked_by_znode and self._is_moving(each)}
         if not left:
             yield from write(Delete(REASSIGN_PARTITIONS, znode.version))
             self._asked_by_znode.clear()
-        elif len(left) < len(decode_reassignment(znode.data)):
+        elif len(left) < len(written):
             yield from write(Put(REASSIGN_PARTITIONS, encode_reassignment(left), znode.version))
 
     def _is_moving(self, place: TopicPartition) -> bool:

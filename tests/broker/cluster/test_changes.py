@@ -184,7 +184,7 @@ async def test_a_replica_that_lags_leads_only_where_that_is_allowed(cluster: Mem
     """Where the whole ISR is dead: unclean.leader.election.enable, or an unclean election by hand."""
     controller = await cluster.start(3, controlled_shutdown_enable=False)
     raw = await cluster.raw(controller)
-    for topic in ("by-hand", "allowed"):
+    for topic in ("by-hand", "allowed-later", "allowed"):
         leader, lagging = await cluster.start(1, controlled_shutdown_enable=False), await cluster.start(2)
         assert (await assign(raw, [[1, 2]], topic)).error_code == 0
         await lagging.stop()
@@ -196,9 +196,14 @@ async def test_a_replica_that_lags_leads_only_where_that_is_allowed(cluster: Mem
             answer = await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([change]))
             assert answer.responses[0].error_code == 0
         lagging = await cluster.start(2)
-        if topic == "by-hand":
+        if topic != "allowed":
             assert view(controller, topic).leader == -1
+        if topic == "by-hand":
             assert codes(await elect(raw, 1, topic)) == [0]
+        elif topic == "allowed-later":
+            change = Resource(TOPIC, topic, [AlterableConfig("unclean.leader.election.enable", 0, "true")])
+            answer = await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([change]))
+            assert answer.responses[0].error_code == 0
         await until(lambda topic=topic: view(controller, topic).leader == 2)
         await lagging.stop()
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.cluster.operations import Create, Delete, children, read, write
+from odradek.broker.cluster.controller.machine import ControllerMachine
+from odradek.broker.cluster.operations import Create, Delete, Steps, children, read, write
 from odradek.broker.cluster.zookeeper import ZooKeeper
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.server import serve
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.process import free_port
@@ -74,6 +75,26 @@ async def test_a_cluster_is_what_zookeeper_holds_and_what_clients_are_told(clust
         answer = await raw.ask(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
         assert answer.controller_id == 1
         assert sorted((each.broker_id, each.rack) for each in answer.brokers) == [(1, "r1"), (2, None)]
+
+
+async def test_a_controller_that_fails_gives_up_its_term_and_another_begins(
+    cluster: Members, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.cluster.controller.controller.FAILURE_PAUSE_S", 0.05)
+    first, second = await cluster.start(1), await cluster.start(2)
+
+    def fail(_: ControllerMachine) -> Steps[None]:
+        yield from ()
+        raise ZeroDivisionError("a mistake")
+
+    with pytest.raises(KafkaError) as caught:
+        await member(first).controller.ask(fail)
+    assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "the controller gives up its term" in caplog.text and "a mistake" in caplog.text
+    await until(lambda: any(member(each).controller.is_active for each in (first, second)))
+    successor = first if member(first).controller.is_active else second
+    created = await (await cluster.raw(successor)).create_topic("t", 2, 2)
+    assert created.error_code == 0
 
 
 async def test_a_broker_without_a_number_gets_the_next_one_and_keeps_it(cluster: Members) -> None:

@@ -17,16 +17,22 @@ from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, s
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, TellMetadata
 from odradek.broker.cluster.controller.placement import place
+from odradek.broker.cluster.controller.topic_changes import add_partitions
 from odradek.broker.cluster.controller.watches import event_of
 from odradek.broker.cluster.operations import Create, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     CONTROLLER,
+    ISR_CHANGES,
+    PREFERRED_REPLICA_ELECTION,
+    REASSIGN_PARTITIONS,
+    TOPICS,
     Assignment,
     LeaderAndIsr,
     Registration,
     Replicas,
     TopicPartition,
     broker_path,
+    decode_assignment,
     decode_state,
     delete_topic_path,
     encode_assignment,
@@ -36,6 +42,21 @@ from odradek.broker.cluster.znodes import (
 )
 from odradek.protocol.errors import KafkaError
 from odradek.tests.support.fake_zookeeper import ControllerMoved, FakeZookeeper, SessionExpired
+
+# What people and tools write to ask the controller for something.
+ASKED_BY_HAND = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
+# A topic whose assignment nobody can read.
+SCRAWL = "scrawl"
+NONSENSE = (
+    b"",
+    b"{",
+    b"[]",
+    b'{"version":1,"partitions":3}',
+    b'{"version":1,"partitions":[{"topic":"t1"}]}',
+    b'{"version":1,"partitions":[7]}',
+    b'{"version":1,"partitions":{"0":[]}}',
+    b'{"version":1,"partitions":{"zero":[1]},"adding_replicas":7}',
+)
 
 MachineFactory = Callable[[int, int], ControllerMachine]
 
@@ -87,6 +108,7 @@ class Simulation:
         self._is_fenced = is_fenced
         self._keeps_watches = keeps_watches
         self._topics = 0
+        self._scribbles = 0
         self._looked_at = 0
         self._known: dict[TopicPartition, LeaderAndIsr] = {}
         for node in self.nodes.values():
@@ -117,10 +139,38 @@ class Simulation:
         where = self.random.choice(places)
         target = tuple(self.random.sample(sorted(self.nodes), self.random.randint(1, 3)))
         if self.random.random() < 0.5:
-            if self.zookeeper.get("/admin/reassign_partitions") is None:
-                self.zookeeper.make("/admin/reassign_partitions", encode_reassignment({where: target}))
+            if self.zookeeper.get(REASSIGN_PARTITIONS) is None:
+                self.zookeeper.make(REASSIGN_PARTITIONS, encode_reassignment({where: target}))
             return
         self._ask(lambda machine: machine.reassign({where: target}))
+
+    def grow(self) -> None:
+        """Give a topic another partition, by the request or, as tools before Kafka 2.2 do, in its znode."""
+        topics = sorted({each.topic for each in self._known})
+        if not topics:
+            return
+        topic = self.random.choice(topics)
+        if self.random.random() < 0.5:
+
+            def event(machine: ControllerMachine) -> Steps[None]:
+                count = len(machine.cluster.partitions_of(topic)) + 1
+                return add_partitions(machine, topic, count, None, validate_only=False)
+
+            self._ask(event)
+            return
+        data = self.zookeeper.get(topic_path(topic))
+        if data is not None:
+            known = decode_assignment(topic, data)
+            more = {len(known.partitions): Replicas(tuple(self.random.sample(sorted(self.nodes), 2)))}
+            grown = Assignment(known.topic_id, known.partitions | more)
+            self.zookeeper.put_by_hand(topic_path(topic), encode_assignment(grown))
+
+    def scribble(self) -> None:
+        """Write something into ZooKeeper that makes no sense, where people and tools write."""
+        self._scribbles += 1
+        path = self.random.choice((*ASKED_BY_HAND, f"{ISR_CHANGES}/isr_change_{self._scribbles}", topic_path(SCRAWL)))
+        if self.zookeeper.get(path) is None:
+            self.zookeeper.make(path, self.random.choice(NONSENSE))
 
     def kill(self) -> None:
         """Kill a broker; its session expires now."""
@@ -402,6 +452,12 @@ class Simulation:
                 _check_node(where, state, node)
             assert where in self.nodes[state.leader].roles, f"{state.leader} does not know that it leads {where}"
         assert self.zookeeper.children_of("/admin/delete_topics") == []
+        assert [each for each in ASKED_BY_HAND if self.zookeeper.get(each) is not None] == []
+        for topic in self.zookeeper.children_of(TOPICS):
+            assignment = self.zookeeper.get(topic_path(topic)) if topic != SCRAWL else None
+            indexes = decode_assignment(topic, assignment).partitions if assignment is not None else ()
+            unknown = [each for each in indexes if TopicPartition(topic, each) not in self._known]
+            assert not unknown, f"the partitions {unknown} of {topic} never had a leader"
 
 
 def _check_state(where: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> None:

@@ -19,7 +19,7 @@ from odradek.broker.cluster.controller.outbox import (
     StopReplicas,
     TellMetadata,
 )
-from odradek.broker.cluster.operations import Steps
+from odradek.broker.cluster.operations import Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     Assignment,
     LeaderAndIsr,
@@ -27,6 +27,7 @@ from odradek.broker.cluster.znodes import (
     Replicas,
     TopicPartition,
     broker_path,
+    decode_assignment,
     encode_assignment,
     encode_registration,
     encode_state,
@@ -117,6 +118,32 @@ def test_no_turn_handles_more_than_so_many_partitions(monkeypatch: pytest.Monkey
     assert max(handled.values()) == 10
     # Read, told, and read again for the leaders and for the ISRs of the dead broker.
     assert sum(handled.values()) >= 3 * PARTITIONS
+
+
+# -- Beside others who write
+
+
+def test_a_reassignment_goes_beside_partitions_that_are_written_by_hand_at_the_same_moment() -> None:
+    world = World(1)
+    world.run(world.machine.take_over())
+    steps = world.machine.reassign({TopicPartition("t", 0): (2, 3)})
+    session, result, tries = world.zookeeper.connect(), None, 0
+    with pytest.raises(StopIteration) as end:
+        while True:
+            operation = steps.send(result)
+            if isinstance(operation, WriteAll) and operation.groups[0][0].path == topic_path("t"):
+                tries += 1
+                if tries % 2:
+                    # Between the controller's read and its write.
+                    known = decode_assignment("t", world.zookeeper.get(topic_path("t")))
+                    more = {len(known.partitions): Replicas((3,))}
+                    grown = Assignment(TOPIC_ID, known.partitions | more)
+                    world.zookeeper.put_by_hand(topic_path("t"), encode_assignment(grown))
+            result = world.zookeeper.run(session, operation)
+    assert (tries, end.value.value) == (4, {}), "the replicas with the old ones, and then without them"
+    written = decode_assignment("t", world.zookeeper.get(topic_path("t")))
+    assert written.partitions == {0: Replicas((2, 3)), 1: Replicas((3,)), 2: Replicas((3,))}
+    assert world.machine.cluster.replicas[TopicPartition("t", 0)] == Replicas((2, 3))
 
 
 # -- What brokers answer
