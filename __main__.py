@@ -14,6 +14,13 @@ def run() -> None:
     # The kernel ignores signals without a handler for process 1 of a container.
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, _end)
+    # A health check runs every few seconds: it must not wait for the imports of the command line.
+    if sys.argv[1:2] == ["ping"]:
+        from odradek.cli.health_check import status_of
+
+        status = status_of(sys.argv[2:])
+        if status is not None:
+            sys.exit(status)
     from odradek.cli import main
 
     signal.signal(signal.SIGINT, interrupted)

@@ -190,8 +190,8 @@ def heartbeat(in_flight: int) -> Callable[[str], float]:
         _check(member.heartbeat())
         asked = HeartbeatRequest(member.group, member.generation, member.member_id)
         data = frame_of(ApiKey.HEARTBEAT, HEARTBEAT, asked)
-        run(member.wire, data, in_flight, 0.5)
-        return run(member.wire, data, in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
+        run(member.wire, [data], in_flight, 0.5)
+        return run(member.wire, [data], in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
 
     return measure
 

@@ -32,6 +32,9 @@ WARM_UP_S = 0.5
 # So many batches of 1 MB are walked through, again and again: more than a processor's cache holds.
 WALKED_BATCHES = 256
 _LENGTH = struct.Struct(">i")
+# The offset that `run_parked` replaces in a ready-made Fetch.
+_MARK = 0x0102030405060708
+PARKED = "parked-fetch"
 
 
 class Refused(Exception):
@@ -49,7 +52,7 @@ class Wire:
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | bytearray) -> None:
         self.socket.sendall(data)
 
     def receive(self) -> memoryview:
@@ -139,11 +142,12 @@ def run(wire: Wire, frames: Sequence[bytes], in_flight: int, seconds: float) -> 
         wire.receive()
     result = {"requests_per_s": done / elapsed, "answered_mb_per_s": answered_bytes / elapsed / 1e6}
     result["sent_mb_per_s"] = sent_bytes / elapsed / 1e6
-    if times:
-        times.sort()
-        result["p50_us"] = times[len(times) // 2] * 1e6
-        result["p99_us"] = times[len(times) * 99 // 100] * 1e6
-    return result
+    return {**result, **_percentiles(times)} if times else result
+
+
+def _percentiles(times: list[float]) -> dict[str, float]:
+    times.sort()
+    return {"p50_us": times[len(times) // 2] * 1e6, "p99_us": times[len(times) * 99 // 100] * 1e6}
 
 
 def check_produced(wire: Wire, data: bytes) -> int:
@@ -204,15 +208,43 @@ LOADS: dict[str, Callable[[Wire, str], list[bytes]]] = {
 }
 
 
+def run_parked(producer: Wire, consumer: Wire, topic: str, seconds: float) -> dict[str, float]:
+    """Produce one record after the other to a consumer that waits at the end. The time is that until it has each."""
+    create_topic(producer, topic)
+    data = produce(topic, 1, 100)
+    offset = check_produced(producer, data) + 1
+    asked = bytearray(fetch(topic, _MARK, 1024 * 1024))
+    at = asked.index(_MARK.to_bytes(8))
+    times: list[float] = []
+    started = now = time.perf_counter()
+    while now < started + seconds:
+        asked[at : at + 8] = offset.to_bytes(8)
+        consumer.send(asked)
+        before = time.perf_counter()
+        producer.send(data)
+        consumer.receive()
+        now = time.perf_counter()
+        producer.receive()
+        times.append(now - before)
+        offset += 1
+    return {"requests_per_s": len(times) / (now - started), **_percentiles(times)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("address")
-    parser.add_argument("load", choices=sorted(LOADS))
+    parser.add_argument("load", choices=[PARKED, *sorted(LOADS)])
     parser.add_argument("--in-flight", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3.0)
     arguments = parser.parse_args()
     wire = Wire(arguments.address)
-    frames = LOADS[arguments.load](wire, f"{TOPIC}-{arguments.load}-{time.time_ns()}")
+    topic = f"{TOPIC}-{arguments.load}-{time.time_ns()}"
+    if arguments.load == PARKED:
+        consumer = Wire(arguments.address)
+        run_parked(wire, consumer, topic, WARM_UP_S)
+        print(json.dumps(run_parked(wire, consumer, topic, arguments.seconds)))
+        return
+    frames = LOADS[arguments.load](wire, topic)
     run(wire, frames, arguments.in_flight, WARM_UP_S)
     print(json.dumps(run(wire, frames, arguments.in_flight, arguments.seconds)))
 

@@ -178,6 +178,7 @@ SCENARIOS = (
     Scenario("fetch of the same 1 MB", "MB/s", load("fetch-1mb", 2, "answered_mb_per_s"), 1.1, warm=True),
     Scenario("one record a fetch, 1 in flight", "requests/s", load("fetch-one", 1, "requests_per_s"), 1.2, warm=True),
     Scenario("one record a fetch, 64 in flight", "requests/s", load("fetch-one", 64, "requests_per_s"), 1.5, warm=True),
+    Scenario("one record to a waiting fetch", "records/s", load("parked-fetch", 1, "requests_per_s"), 1.2, warm=True),
     Scenario("Metadata, 1 in flight: p50", "us", load("metadata", 1, "p50_us"), 1.25, less=True, warm=True),
     Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 4.0, warm=True),
     Scenario("Heartbeat of a member, 1 in flight", "requests/s", groups.load("heartbeat-1"), 2.5, warm=True),

@@ -44,14 +44,9 @@ from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .purgatory import Purgatory
-from .replication.coordinator_moves import CoordinatorMoves
-from .replication.remote_markers import RemoteMarkers
-from .replication.remote_verification import RemoteVerification
-from .replication.replicas import Replicas
 from .services import Services
 from .threads import DiskThreads, in_thread
 from .timers import Timers
-from .topics.cluster_topics import ClusterTopics
 from .topics.conversion import Conversions
 from .topics.disk_reads import ColdReads
 from .topics.fetch_sessions import FetchSessions
@@ -65,7 +60,9 @@ from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
+    # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.member import Member
+    from .replication.replicas import Replicas
 
 # How long the broker waits for clients to read their last responses when it stops.
 STOP_DEADLINE_S = 3.0
@@ -234,6 +231,7 @@ class Broker:
 
     async def _register(self, member: Member, services: Services) -> None:
         from .cluster.member import BrokerParts
+        from .topics.cluster_topics import ClusterTopics
 
         topics, replicas = services.topics, services.replicas
         assert isinstance(topics, ClusterTopics) and replicas is not None
@@ -256,7 +254,9 @@ class Broker:
             restore(self.config, metadata)
             restore_compaction(metadata)
             purgatory, flusher = Purgatory(self.timers), Flusher(self.timers, self._threads)
-            kind = ClusterTopics if self._clustered or member is not None else Topics
+            kind = Topics
+            if self._clustered or member is not None:
+                from .topics.cluster_topics import ClusterTopics as kind
             topics = kind(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
             leftovers = topics.open_all()
             services = self._services(log_dirs, metadata, topics, purgatory, flusher, member)
@@ -300,14 +300,8 @@ class Broker:
         staging = Staging(self._threads, background.work)
         verification = Verification(config, transactions, offsets_log)
         replicas = None
-        if isinstance(topics, ClusterTopics):
-            leads = CoordinatorMoves(groups, transactions)
-            replicas = Replicas(config, topics, flusher, background, staging, clock, timers, self._threads, leads)
-            markers.is_loading = lambda index: index in groups.shards.loading
-            remote_markers = RemoteMarkers(config, replicas.view)
-            remote_verification = RemoteVerification(config, replicas.view, transactions)
-            markers.write_remotely, verification.ask_remotely = remote_markers.write, remote_verification.ask
-            replicas.at_stop += [remote_markers.close, remote_verification.close]
+        if self._clustered or member is not None:
+            replicas = self._replicas(topics, flusher, background, staging, groups, transactions, markers, verification)
         return Services(
             config=config,
             clock=clock,
@@ -333,6 +327,34 @@ class Broker:
             replicas=replicas,
             cluster=member,
         )
+
+    def _replicas(
+        self,
+        topics: Topics,
+        flusher: Flusher,
+        background: BackgroundTasks,
+        staging: Staging,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+        markers: MarkerWriter,
+        verification: Verification,
+    ) -> Replicas:
+        """Return the replicas of a broker in a cluster, and have markers and verification ask the other brokers."""
+        from .replication.coordinator_moves import CoordinatorMoves
+        from .replication.remote_markers import RemoteMarkers
+        from .replication.remote_verification import RemoteVerification
+        from .replication.replicas import Replicas
+        from .topics.cluster_topics import ClusterTopics
+
+        assert isinstance(topics, ClusterTopics)
+        config, leads = self.config, CoordinatorMoves(groups, transactions)
+        replicas = Replicas(config, topics, flusher, background, staging, self.clock, self.timers, self._threads, leads)
+        markers.is_loading = lambda index: index in groups.shards.loading
+        remote_markers = RemoteMarkers(config, replicas.view)
+        remote_verification = RemoteVerification(config, replicas.view, transactions)
+        markers.write_remotely, verification.ask_remotely = remote_markers.write, remote_verification.ask
+        replicas.at_stop += [remote_markers.close, remote_verification.close]
+        return replicas
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self.config

@@ -17,7 +17,6 @@ from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .purgatory import Purgatory
-from .replication.replicas import Replicas
 from .threads import DiskThreads
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
@@ -30,8 +29,9 @@ from .topics.topic import Topic
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
-    # A broker that is alone imports nothing that knows ZooKeeper.
+    # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.member import Member
+    from .replication.replicas import Replicas
 
 
 @dataclass(frozen=True, slots=True)

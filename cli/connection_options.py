@@ -2,7 +2,7 @@
 
 The address is that of -b; then of --profile; then of ODRADEK_BOOTSTRAP_SERVER; then of the profile in ODRADEK_PROFILE,
 or of the current one (`odradek profile use`); then 127.0.0.1:9092. Client configs have Kafka's names; -X replaces those
-of the profile. This module imports no client, because `odradek ping` has to start fast.
+of the profile.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 import click
 
 from . import profiles
+from .broker_address import ADDRESS_VARIABLE, DEFAULT_ADDRESS
 
-DEFAULT_ADDRESS = "127.0.0.1:9092"
-ADDRESS_VARIABLE = "ODRADEK_BOOTSTRAP_SERVER"
 PROFILE_VARIABLE = "ODRADEK_PROFILE"
 
 # Where the choices are kept in a click context.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connection_options import DEFAULT_ADDRESS
+from .broker_address import DEFAULT_ADDRESS
 from .diagnoses import OK, PROBLEM, WARNING, Diagnosis, check_config, check_data_dir, check_machine
-from .errors import CliError
 from .output import Rows, row_options
 from .serve import texts_of
 from .session import bootstrap_option, open_admin
@@ -104,18 +103,16 @@ def _check_broker(bootstrap_server: str) -> Iterator[Diagnosis]:
 
 def _check_advertised(bootstrap_server: str, cluster: ClusterDescription, node: Node) -> Diagnosis:
     from ..client.errors import KafkaError
-    from .ping import ask
+    from .health_check import NoAnswer, ask
 
     address = f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
     how = f"start broker {node.node_id} with --set advertised.listeners=PLAINTEXT://HOST:PORT, an address that its "
     how += f"clients can reach, for example {bootstrap_server.split(',')[0]}"
     told = f"clients are told to reach broker {node.node_id} at {address}"
     try:
-        ask(address, _ANSWER_WITHIN_S)
+        ask(address, node.host, node.port, _ANSWER_WITHIN_S)
         there = _describe(address)
-    except CliError as error:
-        return Diagnosis(_ADVERTISED, PROBLEM, f"{told}, but from here: {error.message}", how)
-    except KafkaError as error:
+    except (NoAnswer, KafkaError) as error:
         return Diagnosis(_ADVERTISED, PROBLEM, f"{told}, but from here: {error}", how)
     if there.cluster_id != cluster.cluster_id:
         other = f"there is a broker of another cluster ({there.cluster_id})"

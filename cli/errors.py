@@ -1,4 +1,4 @@
-"""The error that ends a command, and the one that every command has in common."""
+"""The error that ends a command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,3 @@ class CliError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo("odradek: " + " ".join(self.message.split()), file=file, err=True)
-
-
-def nothing_listens(tried: str) -> CliError:
-    """Return the error of an address where no broker listens: `tried` has it with the reason."""
-    return CliError(f'cannot reach {tried}. Start a broker with "odradek serve", or pass -b.')

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .broker_address import nothing_listens
 from .connection_options import chosen_configs, connection_options
-from .errors import CliError, nothing_listens
+from .errors import CliError
 
 if TYPE_CHECKING:
     from ..client import Admin
@@ -97,9 +98,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def unreachable(error: NoBrokerReachable) -> CliError:
     """Return the error of a command that found no broker: to start one helps only where nobody listens."""
-    if error.listens:
-        return CliError(error.message)
-    return nothing_listens(error.tried)
+    return CliError(error.message if error.listens else nothing_listens(error.tried))
 
 
 def with_advice(error: KafkaError) -> str:

@@ -26,6 +26,7 @@ __all__ = [
     "DeliveryFailed",
     "DeliveryStopped",
     "DeliveryTimedOut",
+    "DeserializationFailed",
     "DirectReadNotPossible",
     "ErrorCode",
     "GroupRequired",
@@ -191,6 +192,30 @@ class SerializationFailed(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
+class DeserializationFailed(KafkaError):
+    """A deserializer raised an exception, which is the cause of this one, at the `field` "key" or "value" of a record.
+
+    `record` has its bytes. The position stays at it, so each poll of its partition raises until the consumer seeks:
+    `consumer.seek(error.partition, error.offset + 1)` skips it. The other partitions are read meanwhile.
+    """
+
+    def __init__(self, field: str, record: ConsumerRecord, cause: Exception) -> None:
+        place = f"{record.topic}-{record.partition} at offset {record.offset}"
+        super().__init__(ErrorCode.INVALID_RECORD, f"{place}: the {field} cannot be deserialized: {cause!r}")
+        self.field = field
+        self.record = record
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition of the record."""
+        return TopicPartition(self.record.topic, self.record.partition)
+
+    @property
+    def offset(self) -> int:
+        """The offset of the record."""
+        return self.record.offset
 
 
 class InvalidTransactionState(KafkaError):

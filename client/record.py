@@ -7,7 +7,19 @@ milliseconds since 1970 UTC, keys and values are bytes or None, offsets count fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # Keys and values: bytes, or what serializers take and deserializers return.
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
@@ -30,8 +42,8 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-class ConsumerRecord(NamedTuple):
-    """One record that a consumer read.
+class ConsumerRecord(NamedTuple, Generic[K, V]):
+    """One record that a consumer read. Key and value are bytes, or what its deserializers made of them.
 
     `timestamp_type` is CREATE_TIME (0: the producer's clock) or LOG_APPEND_TIME (1: the broker's).
     """
@@ -41,8 +53,8 @@ class ConsumerRecord(NamedTuple):
     offset: int
     timestamp_ms: int
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: Headers
 
 

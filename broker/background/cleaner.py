@@ -14,10 +14,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...storage.compaction.compaction import Cleaned
-from ...storage.compaction.plan import Cleanable, CleaningRules, cleanable, job_of
 from ...storage.errors import DiskError, StorageError
 from ...storage.files import Disk
 from ...storage.segments import swap
@@ -33,6 +31,11 @@ from ..topics.topic import Topic
 from ..topics.topics import Topics
 from .compaction_process import CompactionFailed, CompactionProcess
 from .file_removal import FileRemoval
+
+if TYPE_CHECKING:
+    # The first look for something to clean imports these, so that no start waits for them.
+    from ...storage.compaction.compaction import Cleaned
+    from ...storage.compaction.plan import Cleanable, CleaningRules
 
 # An idle broker looks at its compacted topics no more often than this, whatever log.cleaner.backoff.ms says.
 MIN_BACKOFF_MS = 50
@@ -141,6 +144,8 @@ class Cleaner:
         """Return the dirty segments of a partition if it is due for cleaning."""
         if not partition.is_online or partition in self._uncleanable:
             return None
+        from ...storage.compaction.plan import cleanable
+
         rules = cleaning_rules(topic.config)
         clean_up_to = self._dirs.cleaner_offset((partition.topic, partition.index), partition.log)
         try:
@@ -171,6 +176,9 @@ class Cleaner:
         )
 
     async def _compact(self, dirty: _Dirty) -> None:
+        from ...storage.compaction.compaction import Cleaned
+        from ...storage.compaction.plan import job_of
+
         topic, partition, found = dirty
         # job_of says why.
         await self._flusher.flush(partition)
@@ -235,6 +243,8 @@ class Cleaner:
 
 def cleaning_rules(config: TopicConfig) -> CleaningRules:
     """Return what a topic's configs say of its cleaning."""
+    from ...storage.compaction.plan import CleaningRules
+
     return CleaningRules(
         config.min_cleanable_dirty_ratio,
         config.min_compaction_lag_ms,

@@ -6,10 +6,10 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...storage.compaction import worker
-from ...storage.compaction.compaction import Job
+if TYPE_CHECKING:
+    from ...storage.compaction.compaction import Job
 
 # The longest line of a report: a group of segments is four numbers, an error names a file.
 MAX_LINE_BYTES = 1 << 20
@@ -30,6 +30,8 @@ class CompactionProcess:
 
     async def run(self, job: Job, bytes_per_second: float) -> AsyncIterator[dict[str, Any]]:
         """Yield the reports on a job, up to its last one. Raises CompactionFailed, OSError."""
+        from ...storage.compaction import worker
+
         process = self._process or await self._start()
         assert process.stdin is not None and process.stdout is not None
         self.is_working = True
@@ -46,6 +48,8 @@ class CompactionProcess:
             yield report
 
     async def _start(self) -> asyncio.subprocess.Process:
+        from ...storage.compaction import worker
+
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", worker.__name__, limit=MAX_LINE_BYTES,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

@@ -289,7 +289,7 @@ class _Fetch:
 
     def _walk(self) -> bool:
         """Read every partition; return whether there is nothing more to wait for."""
-        news = self._news()
+        news = self._news() if self._passes_settled else self._partitions
         walk = self._begin(news)
         self._walk_over(news, walk)
         if self._replica_id >= 0:
@@ -390,7 +390,7 @@ class _Fetch:
                 diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
             limit = min(each.max_bytes, room)
             reader = self._preferred_reader(partition, each) if self._wants_rack else None
-            if reader is not None or self._is_throttled(partition):
+            if reader is not None or (self._replica_id >= 0 and self._is_throttled(partition)):
                 limit, minimum_one = 0, False
             if diverging is None and (limit > 0 or minimum_one):
                 records, found = self._records(partition, each, max(limit, 0), minimum_one)
@@ -419,11 +419,7 @@ class _Fetch:
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Return whether this follower gets no records of a partition now."""
-        return (
-            self._replica_id >= 0
-            and partition.replication is not None
-            and partition.replication.is_throttled(self._replica_id)
-        )
+        return partition.replication is not None and partition.replication.is_throttled(self._replica_id)
 
     def _check_follower(self, partition: Partition) -> None:
         """Raise NOT_LEADER_OR_FOLLOWER, or UNKNOWN_LEADER_EPOCH for a broker that is not among the replicas."""

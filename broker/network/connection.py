@@ -16,9 +16,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from operator import methodcaller
+from typing import Any, NamedTuple, Protocol, cast
 
 from ..clock import Clock
+from ..purgatory import Parked
 from .connection_memory import ConnectionMemory
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
@@ -29,12 +31,21 @@ FRAMES_PER_TURN = 64
 
 _log = logging.getLogger(__name__)
 
-# Handles one frame, without its length: the response, or a future of it where the request waits.
-Dispatch = Callable[["Connection", memoryview], "EncodedResponse | asyncio.Future[EncodedResponse]"]
+# Handles one frame, without its length: the response, or what it is made of where the request waits.
+Dispatch = Callable[["Connection", memoryview], "EncodedResponse | Pending"]
 
 
 class CloseConnection(Exception):
     """Raised by dispatch where the protocol has no response: the connection is closed, with this line in the log."""
+
+
+class Pending(NamedTuple):
+    """A request that waits for `future`, which may fail."""
+
+    future: asyncio.Future[Any]
+    # Makes the encoded response of the future once it is done, or says what the request waits for then. Raises
+    # CloseConnection.
+    finish: Callable[[asyncio.Future[Any]], EncodedResponse | Pending] = methodcaller("result")
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,7 +77,7 @@ class Owner(Protocol):
     responses: ConnectionMemory
     read_piece: ReadPiece
     # Requests that wait, kept so that none is collected while it runs.
-    waiting: set[asyncio.Future[EncodedResponse]]
+    waiting: set[asyncio.Future[Any]]
 
     def adopt(self, connection: Connection) -> bool:
         """Take a new connection over; False refuses it."""
@@ -102,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
             on_drop=self.drop,
         )
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
-        self._waiting: asyncio.Future[EncodedResponse] | None = None
+        self._waiting: Pending | None = None
         self._queued = False
         self._read_paused = False
         self._stopping = False
@@ -172,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         self._responses.close()
         self._received.discard()
         if self._waiting is not None:
-            self._waiting.cancel()
+            self._waiting.future.cancel()
             self._waiting = None
         self._owner.forget(self)
 
@@ -285,30 +296,42 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(response, list):
             self._responses.add(response)
             return True
-        self._waiting = response
-        self._owner.waiting.add(response)
-        response.add_done_callback(self._responded)
+        self._wait(response)
         return True
 
-    def _responded(self, future: asyncio.Future[EncodedResponse]) -> None:
+    def _wait(self, pending: Pending) -> None:
+        """Handle no further request before this one has its response."""
+        self._waiting = pending
+        future = pending.future
+        self._owner.waiting.add(future)
+        if isinstance(future, Parked):
+            future.then = self._responded
+        else:
+            future.add_done_callback(self._responded)
+
+    def _responded(self, future: asyncio.Future[Any]) -> None:
         """Send the response of a request that waited, and go on with the next request."""
         self._owner.waiting.discard(future)
-        if self._closed or self._waiting is not future:
+        pending = self._waiting
+        if self._closed or pending is None or pending.future is not future:
             if not future.cancelled():
                 future.exception()  # asyncio would log an exception that nobody looked at
             return
         self._waiting = None
-        self._received.settle()
-        self.last_active_ms = self._owner.clock.monotonic_ms()
         if future.cancelled():
             self._close()
             return
-        error = future.exception()
-        if error is not None:
-            _log.warning("%s: closed: %s", self.name, error)
+        try:
+            response = pending.finish(future)
+        except Exception as why:  # noqa: BLE001 - closes the connection, and is logged
+            _log.warning("%s: closed: %s", self.name, why)
             self._close()
             return
-        response = future.result()
+        if isinstance(response, Pending):
+            self._wait(response)
+            return
+        self._received.settle()
+        self.last_active_ms = self._owner.clock.monotonic_ms()
         if response is not None:
             self._responses.add(response)
         self.resume()

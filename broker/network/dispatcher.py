@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from struct import Struct
 from struct import error as StructError
@@ -20,7 +20,7 @@ from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
 from ..coordination.large_response import LargeResponse
-from .connection import CloseConnection, Connection
+from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
 from .large_messages import MAX_VALUES, Handled, LargeMessages, keep_frame
 from .receive_buffer import POOLED_BYTES
@@ -71,7 +71,7 @@ class Dispatcher:
         # Looked up once: this is asked for each request.
         self._logs_requests = _log.isEnabledFor(logging.DEBUG)
 
-    def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
+    def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | Pending:
         """Handle one frame. Raises CloseConnection where the protocol has no response."""
         if self._watchdog.quiet:
             self._watchdog.note()
@@ -101,7 +101,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
             response = _error_response(context, error)
         if isinstance(response, asyncio.Future):
-            return self._encode_later(context, served, response)
+            return Pending(response, partial(self._finish, context, served))
         if isinstance(response, LargeResponse):
             return self._respond_large(context, served, response)
         # As `_encode` does, whose call would be one in thirty.
@@ -112,7 +112,7 @@ class Dispatcher:
 
     def _handle_many(
         self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
-    ) -> EncodedResponse | asyncio.Future[EncodedResponse]:
+    ) -> EncodedResponse | Pending:
         """Handle a request that has more values than one turn may handle."""
         header, route = frame.decode_request_header(data)[0], served.route
         context = RequestContext(*header[:3], header.client_id or "", connection)
@@ -121,56 +121,28 @@ class Dispatcher:
         decode_all = partial(_decode_many, context, served, keep_frame(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         done = self._large.handle(decode_all, route.portions, route.max_values, handle, encode)
-        return asyncio.ensure_future(_or_error(context, served, done))
+        return _later(context, served, done)
 
-    def _handle_large(
-        self, context: RequestContext, served: _Served, request: Message
-    ) -> asyncio.Future[EncodedResponse]:
+    def _handle_large(self, context: RequestContext, served: _Served, request: Message) -> Pending:
         """Handle a request of few values and very many bytes."""
         handle, encode, route = partial(served.handle, context), partial(_encode, context, served), served.route
         done = self._large.handle_decoded(request, route.portions, route.max_values, handle, encode)
-        return asyncio.ensure_future(_or_error(context, served, done))
+        return _later(context, served, done)
 
-    def _respond_large(
-        self, context: RequestContext, served: _Served, response: LargeResponse[Any]
-    ) -> asyncio.Future[EncodedResponse]:
+    def _respond_large(self, context: RequestContext, served: _Served, response: LargeResponse[Any]) -> Pending:
         """Make and encode a response of many values."""
         done = self._large.respond(response, partial(_encode, context, served))
-        return asyncio.ensure_future(_or_error(context, served, done))
+        return _later(context, served, done)
 
-    def _encode_later(
-        self, context: RequestContext, served: _Served, response: asyncio.Future[Handled]
-    ) -> asyncio.Future[EncodedResponse]:
-        """Return a future of the encoded response. Cancelling it cancels `response`, and the other way round."""
-        encoded: asyncio.Future[EncodedResponse] = response.get_loop().create_future()
-        # What the client waits for: the response, then its encoding where that is large.
-        awaited: list[asyncio.Future[Any]] = [response]
-
-        def encode(_: asyncio.Future[Handled]) -> None:
-            if encoded.done():
-                return
-            if response.cancelled():
-                encoded.cancel()
-                return
-            error = response.exception()
-            made = response.result() if error is None else None
-            if isinstance(made, LargeResponse):
-                awaited[0] = large = self._respond_large(context, served, made)
-                large.add_done_callback(partial(_pass_on, encoded))
-                return
-            try:
-                answer = made if error is None else _error_response(context, error)
-                encoded.set_result(_encode(context, served, answer))
-            except CloseConnection as why:
-                encoded.set_exception(why)
-
-        def cancel(_: asyncio.Future[EncodedResponse]) -> None:
-            if encoded.cancelled():
-                awaited[0].cancel()
-
-        response.add_done_callback(encode)
-        encoded.add_done_callback(cancel)
-        return encoded
+    def _finish(
+        self, context: RequestContext, served: _Served, done: asyncio.Future[Handled]
+    ) -> EncodedResponse | Pending:
+        """Return the encoded response of a request that has waited. One of many values is still made in turns."""
+        error = done.exception()
+        response = done.result() if error is None else _error_response(context, error)
+        if isinstance(response, LargeResponse):
+            return self._respond_large(context, served, response)
+        return _encode(context, served, response)
 
     def _prepare(self, key: int, version: int, data: memoryview) -> _Served:
         """Find the way of a (key, version) that no client has sent yet, and keep it."""
@@ -245,12 +217,16 @@ def _too_many(context: RequestContext, max_values: int, error: TooManyValues) ->
     return KafkaError(ErrorCode.INVALID_REQUEST, why)
 
 
-async def _or_error(context: RequestContext, served: _Served, response: Awaitable[EncodedResponse]) -> EncodedResponse:
-    """Return the response, or the one that carries the error for the whole request."""
-    try:
-        return await response
-    except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
-        return _encode(context, served, _error_response(context, error))
+def _later(context: RequestContext, served: _Served, response: Coroutine[Any, Any, EncodedResponse]) -> Pending:
+    """Return a response that a task makes, or the one that carries the error for the whole request."""
+
+    async def make() -> EncodedResponse:
+        try:
+            return await response
+        except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
+            return _encode(context, served, _error_response(context, error))
+
+    return Pending(asyncio.ensure_future(make()))
 
 
 def _encode(context: RequestContext, served: _Served, response: Message | None) -> EncodedResponse:
@@ -267,18 +243,6 @@ def _unencodable(context: RequestContext, error: EncodeError) -> CloseConnection
     """Log a response that is wrong, and return why its connection is closed."""
     _log.error("%s: a response that does not fit its version", _name_of(context), exc_info=error)
     return CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}")
-
-
-def _pass_on(encoded: asyncio.Future[EncodedResponse], made: asyncio.Future[EncodedResponse]) -> None:
-    """Complete a future as another one has ended."""
-    if encoded.done():
-        return
-    if made.cancelled():
-        encoded.cancel()
-    elif (error := made.exception()) is not None:
-        encoded.set_exception(error)
-    else:
-        encoded.set_result(made.result())
 
 
 def _error_response(context: RequestContext, error: BaseException) -> Message:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from ..clock import Clock
 from ..timers import Timers
@@ -19,7 +20,7 @@ from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
 from .receive_buffer import SCRATCH_BYTES, BufferPool
-from .send_queue import EncodedResponse, ReadPiece
+from .send_queue import ReadPiece
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
 _IDLE_CHECK_MS = 10
@@ -52,7 +53,7 @@ class Processor:
         self.responses = responses
         self.connections: set[Connection] = set()
         # The futures of requests that wait, kept so that none is collected before it is done.
-        self.waiting: set[asyncio.Future[EncodedResponse]] = set()
+        self.waiting: set[asyncio.Future[Any]] = set()
         self._limits = limits
         self._timers = timers
         self._stopping = False

@@ -509,9 +509,9 @@ class Partition:
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, and KAFKA_STORAGE_ERROR where the partition is offline.
         """
-        self.check_online()
-        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+        if self.failure is None and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
+        self.check_online()
         if current_leader_epoch < self.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} by now")
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is only {self.leader_epoch} here")

@@ -22,16 +22,16 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from .. import consumer as asyncio_client
 from ..arrow_columns import load_kernel
+from ..consumer.fetched_batch import FetchedBatch
 from ..consumer.record_columns import RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
 from ..errors import ClientStopped
-from ..record import ConsumerRecord
+from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener
 from .derivation import BlockingClient, at_once, options_of, waiting
 from .polled_consumer import PolledConsumer
@@ -39,29 +39,20 @@ from .streams import Stream
 
 _log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
 R = TypeVar("R")
 # How long a poll of `batches` waits; it ends sooner when there are records.
 _LONG_POLL_MS = 60_000
 
-Handler = Callable[[ConsumerRecord], object]
+Handler = Callable[[ConsumerRecord[Any, Any]], object]
 DeadLetters = Callable[[ConsumerRecord, Exception], object]
 
 
-def _polling(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], give_back: Callable[[PolledConsumer, R], None]
-) -> Callable[Concatenate[Any, P], R]:
-    """Derive a method that returns records. `give_back` gets those that an interrupted thread did not receive."""
+class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
+    """Reads topics. Use `with`, or `start()` and `stop()`. Only one thread may poll at a time: see ConcurrentPoll.
 
-    @wraps(method)
-    def call(self: Consumer, *args: P.args, **options: P.kwargs) -> R:
-        return self._poll(lambda: method(self._inner, *args, **options), lambda found: give_back(self._inner, found))
-
-    return call
-
-
-class Consumer(BlockingClient, Iterator[ConsumerRecord]):
-    """Reads topics. Use `with`, or `start()` and `stop()`. Only one thread may poll at a time: see ConcurrentPoll."""
+    Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
+    Deserializers run on the clients' thread, so they must return at once.
+    """
 
     _inner: PolledConsumer
 
@@ -125,9 +116,37 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord]):
 
         return self._call(poll, give_back)
 
-    getmany = _polling(asyncio_client.Consumer.getmany, PolledConsumer.give_back_records)
-    getbatches = _polling(asyncio_client.Consumer.getbatches, PolledConsumer.give_back_batches)
-    getone = _polling(asyncio_client.Consumer.getone, PolledConsumer.give_back_record)
+    def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Return up to `max_records` (`max_poll_records` if none) records by partition; none after `timeout_ms`.
+
+        A further call says that the records of the last one are processed. Raises the error of a partition once (the
+        other partitions can be read on), and the error that ended the membership. Raises DeserializationFailed while
+        the next record of a partition cannot be deserialized: `seek` behind it.
+        """
+        return self._poll(
+            lambda: self._inner.getmany(timeout_ms=timeout_ms, max_records=max_records), self._inner.give_back_records
+        )
+
+    def getbatches(
+        self, *, timeout_ms: float = 0, max_bytes: int = 1_048_576
+    ) -> dict[TopicPartition, list[FetchedBatch]]:
+        """Return whole record batches by partition: `max_bytes` and at most one batch more; none after `timeout_ms`.
+
+        For copies that keep codecs and timestamps, and for fast passes over values. Positions move behind the batches,
+        and all else is as with `getmany`.
+        """
+        return self._poll(
+            lambda: self._inner.getbatches(timeout_ms=timeout_ms, max_bytes=max_bytes), self._inner.give_back_batches
+        )
+
+    def getone(self) -> ConsumerRecord[K, V]:
+        """Return the next record, and wait for it without a limit. The record before it then counts as processed.
+
+        Raises ClientStopped when the consumer is stopped meanwhile.
+        """
+        return self._poll(self._inner.getone, self._inner.give_back_record)
 
     def batches(self, *, max_bytes: int = 4_194_304) -> Iterator[RecordColumns]:
         """Yield records by column, partition by partition, until the consumer is stopped.
@@ -146,7 +165,7 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord]):
             for partition, some in found.items():
                 yield RecordColumns(partition, some)
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[K, V]:
         """Return the next record, and wait for it without a limit. The record before it then counts as processed.
 
         The iteration ends when the consumer is stopped.
@@ -156,13 +175,13 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord]):
             raise StopIteration
         return record
 
-    async def _next(self) -> ConsumerRecord | None:
+    async def _next(self) -> ConsumerRecord[K, V] | None:
         try:
             return await self._inner.__anext__()
         except StopAsyncIteration:
             return None
 
-    def _give_back(self, record: ConsumerRecord | None) -> None:
+    def _give_back(self, record: ConsumerRecord[K, V] | None) -> None:
         if record is not None:
             self._inner.give_back_record(record)
 

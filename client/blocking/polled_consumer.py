@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..consumer import Consumer
 from ..consumer.fetched_batch import FetchedBatch
@@ -16,7 +16,7 @@ from ..record import ConsumerRecord, TopicPartition
 T = TypeVar("T")
 
 
-class PolledConsumer(Consumer):
+class PolledConsumer(Consumer[Any, Any]):
     """A consumer whose polls come from threads."""
 
     # Set on a signal while `consume` runs: polls end.
@@ -24,7 +24,7 @@ class PolledConsumer(Consumer):
 
     # -- Results that nobody received
 
-    def give_back_records(self, found: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
+    def give_back_records(self, found: Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]) -> None:
         """Return these records again: the thread that polled was interrupted before it had them."""
         for partition, records in found.items():
             self._give_back(partition, records[0].offset, records[-1].offset + 1)
@@ -34,7 +34,7 @@ class PolledConsumer(Consumer):
         for partition, batches in found.items():
             self._give_back(partition, batches[0].first_offset, batches[-1].header.next_offset)
 
-    def give_back_record(self, record: ConsumerRecord) -> None:
+    def give_back_record(self, record: ConsumerRecord[Any, Any]) -> None:
         """Return this record again."""
         self._give_back(TopicPartition(record.topic, record.partition), record.offset, record.offset + 1)
 

@@ -21,9 +21,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
 from ..producer.deliveries import BulkMetadata
-from ..producer.producer import K, V
 from ..producer.transactions.transactions import TransactionScope
-from ..record import HeadersLike, RecordMetadata, TopicPartition
+from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
 from .derivation import BlockingClient, options_of, waiting
 
 P = ParamSpec("P")

@@ -9,7 +9,8 @@ skipped until its abort marker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ...protocol.errors import DecodeError
 from ...protocol.records.batch import (
@@ -33,6 +34,10 @@ from .fetched_batch import FetchedBatch
 _FIRST_BATCH_MAGIC = 2
 # The offset, the size, the epoch or CRC, and the magic byte: what `peek` reads.
 _PEEKABLE_BYTES = 17
+
+
+def _as_they_are(records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    return records
 
 
 class CompletedFetch:
@@ -96,21 +101,25 @@ class CompletedFetch:
         except DecodeError as error:
             raise self._corrupt(error) from error
 
-    def take(self, limit: int) -> list[ConsumerRecord]:
-        """Return at most `limit` records of one batch; none if all are taken (`position` is then `next_offset`)."""
+    def take(
+        self, limit: int, convert: Callable[[list[ConsumerRecord]], list[ConsumerRecord[Any, Any]]] = _as_they_are
+    ) -> list[ConsumerRecord[Any, Any]]:
+        """Return at most `limit` records of one batch; none if all are taken (`position` is then `next_offset`).
+
+        `convert` may return fewer than it was given: the others are returned next time. What it raises changes nothing.
+        """
         while self._index >= len(self._records):
             if not self._batches:
                 self.position = max(self.position, self.next_offset)
                 return []
             self._decode(*self._batches.popleft())
         records = self._records
-        if self._index == 0 and len(records) <= limit:
-            self._index = len(records)
-        else:
+        if self._index or len(records) > limit:
             records = records[self._index : self._index + limit]
-            self._index += limit
-        self.position = records[-1].offset + 1
-        return records
+        converted = convert(records)
+        self._index += len(converted)
+        self.position = converted[-1].offset + 1
+        return converted
 
     def take_batch(self) -> FetchedBatch | None:
         """Return the next batch as it came, None if all are taken. Records taken in part come as a batch of their own.

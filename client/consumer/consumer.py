@@ -20,15 +20,16 @@ import asyncio
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from ...protocol.errors import KafkaError
 from ..arrow_columns import load_kernel
 from ..clock import monotonic_ms, wait_for
-from ..errors import ClientStopped, ConcurrentPoll, InvalidOption
-from ..record import ConsumerRecord, TopicPartition
+from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
+from ..record import ConsumerRecord, K, TopicPartition, V
 from .fetched_batch import FetchedBatch
 from .in_flight import InFlight
+from .positions import PartitionState
 from .record_columns import RecordColumns
 from .seeker import Seeker
 from .session import Session
@@ -44,8 +45,10 @@ _RUN_RECORDS = 500
 _LONG_POLL_MS = 60_000
 
 
-class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
+class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
+
+    Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
 
     `async for` returns one record at a time, `getmany` lists of them. Only one task may poll at a time:
     a second one gets ConcurrentPoll.
@@ -55,14 +58,15 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return up to `max_records` (`max_poll_records` if none) records by partition; none after `timeout_ms`.
 
         A further call says that the records of the last one are processed. Raises the error of a partition once (the
-        other partitions can be read on), and the error that ended the membership.
+        other partitions can be read on), and the error that ended the membership. Raises DeserializationFailed while
+        the next record of a partition cannot be deserialized: `seek` behind it.
         """
         limit = self._max_poll_records if max_records is None else max_records
-        return await self._poll(timeout_ms, lambda session: self._collect(session, limit))
+        return await self._poll(timeout_ms, lambda each: self._collect(each, limit, each.collector.next_records))
 
     async def getbatches(
         self, *, timeout_ms: float = 0, max_bytes: int = 1_048_576
@@ -140,11 +144,21 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
             max_bytes -= len(batch.data)
         return batches
 
-    def _collect(self, session: Session, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        batches: dict[TopicPartition, list[ConsumerRecord]] = {}
+    def _collect(
+        self,
+        session: Session,
+        limit: int,
+        take: Callable[[int], tuple[PartitionState, list[ConsumerRecord[Any, Any]]] | None],
+    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
+        batches: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
         while limit > 0 and session.may_return_records():
             try:
-                found = session.collector.next_records(limit)
+                found = take(limit)
+            except DeserializationFailed as error:
+                if batches:
+                    break  # the next poll raises it, unless the user seeks before
+                session.collector.end_turn(error.partition)
+                raise
             except KafkaError as error:
                 if not batches:
                     raise
@@ -161,7 +175,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
             limit -= len(records)
         return batches
 
-    async def getone(self) -> ConsumerRecord:
+    async def getone(self) -> ConsumerRecord[K, V]:
         """Return the next record, and wait for it without a limit. The record before it then counts as processed.
 
         Raises ClientStopped when the consumer is stopped meanwhile.
@@ -171,7 +185,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         except StopAsyncIteration:
             raise ClientStopped("the consumer was stopped") from None
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         """Return the next record, and wait for it without a limit. The record before it then counts as processed.
 
         The iteration ends when the consumer is stopped.
@@ -188,7 +202,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
                 return _next_of(run)
         return await self._next_record()
 
-    async def _next_record(self) -> ConsumerRecord:
+    async def _next_record(self) -> ConsumerRecord[K, V]:
         session = self._session
         if session is None:
             if self._stopped:
@@ -199,10 +213,13 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         session.counts.last_poll_ms = monotonic_ms()
         try:
             return await self._wait_for_record(session)
+        except DeserializationFailed as error:
+            session.collector.end_turn(error.partition)
+            raise
         finally:
             session.polls.end()
 
-    async def _wait_for_record(self, session: Session) -> ConsumerRecord:
+    async def _wait_for_record(self, session: Session) -> ConsumerRecord[K, V]:
         while not session.stopping:
             if session.may_return_records():
                 run = self._run
@@ -238,15 +255,16 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         With `by_key`, records of one partition with the same key are handled one after another; without, the order is
         not kept. Offsets are committed up to the first record of a partition that is not done. A handler that raises is
         called again after growing pauses. After the last of `attempts`, the record goes to `dead_letters` (such as a
-        DeadLetterTopic), or HandlerFailed is raised. On a signal, what was polled is finished within
-        `drain_timeout_ms`. Raises GroupRequired without a `group_id` or an `offset_store`.
+        DeadLetterTopic), or HandlerFailed is raised. A record that cannot be deserialized goes there at once, or
+        DeserializationFailed is raised. Dead letters get the bytes of a record. On a signal, what was polled is
+        finished within `drain_timeout_ms`. Raises GroupRequired without a `group_id` or an `offset_store`.
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
         session = self._running()
         session.committed_offsets()
         in_flight = self._begin_by_record(session)
         drain = asyncio.Event()
-        workers = Workers(handler, options, in_flight, dead_letters, drain)
+        workers = Workers(handler, options, in_flight, dead_letters, drain, self._deserializers.one)
         workers.start()
         try:
             with signals_to(drain.set, drain_on):
@@ -288,7 +306,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         self, in_flight: InFlight, room: Callable[[], int]
     ) -> Callable[[Session], dict[TopicPartition, list[ConsumerRecord]]]:
         def collect(session: Session) -> dict[TopicPartition, list[ConsumerRecord]]:
-            found = self._collect(session, room())
+            found = self._collect(session, room(), session.collector.next_raw_records)
             for partition, records in found.items():
                 in_flight.add(partition, records, monotonic_ms())
             return found
@@ -307,7 +325,8 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         """Subscribe, and return async iterators over disjoint partitions: n of each topic, or `count` of a pattern.
 
         Each is for a task of its own. A record counts as processed when its stream is asked for the next one, and is
-        committed when all before it in its partition are processed. The streams end when the consumer stops.
+        committed when all before it in its partition are processed. A stream raises DeserializationFailed once for a
+        record, and goes on behind it. The streams end when the consumer stops.
         """
         numbers = topics.values() if isinstance(topics, Mapping) else [count]
         if min(numbers, default=0) < 1:
@@ -324,7 +343,12 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
             self.subscribe(pattern=topics)
         rest = range(sum(numbers))
         streams = Streams(
-            lambda topic: ranges.get(topic, rest), len(rest), self.assignment, in_flight, session.signals.wake_poll
+            lambda topic: ranges.get(topic, rest),
+            len(rest),
+            self.assignment,
+            in_flight,
+            session.signals.wake_poll,
+            self._deserializers.one,
         )
         session.collector.waits = streams.is_full
         collect = self._collect_by_record(in_flight, lambda: self._max_poll_records)
@@ -334,7 +358,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord]):
         return streams.all
 
 
-def _next_of(run: Run) -> ConsumerRecord:
+def _next_of(run: Run) -> ConsumerRecord[Any, Any]:
     record = run.records[run.index]
     run.index += 1
     state = run.state

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...protocol.errors import KafkaError
+from ..errors import DeserializationFailed
 from ..record import ConsumerRecord, TopicPartition
+from ..serialization import Deserializers
 from .completed_fetch import CompletedFetch
 from .fetched_batch import FetchedBatch
 from .positions import PartitionState, Positions
@@ -18,22 +20,34 @@ T = TypeVar("T")
 class FetchCollector:
     """Returns fetched records in turns: a partition whose fetched records are used up goes to the end."""
 
-    def __init__(self, positions: Positions, signals: Signals) -> None:
+    def __init__(self, positions: Positions, signals: Signals, deserializers: Deserializers) -> None:
         self._positions = positions
+        self._deserializers = deserializers
         self._signals = signals
         # Partitions whose records have to wait, because the task that works on them has enough.
         self.waits: Callable[[TopicPartition], bool] = _never
 
-    def next_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord]] | None:
+    def next_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord[Any, Any]]] | None:
         """Return at most `limit` records of the partition whose turn it is, None if nothing is fetched.
 
-        The caller moves `state.position` as it returns the records. Raises a partition's error once.
+        The caller moves `state.position` as it returns the records. Raises a partition's error once. Raises
+        DeserializationFailed as long as the record is the next one: a caller that raises it calls `end_turn`.
         """
+        return self._next(lambda fetch: fetch.take(limit, self._deserializers.many))
+
+    def next_raw_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord]] | None:
+        """Do as `next_records`, but leave keys and values the bytes that they are."""
         return self._next(lambda fetch: fetch.take(limit))
 
     def next_batch(self) -> tuple[PartitionState, FetchedBatch] | None:
         """Return a whole batch of the partition whose turn it is; otherwise as `next_records`."""
         return self._next(CompletedFetch.take_batch)
+
+    def end_turn(self, partition: TopicPartition) -> None:
+        """Let the other partitions have their turn before this one."""
+        state = self._positions.get(partition)
+        if state is not None:
+            self._positions.move_to_end(state)
 
     def _next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
         for state in self._positions:
@@ -55,6 +69,8 @@ class FetchCollector:
             fetch = state.fetched[0]
             try:
                 found = take(fetch)
+            except DeserializationFailed:
+                raise  # what was fetched is kept: the user may seek past the record
             except KafkaError:
                 state.fetched.clear()
                 state.fetch_offset = fetch.position

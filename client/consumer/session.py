@@ -17,6 +17,7 @@ from ..network.coordinator import Coordinator
 from ..network.options import ClusterOptions
 from ..network.task_ends import end_tasks, shared
 from ..record import ConsumerGroupMetadata, TopicPartition
+from ..serialization import Deserializers
 from .assignment import Assignment
 from .consumer_metrics import ConsumerCounts
 from .explanation import Explanation, PartitionExplanation
@@ -47,6 +48,7 @@ class Session:
         cluster: Cluster,
         positions: Positions,
         fetch_options: FetchOptions,
+        deserializers: Deserializers,
         group_options: GroupOptions | None,
         store: OffsetStore | None = None,
         auto_commit_interval_ms: float | None = None,
@@ -67,7 +69,7 @@ class Session:
         checks = PositionChecks(cluster, fetch_options, retries, self.signals)
         self.commits = OffsetCommits(cluster, self._committed, positions, self.auto_commit_interval_ms, self.counts)
         self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
-        self.collector = FetchCollector(positions, self.signals)
+        self.collector = FetchCollector(positions, self.signals, deserializers)
         self._fetcher = Fetcher(
             cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms, self.counts
         )
@@ -88,13 +90,14 @@ class Session:
         topics: Collection[str],
         positions: Positions,
         fetch_options: FetchOptions,
+        deserializers: Deserializers,
         group_options: GroupOptions | None,
         store: OffsetStore | None,
         auto_commit_interval_ms: float | None,
     ) -> Session:
         """Reach the cluster and start the tasks. Raises NoBrokerReachable."""
         cluster = await Cluster.open(options, topics)
-        session = cls(cluster, positions, fetch_options, group_options, store, auto_commit_interval_ms)
+        session = cls(cluster, positions, fetch_options, deserializers, group_options, store, auto_commit_interval_ms)
         session._start_tasks()
         return session
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from ...protocol.errors import KafkaError
 from ..clock import monotonic_ms
@@ -25,7 +26,7 @@ MAX_QUEUED = 1_000
 Poll = Callable[[], Awaitable[dict[TopicPartition, list[ConsumerRecord]]]]
 
 
-class Stream(AsyncIterator[ConsumerRecord]):
+class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
     """Records of some partitions. One task at a time may read it; it ends when the consumer stops."""
 
     def __init__(self, owner: Streams) -> None:
@@ -36,8 +37,11 @@ class Stream(AsyncIterator[ConsumerRecord]):
         self.error: KafkaError | None = None
         self._taken: ConsumerRecord | None = None
 
-    async def __anext__(self) -> ConsumerRecord:
-        """Return the next record, and wait for it. The record before it then counts as processed."""
+    async def __anext__(self) -> ConsumerRecord[Any, Any]:
+        """Return the next record, and wait for it. The record before it then counts as processed.
+
+        Raises DeserializationFailed once for a record, which counts as the one before when the next is asked for.
+        """
         if self._taken is not None:
             taken, self._taken = self._taken, None
             self._owner.in_flight.finish(taken, monotonic_ms())
@@ -47,7 +51,7 @@ class Stream(AsyncIterator[ConsumerRecord]):
                 self._owner.took()
                 if self._owner.in_flight.has(record):
                     self._taken = record
-                    return record
+                    return self._owner.deserialize(record)
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
@@ -67,6 +71,7 @@ class Streams:
         assignment: Callable[[], frozenset[TopicPartition]],
         in_flight: InFlight,
         took: Callable[[], None],
+        deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
     ) -> None:
         # The numbers of the streams of a topic.
         self._numbers = count
@@ -74,6 +79,7 @@ class Streams:
         self.in_flight = in_flight
         # Called when a stream has taken a record, so that there may be room for more.
         self.took = took
+        self.deserialize = deserialize
         self.all = [Stream(self) for _ in range(total)]
         self.ended = False
         self._homes: dict[TopicPartition, int] = {}

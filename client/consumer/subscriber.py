@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from ..assignors import Assignor, RangeAssignor
 from ..errors import ClientStopped, InvalidOption, NotAssigned
@@ -15,6 +15,7 @@ from ..metadata import ClusterView
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityArguments, security_options
 from ..record import ConsumerRecord, TopicPartition
+from ..serialization import Deserializer, Deserializers
 from .assignment import RebalanceListener
 from .offset_store import OffsetStore
 from .options import fetch_options, group_options
@@ -29,7 +30,7 @@ class Run:
 
     __slots__ = ("index", "records", "state", "version")
 
-    def __init__(self, state: PartitionState, records: list[ConsumerRecord]) -> None:
+    def __init__(self, state: PartitionState, records: list[ConsumerRecord[Any, Any]]) -> None:
         self.state = state
         self.version = state.version
         self.records = records
@@ -77,6 +78,8 @@ class Subscriber:
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 1_000,
         metadata_max_age_ms: float = 300_000,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
         **security: Unpack[SecurityArguments],
     ) -> None:
         if max_poll_records < 1:
@@ -113,6 +116,7 @@ class Subscriber:
             client_rack=client_rack,
             assignors=[strategy() for strategy in partition_assignment_strategy],
         )
+        self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._offset_store = offset_store
         self._auto_commit_interval_ms = auto_commit_interval_ms if enable_auto_commit else None
         self._max_poll_records = max_poll_records
@@ -134,6 +138,7 @@ class Subscriber:
             topics,
             self._positions,
             self._fetch_options,
+            self._deserializers,
             self._group_options,
             self._offset_store,
             self._auto_commit_interval_ms,

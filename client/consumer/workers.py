@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from ..clock import monotonic_ms
-from ..errors import HandlerFailed, InvalidOption
+from ..errors import DeserializationFailed, HandlerFailed, InvalidOption
 from ..network.backoff import Backoff
 from ..network.task_ends import end_tasks
 from ..record import ConsumerRecord
@@ -30,7 +30,7 @@ from .in_flight import InFlight
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Handler = Callable[[ConsumerRecord], Awaitable[object]]
+Handler = Callable[[ConsumerRecord[Any, Any]], Awaitable[object]]
 DeadLetters = Callable[[ConsumerRecord, Exception], Awaitable[object]]
 
 # Enough that no worker waits for the next poll; few, so that a rebalance is not held up by what waits.
@@ -63,11 +63,13 @@ class Workers:
         in_flight: InFlight,
         dead_letters: DeadLetters | None,
         halt: asyncio.Event,
+        deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
     ) -> None:
         self._handler = handler
         self._options = options
         self._in_flight = in_flight
         self._dead_letters = dead_letters
+        self._deserialize = deserialize
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._queues: list[asyncio.Queue[ConsumerRecord]] = [asyncio.Queue() for _ in range(options.concurrency)]
         # Set when a handler has failed for good: nothing more is polled.
@@ -144,24 +146,35 @@ class Workers:
 
     async def _process(self, record: ConsumerRecord) -> None:
         """Call the handler until it succeeds; after the last attempt hand the record to the dead letters."""
+        try:
+            given = self._deserialize(record)
+        except DeserializationFailed as error:
+            if self._dead_letters is None:
+                raise
+            await self._bury(self._dead_letters, record, error)
+            return
         failures = 0
         while True:
             try:
-                await self._handler(record)
+                await self._handler(given)
                 return
             except Exception as error:
                 failures += 1
                 place = f"{record.topic}-{record.partition} at offset {record.offset}"
                 if failures >= self._options.attempts:
                     if self._dead_letters is None:
-                        raise HandlerFailed(f"the handler failed for {place}: {error!r}", record) from error
-                    _log.warning("consume: %s goes to the dead letters: %r", place, error)
-                    await self._dead_letters(record, error)
+                        raise HandlerFailed(f"the handler failed for {place}: {error!r}", given) from error
+                    await self._bury(self._dead_letters, record, error)
                     return
                 _log.info("consume: attempt %d for %s failed: %r", failures, place, error)
             await asyncio.sleep(self._backoff.pause_ms(failures) / 1000)
             if not self._in_flight.has(record):
                 return  # another consumer has it now
+
+    async def _bury(self, dead_letters: DeadLetters, record: ConsumerRecord, error: Exception) -> None:
+        place = f"{record.topic}-{record.partition} at offset {record.offset}"
+        _log.warning("consume: %s goes to the dead letters: %r", place, error)
+        await dead_letters(record, error)
 
 
 @contextmanager

@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, Unpack
+from typing import Generic, Self, Unpack
 
 from ..clock import monotonic_ms
 from ..errors import ClientStopped, DeliveryStopped, ErrorCode, KafkaError
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityArguments, security_options
+from ..record import K, V
+from ..serialization import Serializer, serializer
 from .accumulator import RecordAccumulator
 from .listeners import Interceptors, Listeners, ProducerInterceptor, ProducerListener
 from .options import ProducerOptions
@@ -21,20 +23,7 @@ from .partitioners import DEFAULT, OwnPartitioner, choice_for
 from .preparation import Preparation
 from .room import Room
 from .sender import Sender, SenderOptions
-from .serializers import Serializer, serializer
 from .transactions.transactions import Transactions
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-
 
 _log = logging.getLogger(__name__)
 

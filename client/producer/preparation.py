@@ -11,9 +11,10 @@ from ..clock import wall_clock_ms
 from ..errors import RecordTooLarge
 from ..metadata import TopicInfo
 from ..record import HeadersLike
+from ..serialization import checked_bytes
 from .listeners import Interceptors
 from .partitioners import Choice
-from .record_checks import checked_bytes, checked_headers, checked_partition, checked_timestamp
+from .record_checks import checked_headers, checked_partition, checked_timestamp
 
 
 class Prepared(NamedTuple):

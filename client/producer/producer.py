@@ -26,10 +26,18 @@ from ..errors import (
     UnknownTopic,
 )
 from ..metadata import NO_LEADER, TopicInfo
-from ..record import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata, TopicPartition
+from ..record import (
+    ConsumerGroupMetadata,
+    HeadersLike,
+    K,
+    OffsetAndMetadata,
+    RecordMetadata,
+    TopicPartition,
+    V,
+)
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
-from .lifecycle import K, Lifecycle, V
+from .lifecycle import Lifecycle
 from .listeners import (
     InterceptedDelivery,
     ProducerRecord,

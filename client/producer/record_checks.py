@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.batch import LOG_APPEND_TIME, BatchHeader, check_crc, check_shape, read_header
@@ -11,17 +10,9 @@ from ...protocol.records.errors import InvalidRecord
 from ..errors import UnknownTopic
 from ..metadata import TopicInfo
 from ..record import HeadersLike
+from ..serialization import checked_bytes
 
 _LAST_TIMESTAMP_MS = 0x7FFFFFFFFFFFFFFF
-
-
-def checked_bytes(content: object, field: str) -> bytes | None:
-    """Return a key or value as bytes. Raises TypeError for other types."""
-    if content is None or isinstance(content, bytes):
-        return content
-    if isinstance(content, (bytearray, memoryview)):
-        return bytes(cast("bytearray | memoryview[int]", content))
-    raise TypeError(f"{field} must be bytes or None, not {type(content).__name__}: encode it first")
 
 
 def checked_headers(headers: HeadersLike) -> tuple[tuple[str, bytes | None], ...]:

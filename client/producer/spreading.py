@@ -8,8 +8,8 @@ from typing import Any
 
 from ...protocol.records import kernel
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, new_record
+from ..serialization import checked_bytes
 from .preparation import too_large
-from .record_checks import checked_bytes
 
 # A turn takes at most so many records: some milliseconds of work.
 _RECORDS_PER_TURN = 1024

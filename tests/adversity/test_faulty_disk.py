@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import torn_log
+from odradek.tests.support import rewritten_log, torn_log
 
 # Each found something once: a bit of an index that hid records or led to none, a sound batch of a cleaned segment that
 # was taken for damage, damage that the next start cut off, a recovery that left a hole before what it had on disk, a
@@ -22,3 +22,9 @@ def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, seed: 
 @pytest.mark.parametrize("seed", [*range(100), 255])
 def test_very_large_batches_are_whole_or_not_there(tmp_path: Path, seed: int) -> None:
     torn_log.run(tmp_path, seed, stages=True)
+
+
+# 170 finds a flush that stops at a clean segment before a dirty one, 194 a gap that is not flushed when it is kept.
+@pytest.mark.parametrize("seed", [*range(100), 170, 194])
+def test_gaps_between_segments_and_rewritten_segments_cost_nothing(tmp_path: Path, seed: int) -> None:
+    rewritten_log.run(tmp_path, seed)

@@ -87,6 +87,36 @@ async def test_an_attempt_that_fails_fails_its_own_request_only(room: Room) -> N
         await bad
 
 
+async def test_who_waits_is_told_in_the_turn_of_the_response_and_of_a_cancel(room: Room) -> None:
+    told: list[asyncio.Future[str]] = []
+    woken, cancelled = (room.purgatory.park([key], 1000, room.attempt) for key in ("p", "q"))
+    woken.then = cancelled.then = told.append
+    assert cancelled.cancel()
+    assert told == [cancelled]
+    assert not cancelled.cancel()
+    room.answer = "data"
+    room.purgatory.wake("p")
+    await asyncio.sleep(0)
+    assert told == [cancelled, woken]
+    assert woken.result() == "data"
+    assert len(room.purgatory) == 0
+
+
+async def test_a_failure_of_who_is_told_leaves_no_request_behind(room: Room) -> None:
+    def fails(_: asyncio.Future[str]) -> None:
+        raise RuntimeError("planted")
+
+    errors: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    first, second = (room.purgatory.park(["p"], 1000, room.attempt) for _ in range(2))
+    first.then = fails
+    room.answer = "data"
+    room.purgatory.wake("p")
+    assert await second == "data"
+    asyncio.get_running_loop().set_exception_handler(None)
+    assert [str(each["exception"]) for each in errors] == ["planted"]
+
+
 async def test_stopping_answers_everyone(room: Room) -> None:
     futures = [room.purgatory.park(["p"], 60_000, room.attempt) for _ in range(3)]
     room.purgatory.expire_all()

@@ -14,7 +14,7 @@ from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequ
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.support.python_calls import count_calls
+from odradek.tests.support.python_calls import count_calls, count_parked
 from odradek.tests.support.raw import Raw, batch_of
 
 
@@ -64,8 +64,27 @@ def _fetch(offset: int) -> Callable[[Broker, Raw], Awaitable[bytes]]:
     return prepare
 
 
-@pytest.mark.parametrize(("offset", "most"), [(99, 46), (30, 58)], ids=["newest", "middle"])
+@pytest.mark.parametrize(("offset", "most"), [(99, 43), (30, 55)], ids=["newest", "middle"])
 def test_a_fetch_in_a_burst_calls_few_functions(config: BrokerConfig, offset: int, most: int) -> None:
     """From the middle of a segment it walks a dozen batches from an index entry on, in one call."""
     calls = count_calls(config, _fetch(offset))
     assert calls.per_request <= most, calls.table()
+
+
+async def _parting(raw: Raw) -> tuple[Callable[[int], bytes], bytes]:
+    await raw.create_topic("t")
+
+    def fetch(offset: int) -> bytes:
+        topic = FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=150)])
+        return _frame(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[topic]))
+
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x" * 100))])
+    return fetch, _frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]))
+
+
+def test_a_record_reaches_a_fetch_that_waits_in_three_turns(config: BrokerConfig) -> None:
+    """One for the fetch, one for the produce, one for the fetches that this has woken."""
+    calls, turns = count_parked(config, _parting)
+    assert calls.per_request <= 136, calls.table()
+    # The thread of the client wakes the loop once, at its end.
+    assert turns < 3.5

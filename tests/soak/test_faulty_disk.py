@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import torn_log
+from odradek.tests.support import rewritten_log, torn_log
 
 HUNDRED = 100
 
@@ -17,3 +17,12 @@ def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, first:
             torn_log.run(tmp_path / str(seed), seed, stages=seed % 3 == 0)
         except Exception as error:
             raise AssertionError(f"tests.support.torn_log.run(directory, {seed}, stages={seed % 3 == 0})") from error
+
+
+@pytest.mark.parametrize("first", range(1_000, 6_000, HUNDRED))
+def test_gaps_between_segments_and_rewritten_segments_cost_nothing(tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + HUNDRED):
+        try:
+            rewritten_log.run(tmp_path / str(seed), seed)
+        except Exception as error:
+            raise AssertionError(f"tests.support.rewritten_log.run(directory, {seed})") from error

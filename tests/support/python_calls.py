@@ -1,4 +1,6 @@
-"""Counts the calls of Python functions that the broker makes for one request: a cost that no busy machine changes.
+"""Counts the calls of Python functions, and the turns of the loop, that the broker takes for one request.
+
+These are costs that no busy machine changes.
 
 The broker runs on a loop in this thread. A client in another thread sends requests in bursts, so that what is paid once
 a burst (a read, a write, a turn of the loop) counts as it does under load. Functions written in C are not counted.
@@ -7,10 +9,13 @@ a burst (a read, a write, a turn of the loop) counts as it does under load. Func
 from __future__ import annotations
 
 import asyncio
+import selectors
 import socket
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -63,22 +68,91 @@ def count_calls(config: BrokerConfig, prepare: Callable[[Broker, Raw], object]) 
             with socket.create_connection((host, int(port)), timeout=_WAIT_S) as client:
                 await asyncio.to_thread(_ask, client, frame, 2)  # warm: codecs are compiled, the file is open
                 calls = Calls(BURST * BURSTS)
-                sys.setprofile(calls.note)
-                try:
+                with _noting(calls):
                     await asyncio.to_thread(_ask, client, frame, BURSTS)
-                finally:
-                    sys.setprofile(None)
                 return calls
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(run())
 
 
+@contextmanager
+def _noting(calls: Calls) -> Iterator[None]:
+    sys.setprofile(calls.note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
 def _ask(client: socket.socket, request: bytes, bursts: int) -> None:
     """Send bursts, each after the responses to the one before."""
-    responses = client.makefile("rb")
     for _ in range(bursts):
         client.sendall(request * BURST)
         for _ in range(BURST):
-            size = int.from_bytes(responses.read(4))
-            assert size and len(responses.read(size)) == size, "the broker closed the connection"
+            _receive(client)
+
+
+def _receive(client: socket.socket) -> None:
+    """Take one response."""
+    size = int.from_bytes(client.recv(4, socket.MSG_WAITALL))
+    assert size and len(client.recv(size, socket.MSG_WAITALL)) == size, "the broker closed the connection"
+
+
+# A fetch at an offset, and a produce of one record.
+Parting = tuple[Callable[[int], bytes], bytes]
+
+
+class _CountingSelector(selectors.DefaultSelector):
+    turns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turns += 1
+        return super().select(timeout)
+
+
+def count_parked(config: BrokerConfig, prepare: Callable[[Raw], object]) -> tuple[Calls, float]:
+    """Return the calls, and the turns of the loop, for one record that reaches a fetch that waits for it.
+
+    `prepare` (a coroutine function) returns what asks for an offset of an empty partition, and a frame that adds a
+    record. The calls are those on uvloop, on which a broker runs; the turns can be counted on asyncio's loop only.
+    """
+
+    async def run(calls: Calls, selector: _CountingSelector) -> float:
+        async with Broker(config) as broker:
+            async with await Raw.connect(broker.address) as raw:
+                fetch, produce = await prepare(raw)  # type: ignore[misc]
+                end = broker.topics.partitions()[0].high_watermark
+            host, _, port = broker.address.rpartition(":")
+            place = host, int(port)
+            with (
+                socket.create_connection(place, timeout=_WAIT_S) as consumer,
+                socket.create_connection(place, timeout=_WAIT_S) as producer,
+            ):
+
+                def pass_on(rounds: range) -> None:
+                    for number in rounds:
+                        consumer.sendall(fetch(end + number))
+                        _wait_until_parked(broker)
+                        producer.sendall(produce)
+                        _receive(producer)
+                        _receive(consumer)
+
+                await asyncio.to_thread(pass_on, range(2))
+                before = selector.turns
+                with _noting(calls):
+                    await asyncio.to_thread(pass_on, range(2, 2 + BURST))
+                return (selector.turns - before) / BURST
+
+    calls, selector = Calls(BURST), _CountingSelector()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(calls, selector))
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        return calls, runner.run(run(Calls(BURST), selector))
+
+
+def _wait_until_parked(broker: Broker) -> None:
+    deadline_s = time.monotonic() + _WAIT_S
+    while not len(broker.services.purgatory):
+        assert time.monotonic() < deadline_s, "the fetch does not wait"
+        time.sleep(0)

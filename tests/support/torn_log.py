@@ -12,7 +12,7 @@ of a file cannot be read any more. `run(directory, seed)` does the same for the 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -97,15 +97,19 @@ class TornLog:
             log_start_offset=self.start, disk=self.disk,
         )  # fmt: skip
 
+    def run(self) -> None:
+        """Live all lives. Raises AssertionError if the log differs from the list."""
+        for _ in range(LIVES):
+            self.live()
+            self.crash()
+        self.break_something()
+
     # -- a life ------------------------------------------------------------------------------------
 
     def live(self) -> None:
         self.clean = False
         self.disk.stop_after(int(2 ** self.chance.uniform(0, 13)))
-        doing = [self.append] * 10 + [self.flush] * 3 + [self.roll, self.checkpoint, self.checkpoint, self.move_start]
-        doing += [self.roll] * 3 + [self.break_off_flush] if self.chance.random() < 0.5 else []
-        doing += [self.fill_disk, self.fail_fsync] if self.chance.random() < 0.4 else []
-        doing += [self.clean_log] * 2 if self.is_cleaned_at_times else []
+        doing = self.steps()
         try:
             for _ in range(OPERATIONS):
                 self.chance.choice(doing)()
@@ -115,6 +119,14 @@ class TornLog:
                 self.clean = self.is_point_known = True
         except (PowerCut, LogClosed):
             pass
+
+    def steps(self) -> list[Callable[[], None]]:
+        """Return what a life may do, the frequent things more than once."""
+        doing = [self.append] * 10 + [self.flush] * 3 + [self.roll, self.checkpoint, self.checkpoint, self.move_start]
+        doing += [self.roll] * 3 + [self.break_off_flush] if self.chance.random() < 0.5 else []
+        doing += [self.fill_disk, self.fail_fsync] if self.chance.random() < 0.4 else []
+        doing += [self.clean_log] * 2 if self.is_cleaned_at_times else []
+        return doing
 
     def append(self) -> None:
         end = self.log.log_end_offset
@@ -486,8 +498,4 @@ def run(directory: Path, seed: int, stages: bool = False) -> None:
     With `stages` there are very large batches as well, and the end of the log is what breaks at times. Without it a
     seed does what it has always done.
     """
-    torn = TornLog(directory, seed, stages)
-    for _ in range(LIVES):
-        torn.live()
-        torn.crash()
-    torn.break_something()
+    TornLog(directory, seed, stages).run()

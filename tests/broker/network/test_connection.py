@@ -16,7 +16,7 @@ from struct import pack, unpack_from
 import pytest
 from odradek.broker.clock import Clock
 from odradek.broker.configs.broker_config import BrokerConfig
-from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener
+from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener, Pending
 from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.processor import Processor
@@ -41,15 +41,13 @@ class Server:
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
-        self.answer: Callable[[bytes], EncodedResponse | asyncio.Future[EncodedResponse]] = lambda frame: [
-            frame_of(frame)
-        ]
+        self.answer: Callable[[bytes], EncodedResponse | Pending] = lambda frame: [frame_of(frame)]
         self.timers = Timers(Clock())
         memory = ConnectionMemory(-1, Clock(), self.timers)
         self.processor = Processor(self._dispatch, read_piece, BOUNDS, Clock(), self.timers, NO_LIMITS, memory, memory)
         self.address = ("", 0)
 
-    def _dispatch(self, connection: Connection, frame: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
+    def _dispatch(self, connection: Connection, frame: memoryview) -> EncodedResponse | Pending:
         data = bytes(frame)
         self.seen.append(data)
         return self.answer(data)
@@ -144,7 +142,7 @@ async def test_many_requests_at_once_are_answered_in_order(server: Server) -> No
 
 async def test_a_request_that_waits_holds_back_the_next_but_nobody_else(server: Server) -> None:
     waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
-    server.answer = lambda frame: waiting if frame == b"wait" else [frame_of(frame)]
+    server.answer = lambda frame: Pending(waiting) if frame == b"wait" else [frame_of(frame)]
     async with client(server) as (reader, writer), client(server) as (other_reader, other_writer):
         writer.write(frame_of(b"wait") + frame_of(b"next") + frame_of(b"x" * 100_000))
         await until(lambda: b"wait" in server.seen)
@@ -338,7 +336,7 @@ async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> Non
 
 async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -> None:
     waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
-    server.answer = lambda frame: waiting
+    server.answer = lambda frame: Pending(waiting)
     _, writer = await server.connect()
     writer.write(frame_of(b"wait"))
     await until(lambda: bool(server.seen))
@@ -349,7 +347,7 @@ async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -
 
 async def test_closing_waits_for_answers_under_way(server: Server) -> None:
     waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
-    server.answer = lambda frame: waiting
+    server.answer = lambda frame: Pending(waiting)
     async with client(server) as (reader, writer):
         writer.write(frame_of(b"wait"))
         await until(lambda: bool(server.seen))
@@ -362,7 +360,7 @@ async def test_closing_waits_for_answers_under_way(server: Server) -> None:
 
 
 async def test_closing_does_not_wait_for_ever(server: Server) -> None:
-    server.answer = lambda frame: asyncio.get_running_loop().create_future()
+    server.answer = lambda frame: Pending(asyncio.get_running_loop().create_future())
     async with client(server) as (reader, writer):
         writer.write(frame_of(b"wait"))
         await until(lambda: bool(server.seen))

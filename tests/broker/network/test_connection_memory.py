@@ -8,7 +8,7 @@ from struct import pack
 
 import pytest
 from odradek.broker.configs.broker_config import BrokerConfig
-from odradek.broker.network.connection import Bounds, Connection, Listener
+from odradek.broker.network.connection import Bounds, Connection, Listener, Pending
 from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.connection_memory import STALLED_MS, ConnectionMemory
 from odradek.broker.network.processor import Processor
@@ -143,11 +143,11 @@ async def test_a_frame_waits_for_room_until_another_is_handled(server: Server) -
 async def test_a_large_frame_counts_until_its_request_has_a_response(server: Server) -> None:
     waiting: list[asyncio.Future[EncodedResponse]] = []
 
-    def dispatch(_: Connection, frame: memoryview) -> EncodedResponse | asyncio.Future[EncodedResponse]:
+    def dispatch(_: Connection, frame: memoryview) -> EncodedResponse | Pending:
         if len(frame) < MIB:
             return [pack(">ii", 4, len(frame))]
         waiting.append(asyncio.get_running_loop().create_future())
-        return waiting[0]
+        return Pending(waiting[0])
 
     server.processor.dispatch = dispatch
     _, writer = await server.connect()

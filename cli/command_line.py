@@ -1,0 +1,97 @@
+"""The command line: the table of commands, and the click group that loads the module of each on use.
+
+`serve` must be listening in a fraction of a second, so this module imports only click: no asyncio, no rich, no client.
+Every failure that a user can do something about is a CliError: one line on standard error and status 1. Wrong usage is
+status 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .. import __version__
+from .streams import flush_output, open_closed_streams, output_failure
+
+# Module of this package -> its line in `odradek --help`. The module holds a click command named `command`.
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "config": "Look at configs and change them while the broker runs.",
+    "produce": "Send lines from standard input as records.",
+    "consume": "Print a topic's records.",
+    "sql": "Ask topics with SQL.",
+    "groups": "Look at consumer groups, reset their offsets, delete them.",
+    "transactions": "Look at transactions, abort those that hang.",
+    "ping": "Ask a broker whether it answers.",
+    "cluster": "Run and look at a cluster, and move its leaders and replicas.",
+    "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",
+    "profile": "Keep addresses and client configs of clusters under a name.",
+    "completion": "Print what makes a shell complete commands, topics and groups.",
+    "man": "Print the manual page.",
+    "perf": "Measure how fast records go in and out, and their latency.",
+    "backup": "Copy the data directories of a stopped broker.",
+    "restore": "Make data directories from a backup.",
+    "log": "Look into the files of a data directory, offline; verify, repair, import.",
+}
+
+
+@contextmanager
+def _ends_in_one_line() -> Generator[None]:
+    """Ctrl-C at any moment is status 130, and output that fails is one line."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        raise click.exceptions.Exit(130) from None
+    except OSError as error:
+        raise output_failure(error) from error
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module("." + cmd_name, __package__).command
+        return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the options of `odradek` itself. `--help` and `--version` print here, before `invoke`."""
+        open_closed_streams()
+        with _ends_in_one_line():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _ends_in_one_line():
+            result = super().invoke(ctx)
+            flush_output()
+        return result
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="odradek")
+def main() -> None:
+    """A Kafka broker that is one pip install away, and the tools to talk to it.
+
+    \b
+    Examples:
+      odradek serve
+      odradek topics create flights --partitions 6
+      seq 1000 | odradek produce numbers
+      odradek consume numbers --max 10
+      odradek log dump odradek-data/numbers-0/00000000000000000000.log --records
+    """
