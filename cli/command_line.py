@@ -42,11 +42,15 @@ COMMANDS = {
 
 @contextmanager
 def _ends_in_one_line() -> Generator[None]:
-    """Ctrl-C at any moment is status 130, and output that fails is one line."""
+    """Ctrl-C at any moment is status 130, output that fails is one line, and an option of other tools has a remedy."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
         raise click.exceptions.Exit(130) from None
+    except click.NoSuchOption as error:
+        from .habits import explained
+
+        raise explained(error) from None
     except OSError as error:
         raise output_failure(error) from error
 
@@ -59,6 +63,9 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            from .habits import check_command
+
+            check_command(cmd_name, ctx)
             return None
         command: click.Command = import_module("." + cmd_name, __package__).command
         return command

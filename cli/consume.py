@@ -23,7 +23,6 @@ from .connection_options import connection_options
 from .errors import CliError
 from .names import GROUP, TOPIC
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
-from .output import json_option
 from .record_format import INTERNAL_TOPICS, LineFormat, line_format
 from .record_output import RecordOutput
 from .record_printer import RecordPrinter
@@ -55,6 +54,7 @@ class _Reading:
 @click.command(short_help="Print the records of topics.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
+    "-g",
     "--group",
     metavar="GROUP",
     type=GROUP,
@@ -68,8 +68,8 @@ class _Reading:
 @click.option(
     "--tail", metavar="N", type=click.IntRange(min=0), help="Begin with the last N records of each partition."
 )
-@click.option("-n", "--max", "limit", metavar="N", type=click.IntRange(min=0), help="End after N records.")
-@click.option("--until-end", is_flag=True, help="End after the last record that existed at the start.")
+@click.option("-n", "-c", "--max", "limit", metavar="N", type=click.IntRange(min=0), help="End after N records.")
+@click.option("-e", "--until-end", is_flag=True, help="End after the last record that existed at the start.")
 @click.option("--follow", is_flag=True, help="Wait for new records, as without --until-end: this is the default.")
 @click.option("--wait", is_flag=True, help="Wait for an --offset that does not exist yet.")
 @click.option(
@@ -81,12 +81,12 @@ class _Reading:
     multiple=True,
     help="Only this partition; repeatable.",
 )
-@click.option("--regex", is_flag=True, help="TOPIC is a regular expression that must match the whole name.")
+@click.option("-r", "--regex", is_flag=True, help="TOPIC is a regular expression that must match the whole name.")
 @click.option(
     "--isolation", type=click.Choice(("read_committed", "read_uncommitted")), default="read_committed",
     show_default=True, help="read_uncommitted also prints records of open and aborted transactions.",
 )  # fmt: skip
-@click.option("--key-separator", metavar="TEXT", help="Print KEY TEXT VALUE.")
+@click.option("-K", "--key-separator", metavar="TEXT", help="Print KEY TEXT VALUE.")
 @click.option(
     "-f", "--format", "layout", metavar="TEXT",
     help="Print each record so: %t topic, %p partition, %o offset, %T timestamp in ms, %k key, %v value, %h headers; "
@@ -94,7 +94,7 @@ class _Reading:
 )  # fmt: skip
 @click.option("--raw", is_flag=True, help="Print records of internal topics as bytes; otherwise in words, as JSON.")
 @click.option("--null", metavar="TEXT", default="", help="What to print for a missing key or value.")
-@json_option
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line, which `produce --json` takes.")
 @connection_options("admin", "consumer")
 def command(
     topics: tuple[str, ...],

@@ -61,8 +61,8 @@ class _Sending:
 
 @click.command(short_help="Send lines from standard input as records.")
 @click.argument("topic", type=TOPIC)
-@click.option("--key-separator", metavar="TEXT", help=r"Each line is KEY TEXT VALUE; \t is a tab.")
-@click.option("--key", metavar="TEXT", help="The key of every record.")
+@click.option("-K", "--key-separator", metavar="TEXT", help=r"Each line is KEY TEXT VALUE; \t is a tab.")
+@click.option("-k", "--key", metavar="TEXT", help="The key of every record.")
 @click.option("--key-column", metavar="N", type=click.IntRange(min=1), help="The key is the line's column N, from 1.")
 @click.option(
     "--column-separator", metavar="TEXT", default=r"\t", show_default=True, help="What is between the columns."
@@ -87,6 +87,7 @@ class _Sending:
     help="Send all records to this partition; otherwise by key, or evenly.",
 )
 @click.option(
+    "-z",
     "--compression",
     type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")),
     default="none",

@@ -52,6 +52,7 @@ _validate_option = click.option("--validate-only", is_flag=True, help="Only chec
 @command.command(short_help="Create topics.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
+    "-p",
     "--partitions",
     metavar="N",
     type=click.IntRange(min=1),
@@ -59,13 +60,14 @@ _validate_option = click.option("--validate-only", is_flag=True, help="Only chec
     help="How many partitions each topic gets.",
 )
 @click.option(
+    "-r",
     "--replication-factor",
     metavar="N",
     type=click.IntRange(min=1),
     show_default="the broker's default.replication.factor",
     help="On how many brokers each partition is.",
 )
-@click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
+@click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
 @_validate_option
 @bootstrap_option

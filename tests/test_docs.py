@@ -90,7 +90,11 @@ def parse(line: str) -> None:
         command.make_context(command.name, words)
 
 
-COMMANDS = [(name_of(path), line) for path in DOCS for line in dict.fromkeys(commands(path))]
+# Shown with the error that it gets: tests/test_docs_commands.py compares it.
+REFUSED = "odradek consume -t flights"
+COMMANDS = [
+    (name_of(path), line) for path in DOCS for line in dict.fromkeys(commands(path)) if not line.startswith(REFUSED)
+]
 MENTIONS = [(name_of(path), line) for path in DOCS for line in dict.fromkeys(mentions(path))]
 
 
