@@ -23,7 +23,7 @@ from .. import producer as asyncio_client
 from ..producer.deliveries import BulkMetadata
 from ..producer.transactions.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
-from .derivation import BlockingClient, options_of, waiting
+from .derivation import BlockingClient, at_once, options_of, waiting
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -241,6 +241,7 @@ class Producer(BlockingClient, Generic[K, V]):
     send_values = waiting(asyncio_client.Producer.send_values)
     flush = waiting(asyncio_client.Producer.flush)
     partitions_for = waiting(asyncio_client.Producer.partitions_for)
+    metrics = at_once(asyncio_client.Producer.metrics)
 
     def send_many(
         self, topic: str, records: Iterable[tuple[K | None, V | None]], *, partition: int | None = None

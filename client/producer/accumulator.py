@@ -65,6 +65,8 @@ class RecordAccumulator:
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
         # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
         self.used_bytes = 0
+        # How many calls found no room, and raised.
+        self.rejected_records = 0
         # How many calls of flush wait; nothing lingers meanwhile.
         self.flushing = 0
         # Called when memory becomes free.
@@ -133,11 +135,15 @@ class RecordAccumulator:
         queue.append_batch(whole, count, callback, now_ms).splittable = splittable
         self._unsent[queue.partition] = queue
 
+    def full(self, message: str) -> BufferFull:
+        """Return the error of a record that has found no room, which is counted."""
+        self.rejected_records += 1
+        return BufferFull(message)
+
     def _take_room(self, size_bytes: int) -> None:
         if self.used_bytes + size_bytes > self.buffer_memory:
-            raise BufferFull(
-                f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
-            )
+            text = f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
+            raise self.full(text)
         self.used_bytes += size_bytes
 
     # -- Drain

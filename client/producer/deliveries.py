@@ -93,6 +93,6 @@ class BulkDelivery:
         if self.error is None:
             self.done.set_result(BulkMetadata(self._delivered, self._offsets))
         else:
-            outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in self._failed.items())
+            outcomes = ", ".join(f"{self._failed[each]} {each.value}" for each in Outcome if self._failed[each])
             self.error.add_note(f"{failed} of {self.sent} records were not delivered: {outcomes}")
             self.done.set_exception(self.error)

@@ -21,6 +21,7 @@ from .options import ProducerOptions
 from .partitioner import Partitioner
 from .partitioners import DEFAULT, OwnPartitioner, choice_for
 from .preparation import Preparation
+from .producer_metrics import ProducerCounts
 from .room import Room
 from .sender import Sender, SenderOptions
 from .transactions.transactions import Transactions
@@ -109,6 +110,8 @@ class Lifecycle(Generic[K, V]):
         self._interceptors, self._listeners = interceptors, listeners
         # Attributes, because each record asks.
         self._has_interceptors, self._has_listeners = bool(interceptors), bool(listeners)
+        self._counts = ProducerCounts()
+        self._accumulator.on_failure.append(self._counts.failed)
         if listeners:
             self._accumulator.on_failure.append(listeners.failed)
         self._preparation = preparation = Preparation(
@@ -139,7 +142,7 @@ class Lifecycle(Generic[K, V]):
             options.max_in_flight_requests_per_connection,
             options.request_timeout_ms,
         )
-        self._sender = Sender(cluster, self._accumulator, sender_options, monotonic_ms, self._listeners)
+        self._sender = Sender(cluster, self._accumulator, sender_options, monotonic_ms, self._listeners, self._counts)
         cluster.spawn(self._sender.run(), "sender").add_done_callback(self._sender_ended)
         if options.transactional_id is not None:
             try:
@@ -186,6 +189,8 @@ class Lifecycle(Generic[K, V]):
             transactions.close()
         text = "the producer was stopped before the broker acknowledged this record"
         self._accumulator.fail_all(DeliveryStopped(text))
+        if transactions is not None:
+            self._accumulator.on_failure.remove(transactions.batch_failed)
 
     async def _finish(self) -> None:
         """End an open transaction, or send what is queued."""

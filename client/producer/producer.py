@@ -26,6 +26,7 @@ from ..errors import (
     UnknownTopic,
 )
 from ..metadata import NO_LEADER, TopicInfo
+from ..metrics import Metric
 from ..record import (
     ConsumerGroupMetadata,
     HeadersLike,
@@ -375,6 +376,14 @@ class Producer(Lifecycle[K, V]):
         self._running()
         assert self._sender is not None
         await self._sender.flush()
+
+    def metrics(self) -> list[Metric]:
+        """Return what the producer has counted, under Kafka's names; nothing before the start and after the stop."""
+        sender = self._sender
+        if sender is None:
+            return []
+        client_id = self._cluster_options.client_id
+        return list(self._counts.metrics(client_id, self._accumulator, sender.requests_in_flight))
 
     async def partitions_for(self, topic: str, *, led: bool = False) -> list[int]:
         """Return the numbers of a topic's partitions; `led`: of those that have a leader. Raises UnknownTopic.

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from ...protocol.records.values import MAX_VALUES
-from ..errors import BufferFull
 from .accumulator import RecordAccumulator
 
 # What a short value without a key has around it.
@@ -28,9 +27,8 @@ class Room:
         """Wait until a record of this size has room. Raises BufferFull after `max_block_ms`."""
         accumulator = self._accumulator
         if size_bytes > accumulator.buffer_memory:
-            raise BufferFull(
-                f"a record of {size_bytes} bytes is larger than buffer_memory ({accumulator.buffer_memory})"
-            )
+            text = f"a record of {size_bytes} bytes is larger than buffer_memory ({accumulator.buffer_memory})"
+            raise accumulator.full(text)
         try:
             async with asyncio.timeout(self._max_block_ms / 1000):
                 while not accumulator.has_room(size_bytes):
@@ -38,9 +36,8 @@ class Room:
                     self._released.clear()
                     await self._released.wait()
         except TimeoutError:
-            raise BufferFull(
-                f"no room for a record within max_block_ms ({self._max_block_ms:g}): the brokers are slower than you"
-            ) from None
+            text = f"no room for a record within max_block_ms ({self._max_block_ms:g}): the brokers are slower than you"
+            raise accumulator.full(text) from None
 
     async def end_turn(self, size_bytes: int) -> None:
         """Yield to the event loop, then wait until a record of this size has room."""

@@ -2,8 +2,9 @@
 
 Each pass groups the due batches by leader: one batch per partition in a request of at most `max_request_size` bytes,
 and at most `max_in_flight_requests_per_connection` requests in flight to a broker. Requests to a broker leave in the
-order in which they were drained, because sequences depend on it. A pass ends with a wait until the next linger or pause
-ends, or `wake()` is called: nothing polls.
+order in which they were drained, because sequences depend on it. The next pass comes when a linger or pause ends, or in
+the next turn of the event loop after `wake()`: nothing polls. Passes and responses are callbacks and not tasks, because
+a task a request costs a lone record a third of its time.
 
 A batch is acknowledged; or sent again, while the error is retriable and `delivery_timeout_ms` is not over; or it fails.
 """
@@ -24,7 +25,6 @@ from ...protocol.messages.produce import (
     TopicProduceData,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..clock import wait_for
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from ..metadata import NO_LEADER
 from ..network.cluster import Cluster
@@ -34,6 +34,7 @@ from .batch import ProducerBatch
 from .listeners import Listeners
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
+from .producer_metrics import ProducerCounts
 from .transactions.machine import IMPLICIT
 from .transactions.transactions import Transactions
 
@@ -88,6 +89,7 @@ class Sender:
         options: SenderOptions,
         clock: Callable[[], float],
         listeners: Listeners,
+        counts: ProducerCounts,
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
@@ -95,7 +97,13 @@ class Sender:
         # Monotonic, in milliseconds.
         self._clock = clock
         self._listeners = listeners
-        self._wake = asyncio.Event()
+        self._counts = counts
+        self._loop = asyncio.get_running_loop()
+        # From the begin to the end of `run`: gets the exception of a pass or a response.
+        self._broken: asyncio.Future[None] | None = None
+        # Whether a pass comes in the next turn of the loop, and the timer of the next one else.
+        self._is_woken = False
+        self._timer: asyncio.TimerHandle | None = None
         # Set for a transactional producer, before `run`.
         self.transactions: Transactions | None = None
         self._producer_ids = ProducerIds(cluster, accumulator, self.wake)
@@ -108,14 +116,43 @@ class Sender:
         cluster.on_update(lambda _view: self.wake())
 
     def wake(self) -> None:
-        """Have the task look for due batches."""
-        self._wake.set()
+        """Have a pass look for due batches."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._pass)
 
     async def run(self) -> None:
-        """Send due batches until cancelled."""
-        while True:
-            self._wake.clear()
-            await wait_for(self._wake, self._send_due())
+        """Send due batches until cancelled. Raises what breaks a pass."""
+        self._broken = self._loop.create_future()
+        self.wake()
+        try:
+            await self._broken
+        finally:
+            self._broken = None
+            self._set_timer(None)
+
+    def _pass(self) -> None:
+        self._is_woken = False
+        self._do(lambda: self._set_timer(self._send_due()))
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Do a part of what `run` promises, which raises what this raises."""
+        if self._broken is None or self._broken.done():
+            return
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - `run` raises it
+            self._broken.set_exception(error)
+
+    def _set_timer(self, pause_ms: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if pause_ms is None else self._loop.call_later(pause_ms / 1000, self.wake)
+
+    @property
+    def requests_in_flight(self) -> int:
+        """How many requests have no response yet."""
+        return sum(self._in_flight.values())
 
     async def flush(self) -> None:
         """Send the queued records without lingering. Return when all are acknowledged or have failed."""
@@ -190,16 +227,23 @@ class Sender:
             return False
         batches = self._drain(queues)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        began_ms = self._clock()
         try:
             response = self._produce(connection, batches)
         except KafkaError as error:
             self._request_done(node_id)
             self._fail_request(batches, error)
+            return True
+        self._counts.sent(batches, began_ms)
+        if self._listeners:
+            for batch in batches:
+                self._listeners.sent(batch, node_id)
+        if response is None:
+            self._cluster.spawn(self._drained(node_id, batches, connection), "produce")
         else:
-            if self._listeners:
-                for batch in batches:
-                    self._listeners.sent(batch, node_id)
-            self._cluster.spawn(self._complete(node_id, batches, connection, response), "produce")
+            response.add_done_callback(
+                lambda done: self._do(lambda: self._answered(node_id, batches, began_ms, done)),
+            )
         return True
 
     def _drain(self, queues: list[PartitionQueue]) -> list[ProducerBatch]:
@@ -264,33 +308,32 @@ class Sender:
 
     # -- Responses
 
-    async def _complete(
-        self,
-        node_id: int,
-        batches: list[ProducerBatch],
-        connection: Connection,
-        response: asyncio.Future[ProduceResponse] | None,
+    def _answered(
+        self, node_id: int, batches: list[ProducerBatch], began_ms: float, done: asyncio.Future[ProduceResponse]
     ) -> None:
-        """Wait for a response and complete, retry or fail each of its batches.
-
-        With acks=0 wait until the socket has taken them: until then they count against `buffer_memory`.
-        """
-        results = None
+        """Complete, retry or fail each of a request's batches."""
+        self._request_done(node_id)
         try:
-            if response is None:
-                await connection.drained()
-            else:
-                results = self._results(await response)
+            response = done.result()
         except KafkaError as error:
             self._fail_request(batches, error)
             return
+        self._counts.answered(self._clock() - began_ms, response.throttle_time_ms)
+        results = self._results(response)
+        for batch in batches:
+            self._complete_batch(batch, results.get(batch.partition))
+
+    async def _drained(self, node_id: int, batches: list[ProducerBatch], connection: Connection) -> None:
+        """With acks=0, wait until the socket has taken the batches: until then they count against `buffer_memory`."""
+        try:
+            await connection.drained()
+        except KafkaError as error:
+            self._fail_request(batches, error)
+        else:
+            for batch in batches:
+                self._acknowledge(batch, -1, -1)
         finally:
             self._request_done(node_id)
-        for batch in batches:
-            if results is None:
-                self._acknowledge(batch, -1, -1)
-            else:
-                self._complete_batch(batch, results.get(batch.partition))
 
     def _complete_batch(self, batch: ProducerBatch, result: PartitionProduceResponse | None) -> None:
         if result is None:
@@ -337,11 +380,13 @@ class Sender:
         if accumulator.is_expired(batch, now_ms):
             accumulator.fail(batch, accumulator.timeout_error(batch))
         elif error.code in _TOO_LARGE and batch.may_split:
+            self._counts.split()
             accumulator.split(batch, now_ms)
         elif error.retriable or isinstance(error, AuthenticationFailed) or self._lacks_predecessor(queue, batch, error):
             # A password may be changed again, on one broker after the other: records wait as for a lost connection.
             pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)
+            self._counts.retried(batch)
             accumulator.retry(batch, now_ms, pause_ms)
             if queue.outcome_unknown:
                 accumulator.fail_uncertain(queue)

@@ -51,7 +51,7 @@ async def test_many_records_are_counted_by_outcome() -> None:
         with pytest.raises(DeliveryTimedOut) as caught:
             await producer.send_many("t", ((None, b"%d" % number) for number in range(3)))
         assert caught.value.__notes__[0].startswith(
-            "3 of 3 records were not delivered: 1 written or not, nobody knows, 2 not written"
+            "3 of 3 records were not delivered: 2 not written, 1 written or not, nobody knows"
         )
         cluster.steps[ApiKey.PRODUCE].clear()
 
