@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
@@ -32,6 +33,7 @@ _NO_END = 2**63 - 1
 _DECODER = f"{__package__}.spark.decoder"
 
 
+@cache  # a look into the folders of packages takes half a millisecond, and each table asks
 def has_kernel() -> bool:
     """Whether the compiled kernel can be used."""
     return find_spec("numba") is not None

@@ -180,6 +180,11 @@ class RecordAccumulator:
             wait_ms = max(wait_ms, queue.open.created_ms + self.linger_ms - now_ms)
         return wait_ms
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a batch may not be in flight."""
+        return bool(self._unsent)
+
     def drain(self, queue: PartitionQueue) -> ProducerBatch:
         """Return the oldest unsent batch, encoded and now in flight.
 

@@ -312,16 +312,16 @@ class Sender:
         self, node_id: int, batches: list[ProducerBatch], began_ms: float, done: asyncio.Future[ProduceResponse]
     ) -> None:
         """Complete, retry or fail each of a request's batches."""
-        self._request_done(node_id)
         try:
             response = done.result()
         except KafkaError as error:
             self._fail_request(batches, error)
-            return
-        self._counts.answered(self._clock() - began_ms, response.throttle_time_ms)
-        results = self._results(response)
-        for batch in batches:
-            self._complete_batch(batch, results.get(batch.partition))
+        else:
+            self._counts.answered(self._clock() - began_ms, response.throttle_time_ms)
+            results = self._results(response)
+            for batch in batches:
+                self._complete_batch(batch, results.get(batch.partition))
+        self._request_done(node_id)
 
     async def _drained(self, node_id: int, batches: list[ProducerBatch], connection: Connection) -> None:
         """With acks=0, wait until the socket has taken the batches: until then they count against `buffer_memory`."""
@@ -359,7 +359,8 @@ class Sender:
 
     def _request_done(self, node_id: int) -> None:
         self._in_flight[node_id] -= 1
-        self.wake()
+        if self._accumulator.has_unsent:
+            self.wake()
 
     def _fail_request(self, batches: list[ProducerBatch], error: KafkaError) -> None:
         for batch in batches:
