@@ -30,7 +30,6 @@ from ...protocol.primitives import uuid_to_text
 from ...protocol.records.batch import BatchHeader
 from ..coordination.transactions.verification import RemoteCoordinator
 from ..network.connection import CloseConnection
-from ..network.large_messages import keep_frame
 from ..network.request import RequestContext
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.validation import BatchRejected, LargeBatch
@@ -80,7 +79,7 @@ class _Round:
         # Batches that a thread prepares before they are appended: (partition, its result, records to keep).
         self.large: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
         # Batches that need the word of a transaction coordinator on another broker, in the same form.
-        self.unverified: list[tuple[Partition, PartitionProduceResponse, bytearray]] = []
+        self.unverified: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
         # Partitions whose append is acknowledged after an fsync, with their results.
         self.unflushed: list[tuple[Partition, PartitionProduceResponse]] = []
         # Partitions in a cluster whose followers must have the append: its reign, its end, and its result.
@@ -122,10 +121,10 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
         try:
             appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
         except RemoteCoordinator:
-            work.unverified.append((partition, result, bytearray(records)))
+            work.unverified.append((partition, result, work.context.connection.keep(records)))
             return result
         except LargeBatch:
-            work.large.append((partition, result, keep_frame(records)))
+            work.large.append((partition, result, work.context.connection.keep(records)))
             return result
         _acknowledge(work, partition, result, appended)
     except KafkaError as error:
@@ -149,7 +148,7 @@ async def _append_large(work: _Round, response: ProduceResponse) -> ProduceRespo
             _reject(work, partition.topic, result, error)
     for partition, result, records in work.unverified:
         try:
-            append = partial(partition.append, memoryview(records), version)
+            append = partial(partition.append, records, version)
             _acknowledge(work, partition, result, await _append_verified(work, partition, append))
         except KafkaError as error:
             _reject(work, partition.topic, result, error)

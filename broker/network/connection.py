@@ -7,7 +7,7 @@ and once that is full reading pauses. While the client does not read its respons
 requests (send_queue.py). While all clients together have not read very much, it handles only requests whose responses
 are small (connection_memory.py).
 
-A handler may use the frame's memory only until it returns.
+A handler may use the frame's memory only until it returns, and `keep` what it needs for longer.
 """
 
 from __future__ import annotations
@@ -133,6 +133,10 @@ class Connection(asyncio.BufferedProtocol):
     def busy(self) -> bool:
         """Whether a request waits, or responses are not all written."""
         return self.waits or not self._responses.empty or self._responses.paused
+
+    def keep(self, frame: memoryview) -> memoryview:
+        """Return the bytes of the frame under way, or of a batch in it, until its response. Only for one that waits."""
+        return self._received.lend(frame)
 
     # -- Called by the event loop
 

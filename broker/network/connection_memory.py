@@ -1,8 +1,8 @@
 """The memory that connections hold together: requests that are still arriving, and responses that nobody reads.
 
 Requests (`queued.max.request.bytes`). A connection reads its first 64 KiB into a buffer that does not count. Where a
-frame needs more, its buffer grows with the bytes that arrive, and counts here. Without room the connection stops
-reading until another frame is handled.
+frame needs more, its buffer grows with the bytes that arrive, and counts here. So does the copy that the handler of a
+request keeps that waits. Without room the connection stops reading until another frame is handled.
 
 Responses (`queued.max.response.bytes`). What a client has not read of its responses counts from 64 KiB on. Without room
 a request whose response may be large is not handled until others have read theirs (connection.py), and no large
@@ -75,13 +75,19 @@ class ConnectionMemory:
         held, since_ms = self._held.get(holder, (0, self._clock.monotonic_ms()))
         self._held[holder] = size, since_ms
         self._count(size - held)
+        if size < held:
+            self._resume_later()
 
     def release(self, holder: Holder) -> None:
         """Forget what `holder` holds, and let others go on."""
         self._waiting.pop(holder, None)
         held, _ = self._held.pop(holder, (0, 0))
         self._count(-held)
-        if held and self._waiting:
+        if held:
+            self._resume_later()
+
+    def _resume_later(self) -> None:
+        if self._waiting:
             self._timers.after(0, self._resume_waiting)
 
     def _count(self, size: int) -> None:

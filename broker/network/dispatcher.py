@@ -22,7 +22,7 @@ from ...protocol.schema import Message, span
 from ..coordination.large_response import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
-from .large_messages import MAX_VALUES, Handled, LargeMessages, keep_frame
+from .large_messages import MAX_VALUES, Handled, LargeMessages
 from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
 from .routes import Handler, Route, routes_of
@@ -118,7 +118,7 @@ class Dispatcher:
         context = RequestContext(*header[:3], header.client_id or "", connection)
         if not route.portions and not route.is_whole:
             return _encode(context, served, _error_response(context, _too_many(context, route.max_values, error)))
-        decode_all = partial(_decode_many, context, served, keep_frame(data))
+        decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         done = self._large.handle(decode_all, route.portions, route.max_values, handle, encode)
         return _later(context, served, done)

@@ -21,7 +21,6 @@ from ...protocol.schema import Message, Struct
 from ..coordination.large_response import LargeResponse
 from ..threads import DiskThreads, Work
 from .connection_memory import ConnectionMemory
-from .receive_buffer import POOLED_BYTES
 
 if TYPE_CHECKING:
     from .send_queue import EncodedResponse
@@ -195,11 +194,3 @@ async def _make(large: LargeResponse[Any]) -> None:
     """Fill a response, a portion a turn."""
     for _ in iter(large.advance, False):
         await asyncio.sleep(0)
-
-
-def keep_frame(frame: memoryview) -> memoryview:
-    """Return the bytes of a frame, or of a batch in it, for longer than its turn.
-
-    Only those of a buffer that is used again are copied.
-    """
-    return frame if len(frame) > POOLED_BYTES else memoryview(bytearray(frame))

@@ -57,7 +57,7 @@ class BufferPool:
 class ReceiveBuffer:
     """The unhandled bytes of one connection: `data[start:filled]`."""
 
-    __slots__ = ("_holder", "_memory", "_pool", "_usable", "data", "filled", "room_end", "start")
+    __slots__ = ("_holder", "_lent_bytes", "_memory", "_pool", "_usable", "data", "filled", "room_end", "start")
 
     def __init__(self, pool: BufferPool, memory: ConnectionMemory, holder: Holder) -> None:
         """Begin with a small buffer. Larger ones count in `memory` for `holder`."""
@@ -70,6 +70,8 @@ class ReceiveBuffer:
         self.filled = 0
         # How much of `data` may be filled: all of a bytearray, of a mapping what is counted.
         self._usable = 0
+        # The size of the copies that the handler of the request that waits has.
+        self._lent_bytes = 0
         # Invariant: start <= filled <= room_end <= _usable; the next read goes to data[filled:room_end].
         self.room_end = 0
 
@@ -86,8 +88,7 @@ class ReceiveBuffer:
         else:
             buffer = self._pool.take(max(have, need), grown)
             self._usable = len(buffer)
-        if self._usable > FIRST_BUFFER_BYTES:
-            self._memory.hold(self._holder, self._usable)
+        self._count(self._usable)
         buffer[:have] = data
         self.data, self.start, self.filled = buffer, 0, have
 
@@ -118,11 +119,22 @@ class ReceiveBuffer:
             return False
         if isinstance(buffer, mmap) and self.start + grown <= len(buffer):
             self._usable = self.start + grown
-            self._memory.hold(self._holder, self._usable)
+            self._count(self._usable)
             return True
         self.keep(memoryview(buffer)[self.start : self.filled])
         self._pool.give(buffer)
         return True
+
+    def lend(self, frame: memoryview) -> memoryview:
+        """Return the bytes of a frame, or of a batch in it, for as long as its request waits: they count until then.
+
+        Only those of a buffer that is used again are copied.
+        """
+        if len(frame) > POOLED_BYTES:
+            return frame
+        self._lent_bytes += len(frame)
+        self._count(0 if self.data is None else self._usable)
+        return memoryview(bytearray(frame))
 
     def release(self, is_waiting: bool = False) -> None:
         """Give the buffer back, because every byte in it is handled.
@@ -135,17 +147,25 @@ class ReceiveBuffer:
         self._pool.give(buffer)
         self.data = None
         if self._usable > FIRST_BUFFER_BYTES and not (is_waiting and len(buffer) > POOLED_BYTES):
-            self._memory.release(self._holder)
+            self._count(0)
 
     def settle(self) -> None:
         """Count only what is still received: the request that waited has its response."""
-        if self.data is None or self._usable <= FIRST_BUFFER_BYTES:
-            self._memory.release(self._holder)
+        self._lent_bytes = 0
+        self._count(0 if self.data is None else self._usable)
 
     def discard(self) -> None:
         """Drop what was received, because the connection closes."""
-        self.data = None
-        self._memory.release(self._holder)
+        self.data, self._lent_bytes = None, 0
+        self._count(0)
+
+    def _count(self, buffer_bytes: int) -> None:
+        """Count a buffer, unless it is a first one, and what the handler has."""
+        held = self._lent_bytes + (buffer_bytes if buffer_bytes > FIRST_BUFFER_BYTES else 0)
+        if held > FIRST_BUFFER_BYTES:
+            self._memory.hold(self._holder, held)
+        else:
+            self._memory.release(self._holder)
 
 
 def _grown(have: int, need: int) -> int:

@@ -161,6 +161,39 @@ async def test_a_large_frame_counts_until_its_request_has_a_response(server: Ser
     writer.transport.abort()
 
 
+@pytest.mark.parametrize("size", [100_000, MIB, 3 * MIB])
+async def test_what_the_handler_of_a_waiting_request_keeps_counts_until_its_response(server: Server, size: int) -> None:
+    kept: list[memoryview] = []
+    waiting: list[asyncio.Future[EncodedResponse]] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> EncodedResponse | Pending:
+        if len(frame) < size:
+            return [pack(">ii", 4, len(frame))]
+        kept.append(connection.keep(frame))
+        waiting.append(asyncio.get_running_loop().create_future())
+        return Pending(waiting[-1])
+
+    server.processor.dispatch = dispatch
+    _, first = await server.connect()
+    _, second = await server.connect()
+    for number, writer in enumerate((first, second), 1):
+        writer.write(pack(">i", size) + bytes([number]) * size)
+        while len(waiting) < number and not server.memory._waiting:
+            await server.settle()
+        assert server.memory.held_bytes >= size * number or server.memory._waiting
+    waiting[0].set_result([pack(">ii", 4, 0)])
+    while len(waiting) < 2:
+        await server.settle()
+        server.timers.fire_due()
+    assert server.memory.held_bytes >= size
+    waiting[1].set_result([pack(">ii", 4, 0)])
+    await server.settle()
+    assert server.memory.held_bytes == 0
+    assert [bytes(each) for each in kept] == [bytes([number]) * size for number in (1, 2)]
+    for writer in (first, second):
+        writer.transport.abort()
+
+
 def metadata(size: int) -> bytes:
     """Return a request whose response has `size` bytes."""
     return pack(">i", 8) + METADATA + pack(">hi", 12, size)
