@@ -25,6 +25,7 @@ from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopRep
 from ...protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
+    UpdateMetadataTopicState,
 )
 from ...storage import checkpoints
 from ...storage.errors import StorageError
@@ -39,6 +40,7 @@ from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
 from ..topics.topic import Topic
+from ..topics.topic_names import check_name, check_partition_index
 from .alter_partition import IsrChanges
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
@@ -177,7 +179,9 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return LeaderAndIsrResponse(int(code))
-            ids = {each.topic_name: each.topic_id for each in request.topic_states}
+            # The name of a topic that may not exist has no znode either.
+            sound = (each for each in request.topic_states if _why_impossible(each.topic_name, ()) is None)
+            ids = {each.topic_name: each.topic_id for each in sound}
             if request.type == FULL:
                 ids = self._ids_in_view() | ids
             try:
@@ -239,6 +243,8 @@ class Replicas:
         name, topic_id, index = states.topic_name, states.topic_id, state.partition_index
         current = self._replicas.get((name, index))
         try:
+            if (impossible := _why_impossible(name, (index,))) is not None:
+                raise impossible
             if self._config.node_id not in state.replicas:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "this broker is not among the replicas")
             if current is not None and current.topic_id == topic_id and state.leader_epoch < current.role.leader_epoch:
@@ -385,6 +391,7 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return UpdateMetadataResponse(int(code))
+            request.topic_states = [each for each in request.topic_states if _may_exist(each)]
             try:
                 ids = {each.topic_name: each.topic_id for each in request.topic_states}
                 configs = await self._new_configs(ids)
@@ -499,6 +506,29 @@ class Replicas:
 
 async def _no_configs(_: Iterable[str]) -> dict[str, dict[str, str]]:
     return {}
+
+
+def _may_exist(states: UpdateMetadataTopicState) -> bool:
+    """Return whether a topic may have its name and the indexes of its partitions; log it where it may not."""
+    indexes = [each.partition_index for each in states.partition_states]
+    error = _why_impossible(states.topic_name, (min(indexes), max(indexes)) if indexes else ())
+    if error is not None:
+        _log.warning("topic %r is passed over: %s", states.topic_name, error.message)
+    return error is None
+
+
+def _why_impossible(topic: str, indexes: Iterable[int]) -> KafkaError | None:
+    """Return why no topic has this name, or no partition such an index; None where both may be.
+
+    The name and the index become the name of a directory, and the highest index says how many partitions there are.
+    """
+    try:
+        check_name(topic)
+        for index in indexes:
+            check_partition_index(index)
+    except KafkaError as error:
+        return error
+    return None
 
 
 def _write(path: Path, marks: dict[tuple[str, int], int]) -> None:

@@ -58,6 +58,13 @@ def check_partition_count(partitions: int) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
 
 
+def check_partition_index(index: int) -> None:
+    """Raise INVALID_PARTITIONS for an index that no partition of a topic may have."""
+    if not 0 <= index < MAX_PARTITIONS_PER_TOPIC:
+        why = f"No partition has the index {index}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
+
+
 def new_topic_id() -> bytes:
     """Return a random UUID: none of the reserved ones (zero, one), and, as in Kafka, no text that begins with '-'."""
     while True:

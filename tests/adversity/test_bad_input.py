@@ -30,7 +30,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.connections import connections, requests_wait
-from odradek.tests.support.mutations import framed, requests
+from odradek.tests.support.mutations import EVERY_ROUTE, framed, requests
 from odradek.tests.support.raw import Raw, batch_of
 
 WAIT_S = 20
@@ -74,7 +74,7 @@ def one_of_each() -> list[Any]:
 
 def test_every_api_is_among_the_bad_input() -> None:
     keys = {int.from_bytes(data[:2], "big") for data in requests()}
-    assert {int(route.key) for route in ALONE_ROUTES} <= keys
+    assert {int(route.key) for route in EVERY_ROUTE} <= keys
 
 
 class TestCut:

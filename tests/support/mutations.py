@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from struct import pack
 from typing import Any
 
-from odradek.broker.network.routes import ALONE_ROUTES
+from odradek.broker.network.routes import ALONE_ROUTES, CLUSTER_ROUTES
 from odradek.protocol import frame
 from odradek.protocol.apis import AnyKey, message
 from odradek.protocol.schema import FIXED_FORMATS, Field, Struct, span
@@ -16,6 +17,8 @@ from odradek.tests.support.raw import batch_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire"
 IMAGINED_EACH = 3
+# What a broker serves that is alone, and what one serves besides that is in a cluster.
+EVERY_ROUTE = (*ALONE_ROUTES, *CLUSTER_ROUTES)
 # What lengths, counts, offsets and timeouts are most likely to be mishandled at.
 EXTREMES = [
     pack(">i", value) for value in (-(2**31), -2, -1, 0, 1, 127, 128, 2**15, 2**16, 10**6, 100 * 2**20, 2**31 - 1)
@@ -43,7 +46,7 @@ def requests() -> list[bytes]:
 def imagined(known: list[bytes]) -> list[bytes]:
     """Return requests of the APIs that the broker serves and `known` has none of, such as our own."""
     keys = {int.from_bytes(data[:2], "big") for data in known}
-    missing = [route for route in ALONE_ROUTES if route.key not in keys]
+    missing = [route for route in EVERY_ROUTE if route.key not in keys]
     return [
         Imagination(seed, []).request(route.key, route.versions[-1])
         for route in missing
@@ -51,9 +54,10 @@ def imagined(known: list[bytes]) -> list[bytes]:
     ]
 
 
-def mutated(chance: random.Random) -> bytes:
-    """Return a request that is almost valid, without its length."""
-    data = bytearray(chance.choice(requests()))
+def mutated(chance: random.Random, known: list[bytes] | None = None) -> bytes:
+    """Return one of the requests `known` (default: all) that is almost valid, without its length."""
+    known = known or requests()
+    data = bytearray(chance.choice(known))
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         # The API key and version stay mostly what they were: otherwise little more than the header would be looked at.
         at = chance.randrange(0 if chance.random() < 0.05 else min(8, len(data)), len(data) + 1)
@@ -72,7 +76,7 @@ def mutated(chance: random.Random) -> bytes:
             case 5:
                 data[at:at] = chance.randbytes(chance.randrange(1, 9))
             case _:
-                other = chance.choice(requests())
+                other = chance.choice(known)
                 data[at:] = other[chance.randrange(len(other)) :]
     return bytes(data)
 
@@ -99,10 +103,14 @@ BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 class Imagination:
-    """Requests with random fields, most of them plausible. `topic_ids` holds the ids of topics that exist."""
+    """Requests with random fields, most of them plausible.
 
-    def __init__(self, seed: int, topic_ids: list[bytes]) -> None:
+    `topic_ids` holds the ids of topics that exist, `known` values of fields that have these most of the time.
+    """
+
+    def __init__(self, seed: int, topic_ids: list[bytes], known: Mapping[str, Any] | None = None) -> None:
         self.chance = random.Random(seed)
+        self.known = known or {}
         self.topic_ids = [*topic_ids, bytes(16), b"\x05" * 16]
 
     def request(self, key: AnyKey, version: int) -> bytes:
@@ -117,6 +125,8 @@ class Imagination:
         return cls(**{field.name: self._value(field, version) for field in fields})
 
     def _value(self, field: Field, version: int) -> Any:
+        if field.name in self.known and self.chance.random() < 0.9:
+            return self.known[field.name]
         if version in span(field.nullable) and self.chance.random() < 0.3:
             return None
         if field.kind == "array":

@@ -1,7 +1,7 @@
 """A log on a faulty disk, as torn_log.py has it, whose closed segments are written again by somebody at times.
 
-- Kafka's cleaner has been at work while no broker of ours ran: it leaves offsets out between segments, and whole segments
-  empty. The partition may have come without a recovery point (an import, a checkpoint that was lost or damaged).
+- Kafka's cleaner has been at work while no broker of ours ran: it leaves offsets out between segments, and whole
+  segments empty. The partition may come without a recovery point (an import, a checkpoint that was lost or damaged).
 - Segments are rewritten and replaced while others before them are not on disk yet. `Log.replace_segments` allows that,
   though our cleaner flushes first: what is in their place is on disk, and what is before it is not.
 """
@@ -61,7 +61,7 @@ class RewrittenLog(TornLog):
         self.remove_retired()
 
     def leave_gaps(self) -> None:
-        """Stop, and let Kafka's cleaner remove the last batches of closed segments. Nothing tells the recovery point."""
+        """Stop, and let Kafka's cleaner remove the last batches of closed segments. The recovery point may be lost."""
         if self.has_damage:
             return
         self.log.close()

@@ -19,6 +19,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
+from odradek.tests.support.mutations import EVERY_ROUTE
 from odradek.tests.support.raw import Raw
 
 GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.3.1" / "api-versions.tsv"
@@ -52,7 +53,7 @@ def test_api_versions_offers_the_apis_that_kafka_offers(route: Route) -> None:
     assert (route.versions[0], route.versions[-1]) == (lowest, highest)
 
 
-@pytest.mark.parametrize("route", ALONE_ROUTES, ids=lambda route: route.key.name)
+@pytest.mark.parametrize("route", EVERY_ROUTE, ids=lambda route: route.key.name)
 def test_each_route_has_its_message_and_its_handler_under_its_own_name(route: Route) -> None:
     modules = [import_module(f"odradek.protocol.messages.{route.key.name.lower()}")]
     if route.method is None:
