@@ -21,6 +21,9 @@ class RemotePartition(OfflinePartition):
     def check_online(self) -> None:
         self.check_leading()
 
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        self.check_leading()
+
     @property
     def log(self) -> NoReturn:  # type: ignore[override]
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{self.index} is held by other brokers")
