@@ -56,6 +56,8 @@ class MicroBatches:
         # The cluster when it was last asked for its topics, and the ends of all logs then.
         self._view = ClusterView()
         self._seen: Ends | None = None
+        # Whether the stream began before there was a partition: all that come later are new.
+        self._began_empty = False
         # When the last batch was planned, for maxTriggerDelay.
         self._last_batch_s: float | None = None
 
@@ -86,7 +88,8 @@ class MicroBatches:
 
     def _first_end(self, ends: Ends, *, limited: bool) -> Offsets:
         """Return the end of the first batch, with the offsets at which the stream begins."""
-        begun = self._first_begin(ends)
+        self._began_empty = self._began_empty or not ends
+        begun = self._offsets(ends, EARLIEST) if self._began_empty else self._first_begin(ends)
         end = to_json(self._limited(begun, ends, limited=limited))
         if self._begins_alike:
             return end
@@ -126,6 +129,8 @@ class MicroBatches:
         self._last_batch_s = self._clock()
         if not limited:
             return full
+        # A log does not always begin at 0: a share that ends before its beginning would be lost data in the next batch.
+        begun = self._offsets(set(ends) - set(begun), EARLIEST) | begun
         most, most_bytes = self._options.stream.max_offsets, self._options.stream.max_bytes
         if most_bytes is not None:
             full = share_bytes(begun, full, self._bytes_per_offset(begun, full), most_bytes)

@@ -141,6 +141,31 @@ def test_new_partitions_and_topics_are_read_from_their_beginning() -> None:
     assert places(stream.ranges(first, second)) == [("t", 2, 0, 7), ("t2", 0, 3, 5)]
 
 
+def test_a_topic_that_comes_after_a_stream_without_topics_is_read_from_its_beginning() -> None:
+    cluster = Cluster(subscribePattern="n.*", startingOffsets="latest")
+    stream = cluster.stream()
+    assert stream.next_end({}, limited=False) == stream.initial() == {}
+    cluster.logs["new"] = [(3, 7)]
+    first = after_json(stream.next_end({}, limited=False))
+    assert places(stream.ranges({}, first)) == [("new", 0, 3, 7)]
+    # After a crash in that batch, too.
+    cluster.logs["new"] = [(3, 9)]
+    assert places(cluster.stream().ranges({}, first)) == [("new", 0, 3, 7)]
+
+
+@pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_a_new_partition_whose_log_does_not_begin_at_0_is_read_within_the_limit(limit: str) -> None:
+    cluster = Cluster(**{limit: "10"})
+    cluster.bytes_each = 1
+    start: Any = {"t": {"0": 10, "1": 20}}
+    cluster.logs["t"].append((1000, 1015))
+    stream, read = cluster.stream(), []
+    while (end := after_json(stream.next_end(start, limited=True))) != start:
+        read += places(stream.ranges(start, end))
+        start = end
+    assert read == [("t", 2, 1000, 1010), ("t", 2, 1010, 1015)]
+
+
 def test_a_topic_that_goes_is_lost_data() -> None:
     cluster = Cluster(subscribePattern=".")
     cluster.logs["u"] = [(0, 4)]
