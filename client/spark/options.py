@@ -188,7 +188,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         poll_timeout_ms=_number(texts, "kafkaConsumer.pollTimeoutMs", 120_000, 1, DAY_MS) or 0,
         arrow_batch_rows=_number(texts, "arrowBatchRows", 32_768, 1, 1_000_000) or 0,
         slice=_slice(texts),
-        stream=_stream(texts),
+        stream=_stream(texts, streaming=streaming),
         formats=formats_of(texts),
         path=_path(texts),
         warnings=tuple(warnings),
@@ -371,11 +371,15 @@ def _slice(texts: Mapping[str, str]) -> Slice:
     )
 
 
-def _stream(texts: Mapping[str, str]) -> StreamOptions:
+def _stream(texts: Mapping[str, str], *, streaming: bool) -> StreamOptions:
+    least = _number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET)
+    most = _number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET)
+    if streaming and least is not None and most is not None and least > most:
+        raise OptionError("minOffsetsPerTrigger", f"{least} is more than the {most} of maxOffsetsPerTrigger")
     return StreamOptions(
-        _number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET),
+        most,
         _number(texts, "maxBytesPerTrigger", None, 1, MAX_OFFSET),
-        _number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET),
+        least,
         _duration(texts, "maxTriggerDelay", 15 * 60 * 1000),
         texts.get("groupidprefix", "spark-odradek"),
         _flag(texts, "commitOffsets", True),

@@ -113,6 +113,14 @@ def test_what_cannot_be_is_refused_with_the_reason(texts: dict[str, str], said: 
     assert said in str(rejection(MINIMAL | texts))
 
 
+def test_a_stream_cannot_wait_for_more_offsets_than_a_batch_may_have() -> None:
+    limits = {"minOffsetsPerTrigger": "11", "maxOffsetsPerTrigger": "10"}
+    with pytest.raises(OptionError, match="11 is more than the 10 of maxOffsetsPerTrigger"):
+        parse_options(MINIMAL | limits, streaming=True)
+    # They mean nothing to a batch read.
+    assert len(parse_options(MINIMAL | limits).warnings) == 2
+
+
 def test_servers_and_a_choice_of_topics_are_needed() -> None:
     assert rejection({"subscribe": "t"}).option == "kafka.bootstrap.servers"
     assert "one of the options 'subscribe', 'subscribePattern', 'assign' must be specified" in str(rejection(BOOTSTRAP))
