@@ -13,7 +13,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,18 +68,21 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), name_of(path))
+    return house.tree_of(path.relative_to(ROOT))
+
+
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return house.nodes(path.relative_to(ROOT))
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def imported(path: Path) -> Iterator[str]:
     """First names of the absolute imports."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -149,7 +151,7 @@ def test_errors_are_typed() -> None:
     bare = [
         f"{name_of(path)}:{node.lineno}"
         for path in MODULES
-        for node in ast.walk(tree_of(path))
+        for node in nodes(path)
         if isinstance(node, ast.Raise)
         and isinstance(node.exc, ast.Call)
         and isinstance(node.exc.func, ast.Name)
@@ -208,7 +210,7 @@ def test_no_config_is_accepted_and_ignored() -> None:
         node.attr
         for path in MODULES
         if path.is_relative_to(ROOT / "broker") and path.name not in tables
-        for node in ast.walk(tree_of(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
     }
     # The log reads its part of a topic's configs.
@@ -223,7 +225,7 @@ def test_a_default_of_the_log_stands_once() -> None:
     """A row whose topic config is a field of LogConfig takes its default from there."""
     logs = {each.name.replace("_", ".") for each in fields(LogConfig)}
     twice: list[str] = []
-    for node in ast.walk(tree_of(ROOT / "broker" / "configs" / "log_table.py")):
+    for node in nodes(ROOT / "broker" / "configs" / "log_table.py"):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "define":
             given = {each.arg: each.value for each in node.keywords}
             topic, default = given.get("topic"), given.get("topic_default", node.args[1])

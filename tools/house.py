@@ -36,6 +36,12 @@ def tree_of(module: Path) -> ast.Module:
     return ast.parse((ROOT / module).read_text(encoding="utf-8"), str(module))
 
 
+@cache
+def nodes(module: Path) -> tuple[ast.AST, ...]:
+    """Return every node of a module. Walking costs as much as parsing, so both are done once."""
+    return tuple(ast.walk(tree_of(module)))
+
+
 def first_line(module: Path) -> str:
     """Return the first sentence or line of a module's docstring; empty where it has none."""
     text = ast.get_docstring(tree_of(module)) or ""
@@ -56,7 +62,7 @@ def imports(module: Path) -> frozenset[Path]:
     """Return the modules of the package that a module imports, for types alone too."""
     known = set(modules())
     found: set[Path] = set()
-    for node in ast.walk(tree_of(module)):
+    for node in nodes(module):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         target = _target(module.parts[: len(module.parts) - node.level], node.module)
