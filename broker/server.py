@@ -322,7 +322,7 @@ class Broker:
             verification=verification,
             markers=markers,
             features=Features(metadata, transactions.set_version),
-            reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration),
+            reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration, background.cleaner.reconfigure),
             background=background,
             replicas=replicas,
             cluster=member,

@@ -24,7 +24,7 @@ from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDirs
 from ..threads import DiskThreads, Work
-from ..timers import Timers
+from ..timers import TimerHandle, Timers
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topic import Topic
@@ -77,12 +77,19 @@ class Cleaner:
         self._file_removal = file_removal
         self._uncleanable: set[Partition] = set()
         self._round: asyncio.Task[None] | None = None
+        self._rest: TimerHandle | None = None
         self._process = CompactionProcess()
         self._is_stopping = False
 
     def start(self) -> None:
         """Schedule the first round."""
         if self._config.log_cleaner_enable and self._config.log_cleaner_threads:
+            self._schedule_round()
+
+    def reconfigure(self) -> None:
+        """Rest no longer than log.cleaner.backoff.ms says now."""
+        if self._rest is not None and self._rest.active and self._rest.deadline_ms > self._next_round_ms():
+            self._rest.cancel()
             self._schedule_round()
 
     async def stop(self) -> None:
@@ -110,7 +117,11 @@ class Cleaner:
 
     def _schedule_round(self) -> None:
         if not self._is_stopping:
-            self._timers.after(max(self._config.log_cleaner_backoff_ms, MIN_BACKOFF_MS), self._begin_round)
+            self._rest = self._timers.at(self._next_round_ms(), self._begin_round)
+
+    def _next_round_ms(self) -> int:
+        """Return the time of a round if the rest begins now, by the monotonic clock."""
+        return self._clock.monotonic_ms() + max(self._config.log_cleaner_backoff_ms, MIN_BACKOFF_MS)
 
     def _begin_round(self) -> None:
         if self._dirtiest() is None:

@@ -25,14 +25,20 @@ class Reconfiguration:
     """The dynamic configs of this broker (its number) and of every broker of the cluster (the empty name).
 
     `reconfigure_topics` checks the configs that topics have from the broker, and returns the call that applies them.
+    `reconfigure_tasks` lets the background tasks that rest by a config look at it again.
     """
 
     def __init__(
-        self, config: BrokerConfig, journal: ConfigJournal, reconfigure_topics: Callable[[], Callable[[], None]]
+        self,
+        config: BrokerConfig,
+        journal: ConfigJournal,
+        reconfigure_topics: Callable[[], Callable[[], None]],
+        reconfigure_tasks: Callable[[], None],
     ) -> None:
         self.config = config
         self._journal = journal
         self._reconfigure_topics = reconfigure_topics
+        self._reconfigure_tasks = reconfigure_tasks
 
     def overrides(self, node: str) -> Mapping[str, str]:
         """Return the dynamic configs of a node."""
@@ -57,6 +63,7 @@ class Reconfiguration:
             self.config.alter(*before)
             return
         apply()
+        self._reconfigure_tasks()
         _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
 
 

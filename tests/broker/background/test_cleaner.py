@@ -97,6 +97,20 @@ async def test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not(
     assert offsets == {("t", 0): log.segments[-1].base_offset}
 
 
+async def test_a_rest_that_is_under_way_gets_shorter_with_its_config(
+    broker: Broker, raw: Raw, clock: FakeClock
+) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+    size = log_of(broker).size_bytes
+    broker.services.reconfiguration.alter("", {"log.cleaner.backoff.ms": "100"})
+    clock.advance(100)
+    broker.timers.fire_due()
+    assert broker.services.background.cleaner.is_busy
+    await until(lambda: not broker.services.background.cleaner.is_busy)
+    assert log_of(broker).size_bytes < size / 2
+
+
 @pytest.mark.parametrize("off", [{"log_cleaner_enable": False}, {"log_cleaner_threads": 0}])
 async def test_without_a_cleaner_nothing_is_cleaned(
     config: BrokerConfig, clock: FakeClock, off: dict[str, Any]
