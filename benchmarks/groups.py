@@ -265,15 +265,14 @@ def replay(broker: Broker) -> float:
     """Return the seconds by which a million commits in `__consumer_offsets` delay a start."""
     topic = "bench-replay"
     wire = prepared(broker.address, REPLAYED_PARTITIONS, topic)
-    broker.stop()
-    without_s = restarted(broker, "first")
+    # The first start after the other scenarios has more to do than the later ones.
+    without_s = min(restarted(broker, "first") for _ in range(2))
     wire = prepared(broker.address, REPLAYED_PARTITIONS, topic)
     for number in range(REPLAYED_GROUPS):
         wait_until_served(wire, f"replayed-{number}")
     for turn in range(REPLAYED_TIMES):
         for number in range(REPLAYED_GROUPS):
             _commit_all(wire, topic, f"replayed-{number}", turn)
-    broker.stop()
     return restarted(broker, *(f"replayed-{number}" for number in range(REPLAYED_GROUPS))) - without_s
 
 
@@ -285,6 +284,8 @@ def _commit_all(wire: Wire, topic: str, group: str, offset: int) -> None:
 
 
 def restarted(broker: Broker, *groups: str) -> float:
+    """Stop the broker; return the seconds from its start until it serves the groups."""
+    broker.stop()
     started = time.perf_counter()
     broker.start()
     wire = Wire(broker.address)
