@@ -111,8 +111,8 @@ class Member:
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
         member = cls(config, clock)
-        await member.zookeeper.start()
         try:
+            await member.zookeeper.start()
             await member._find_ids(meta)
         except BaseException as error:
             await member.zookeeper.stop()

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,9 +108,8 @@ class Chaos:
 
     def run(self, faults: int) -> None:
         """Do so many faults under load and check what is left. Raises AssertionError."""
-        wanted = [NewTopic(TOPIC, PARTITIONS, 3), NewTopic(WHOLE, PARTITIONS, 3)]
-        for made in self.admin.create_topics(wanted).values():
-            made.result(WAIT_S)
+        for topic in (TOPIC, WHOLE):
+            self._wait(f"{topic} cannot be created", lambda topic=topic: self._has_created(topic))
         addresses = self.cluster.addresses
         load, transactions = Load(addresses), Transactions(addresses, PARTITIONS)
         watchers = [Watcher(addresses, TOPIC) for _ in range(2)]
@@ -130,6 +130,29 @@ class Chaos:
         check_transactions(outcomes, [[number for _, number in each] for each in read_all(addresses, WHOLE)])
         for topic in (TOPIC, WHOLE):
             check_replicas([each.data_dir for each in self.cluster.brokers.values()], topic)
+
+    def clear(self) -> None:
+        """Delete the topics of a run, so that another may begin on the same cluster."""
+        for topic in (TOPIC, WHOLE):
+            self._wait(f"{topic} cannot be deleted", lambda topic=topic: self._has_deleted(topic))
+
+    def _has_created(self, topic: str) -> bool:
+        """Ask for a topic. False where that of the run before is still being deleted."""
+        made = self.admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic]
+        return self._is_done(made, KafkaError.TOPIC_ALREADY_EXISTS)
+
+    def _has_deleted(self, topic: str) -> bool:
+        return self._is_done(self.admin.delete_topics([topic])[topic])
+
+    def _is_done(self, asked: Future[None], *passing: int) -> bool:
+        """Return False for an error that passes: the controller may have changed since librdkafka looked for it."""
+        try:
+            asked.result(WAIT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_CONTROLLER, *passing):
+                raise
+            return False
+        return True
 
     # -- Faults
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import SessionExpiredError
 from odradek.broker import Broker
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.operations import Create, Delete, Steps, children, read, write
@@ -284,3 +286,14 @@ async def test_only_the_controller_creates_topics(cluster: Members) -> None:
     second = await cluster.start(2)
     raw = await cluster.raw(second)
     assert (await raw.create_topic("t")).error_code == int(ErrorCode.NOT_CONTROLLER)
+
+
+async def test_a_start_whose_session_ends_at_once_says_so(cluster: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    def expire(self: KazooClient, path: str) -> object:
+        result = self.handler.async_result()
+        result.set_exception(SessionExpiredError())
+        return result
+
+    monkeypatch.setattr(KazooClient, "ensure_path_async", expire)
+    with pytest.raises(StartError, match="the session with ZooKeeper at .* ended while the broker started"):
+        await cluster.start(1)
