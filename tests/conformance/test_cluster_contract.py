@@ -166,7 +166,8 @@ async def until(is_true: Callable[[], Awaitable[bool]]) -> None:
 
 async def test_every_broker_describes_the_same_cluster(cluster: Cluster) -> None:
     async def is_known() -> bool:
-        answers = [await cluster.ask(number, ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest()) for number in EVERYONE]
+        request = DescribeClusterRequest()
+        answers = [await cluster.ask(number, ApiKey.DESCRIBE_CLUSTER, 1, request) for number in EVERYONE]
         brokers = [sorted((each.broker_id, each.rack, f"{each.host}:{each.port}") for each in answer.brokers)
                    for answer in answers]  # fmt: skip
         wanted = [(number, f"r{number}", cluster.processes.brokers[number].address) for number in EVERYONE]

@@ -295,5 +295,5 @@ async def test_a_start_whose_session_ends_at_once_says_so(cluster: Members, monk
         return result
 
     monkeypatch.setattr(KazooClient, "ensure_path_async", expire)
-    with pytest.raises(StartError, match="the session with ZooKeeper at .* ended while the broker started"):
+    with pytest.raises(StartError, match=r"the session with ZooKeeper at .* ended while the broker started"):
         await cluster.start(1)

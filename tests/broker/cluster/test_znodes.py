@@ -31,7 +31,8 @@ DECODERS: list[Callable[[bytes], object]] = [
     lambda data: znodes.decode_isr_change("/isr_change_notification/i", data),
 ]
 NAMES = (
-    *("version", "partitions", "topic", "partition", "replicas", "adding_replicas", "removing_replicas", "topic_id", "0"),
+    *("version", "partitions", "topic", "partition", "replicas", "adding_replicas", "removing_replicas"),
+    *("topic_id", "0"),
     *("isr", "leader", "leader_epoch", "controller_epoch", "endpoints", "host", "port", "timestamp", "brokerid", "id"),
     *("listener_security_protocol_map", "config", "entity_path", "entity_type", "entity_name"),
     *("broker", "block_start", "block_end"),
