@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -118,9 +121,33 @@ def test_what_a_container_starts_is_a_broker_that_its_health_check_finds(tmp_pat
     assert sick.returncode == 1
 
 
-@pytest.fixture
-def engine() -> str:
-    """A container engine that works here, with the base image of docker/Dockerfile."""
+class Engine:
+    """Docker or Podman, with the image of docker/Dockerfile."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        # Images in Podman's own format have no health check.
+        form = ["--format", "docker"] if name == "podman" else []
+        self("build", "-q", *form, "-f", str(DOCKERFILE), "--build-arg", f"VERSION={__version__}", "-t", IMAGE, ".")
+
+    def __call__(self, *args: str) -> str:
+        ended = subprocess.run([self._name, *args], cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+        return ended.stdout.strip()
+
+    def health(self, container: str) -> str:
+        """What the engine says of a container's health. Podman without systemd checks only when it is told to."""
+        if self._name == "podman":
+            subprocess.run([self._name, "healthcheck", "run", container], check=False, capture_output=True, timeout=60)
+        return self("inspect", container, "--format", "{{.State.Health.Status}}")
+
+
+IMAGE = "odradek-test"
+BECOMES_WITHIN_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    """A container engine that works here and can get the base image of docker/Dockerfile."""
     for name in ("docker", "podman"):
         if shutil.which(name) and ended_well(name, "info"):
             break
@@ -129,29 +156,67 @@ def engine() -> str:
     (base,) = {rest.split()[0] for rest in all_of("FROM")}
     if not (ended_well(name, "image", "inspect", base) or ended_well(name, "pull", base)):
         pytest.skip(f"{name} cannot get {base}")
-    return name
+    return Engine(name)
 
 
 def ended_well(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0
 
 
-def test_an_engine_builds_and_starts_it(engine: str) -> None:
-    def run_engine(*args: str) -> str:
-        ended = subprocess.run([engine, *args], cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
-        return ended.stdout.strip()
+def wait_for(wanted: str, ask: Callable[[], str]) -> None:
+    deadline_s = time.monotonic() + BECOMES_WITHIN_S
+    while (found := ask()) != wanted:
+        assert time.monotonic() < deadline_s, f"{found}, not {wanted}"
 
-    name = "odradek-test"
-    run_engine("build", "-q", "-f", str(DOCKERFILE), "--build-arg", f"VERSION={__version__}", "-t", name, ".")
+
+def test_an_engine_builds_and_starts_it_and_sees_its_health(engine: Engine) -> None:
     label = '{{index .Config.Labels "org.opencontainers.image.version"}}'
-    assert run_engine("image", "inspect", name, "--format", label) == __version__
-    container = run_engine("run", "-d", "--init", "-p", "127.0.0.1::9092", name)
+    assert engine("image", "inspect", IMAGE, "--format", label) == __version__
+    container = engine("run", "-d", "--init", "-p", "127.0.0.1::9092", IMAGE)
     try:
-        run_engine("exec", container, "sh", "-c", "until odradek ping; do sleep 0.1; done")
-        published = run_engine("port", container, "9092").splitlines()[0]
+        wait_for("healthy", lambda: engine.health(container))
+        published = engine("port", container, "9092").splitlines()[0]
         assert ended_well(sys.executable, "-m", "odradek", "ping", "-b", published), "a program of the host reaches it"
-        assert run_engine("exec", container, "sh", "-c", "id -u; id -g") == "10001\n10001"
-        run_engine("stop", container)
-        assert run_engine("inspect", container, "--format", "{{.State.ExitCode}}") == "0", "SIGTERM is a clean stop"
+        assert engine("exec", container, "sh", "-c", "id -u; id -g") == "10001\n10001"
+        signal_broker = "kill -{} $(cat /proc/1/task/1/children)"
+        engine("exec", container, "sh", "-c", signal_broker.format("STOP"))
+        wait_for("unhealthy", lambda: engine.health(container))
+        engine("exec", container, "sh", "-c", signal_broker.format("CONT"))
+        wait_for("healthy", lambda: engine.health(container))
+        engine("stop", container)
+        assert engine("inspect", container, "--format", "{{.State.ExitCode}}") == "0", "SIGTERM is a clean stop"
     finally:
-        run_engine("rm", "-f", "-v", container)
+        engine("rm", "-f", "-v", container)
+
+
+def composer() -> list[str]:
+    """The command that starts the services of a compose file here."""
+    if ended_well("docker", "compose", "version") and ended_well("docker", "info"):
+        return ["docker", "compose"]
+    if shutil.which("podman-compose"):
+        most = max(map(int, re.findall(r"nofile: (\d+)", COMPOSE)))
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < most:
+            pytest.skip(f"containers here may not raise the limit of open files to {most}")
+        return ["podman-compose", "--podman-build-args=--format docker"]
+    pytest.skip("neither docker compose nor podman-compose runs here")
+
+
+def test_the_compose_file_starts_a_broker_that_clients_of_this_machine_reach(engine: Engine) -> None:
+    compose = [*composer(), "-f", str(ROOT / "docker" / "compose.yaml"), "-p", "odradek-test"]
+    if ended_well(sys.executable, "-m", "odradek", "ping", "-b", "127.0.0.1:9092"):
+        pytest.skip("a broker has the published port, 127.0.0.1:9092, already")
+    subprocess.run([*compose, "up", "-d", "--build"], check=True, capture_output=True, timeout=600)
+    try:
+        wait_for("0", lambda: str(odradek("ping", "-b", "localhost:9092").returncode))
+        # The client is told an advertised address, and goes on there.
+        sent = odradek("produce", "flights", "-b", "localhost:9092", stdin="UA 1545\n")
+        assert sent.returncode == 0, sent.stderr
+        read = odradek("consume", "flights", "--until-end", "-b", "localhost:9092")
+        assert (read.returncode, read.stdout) == (0, "UA 1545\n"), read.stderr
+    finally:
+        subprocess.run([*compose, "down", "-v"], check=True, capture_output=True, timeout=120)
+
+
+def odradek(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "odradek", *args]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
