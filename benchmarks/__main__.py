@@ -5,6 +5,7 @@
     python -m benchmarks --only produce       the scenarios whose name contains the word
     python -m benchmarks --only cli           a million lines in and out, beside kcat
     python -m benchmarks --only clients       the client's CPU time a record, beside aiokafka's and confluent-kafka's
+    python -m benchmarks --only growth        what 5,000 partitions and connections cost, without Kafka
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks --write              also writes benchmarks/results.md
 
@@ -24,7 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import command_line, log_alone, recovery
+from . import command_line, growth, log_alone, recovery
 from .brokers import Broker, Kafka, Odradek, Rate
 from .scenarios import KCAT, SCENARIOS, Scenario
 
@@ -55,6 +56,8 @@ def main() -> None:
             rows += crash(Path(folder), jars, arguments.rounds)
         if arguments.only in "the log alone":
             rows += alone(Path(folder), compared=len(brokers) > 1)
+        if arguments.only in "growth":
+            rows += growing(Path(folder), compared=len(brokers) > 1)
         if arguments.only in "cli beside kcat" and command_line.KCAT is not None:
             rows += beside_kcat(Path(folder), arguments.rounds, compared=len(brokers) > 1)
     text = report(rows, [broker.name for broker in brokers], arguments.rounds)
@@ -149,6 +152,16 @@ def alone(folder: Path, compared: bool) -> list[list[str]]:
     ]
     for each in rows:
         print("  ".join(each), file=sys.stderr)
+    return rows
+
+
+def growing(folder: Path, compared: bool) -> list[list[str]]:
+    """Return what many partitions, connections, segments and bytes cost. The goal is the most that it should be."""
+    rows: list[list[str]] = []
+    for each in growth.measure(folder / "growth"):
+        rest = ["", "", f"at most {each.goal:g}"] if compared else []
+        rows.append([f"growth: {each.what}", each.unit, f"{each.value:.3g}", *rest])
+        print("  ".join(rows[-1]), file=sys.stderr)
     return rows
 
 

@@ -474,8 +474,13 @@ async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> N
     topics = services.topics
     closers = [in_thread(each, "odradek-close") for each in topics.closers(CLOSING_THREADS)]
     results = await asyncio.gather(*closers, return_exceptions=True)
-    topics.take_checkpoint().write()
-    topics.mark_clean()
+    checkpoint = topics.take_checkpoint()
+
+    def end() -> None:
+        checkpoint.write()
+        topics.mark_clean()
+
+    await in_thread(end, "odradek-close")
     for error in results:
         if error is not None:
             raise error
@@ -518,14 +523,15 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker = Broker(config)
-    if not await _starts_before(stop, broker):
-        return
+    broker, collector = Broker(config), Collector()
+    with collector.paused():
+        if not await _starts_before(stop, broker):
+            return
+        collector.start(broker.topics)
     async with AsyncExitStack() as running:
         running.push_async_callback(broker.stop)
         _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
         broker.watchdog.start()
-        Collector().start(broker.topics)
         announce(broker.address)
         load_messages(loop)
         try:

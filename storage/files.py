@@ -219,6 +219,11 @@ class Disk:
                     found[entry.name] = entry.stat().st_size
         return found
 
+    def names(self, directory: Path) -> list[str]:
+        """Return the names in a directory. Their sizes would cost a call of the system each."""
+        with _translated("list", directory):
+            return os.listdir(directory)
+
     def directories(self, directory: Path) -> list[str]:
         """Return the names of the directories in `directory`, sorted."""
         with _translated("list", directory), os.scandir(directory) as entries:

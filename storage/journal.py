@@ -170,7 +170,7 @@ class Journal:
 
     def _generations(self, suffix: str) -> list[int]:
         pattern = re.compile(re.escape(self.name) + r"-(\d{10})" + re.escape(suffix))
-        matches = [pattern.fullmatch(name) for name in self._disk.sizes(self.directory)]
+        matches = [pattern.fullmatch(name) for name in self._disk.names(self.directory)]
         return sorted(int(match[1]) for match in matches if match)
 
     def _path(self, suffix: str, generation: int | None = None) -> Path:
@@ -180,7 +180,7 @@ class Journal:
         """Remove the files that a snapshot has replaced; after a crash the next opening does it."""
         keep = {self._path(SNAPSHOT_SUFFIX).name, self._path(TAIL_SUFFIX).name}
         ours = re.compile(re.escape(self.name) + r"-\d{10}\.(journal|snapshot)(\.tmp)?")
-        for name in self._disk.sizes(self.directory):
+        for name in self._disk.names(self.directory):
             if ours.fullmatch(name) and name not in keep:
                 self._disk.unlink(self.directory / name)
 

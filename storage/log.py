@@ -370,7 +370,7 @@ class Log(ReadableLog):
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
         self.epochs.truncate_from_end(0)
         self.producers = ProducerStates()
-        for each in snapshot_offsets(self._disk.sizes(self.directory)):
+        for each in snapshot_offsets(self._disk.names(self.directory)):
             self._disk.unlink(snapshot_path(self.directory, each))
         self._sync([self._segments.active])
 
@@ -387,7 +387,7 @@ class Log(ReadableLog):
             self._check_writable()
             active = self._segments.active
             active.seal()
-            if self.log_end_offset not in snapshot_offsets(self._disk.sizes(self.directory)):
+            if self.log_end_offset not in snapshot_offsets(self._disk.names(self.directory)):
                 self._write_producers(durable=True, keep_from=active.base_offset)
                 self._segments.names_dirty = True
             self.flush()

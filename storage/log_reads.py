@@ -28,6 +28,8 @@ class ReadableLog:
 
     def __init__(self, directory: Path, segments: Iterable[Segment], names_dirty: bool, disk: Disk) -> None:
         self.directory = directory
+        # The name of the data directory. It stays when the log's own directory is renamed.
+        self.parent_name = str(directory.parent)
         # Invariant: <= log_end_offset.
         self.log_start_offset = 0
         self._segments = SegmentList(segments, names_dirty)

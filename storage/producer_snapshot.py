@@ -95,7 +95,7 @@ def write_snapshot(
     `durable`: the snapshot is durable once the caller has forced the directory to disk.
     """
     disk.write_atomically(snapshot_path(directory, offset), encode(states), durable=durable, sync_directory=False)
-    found = snapshot_offsets(disk.sizes(directory))
+    found = snapshot_offsets(disk.names(directory))
     kept = max((each for each in found if keep_from is not None and each <= keep_from), default=None)
     for old in found[:-SNAPSHOTS_KEPT]:
         if old != kept:
@@ -104,7 +104,7 @@ def write_snapshot(
 
 def read_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
     """Return what `load_snapshot` does, and remove nothing."""
-    for offset in reversed(snapshot_offsets(disk.sizes(directory))):
+    for offset in reversed(snapshot_offsets(disk.names(directory))):
         path = snapshot_path(directory, offset)
         if offset <= up_to:
             try:
@@ -122,7 +122,7 @@ def load_snapshot(
     Snapshots above `up_to` belong to a longer log and are removed, and so are damaged ones, which the log replaces.
     `names` are those in the directory, for a caller who has just listed it.
     """
-    for offset in reversed(snapshot_offsets(disk.sizes(directory) if names is None else names)):
+    for offset in reversed(snapshot_offsets(disk.names(directory) if names is None else names)):
         path = snapshot_path(directory, offset)
         if offset <= up_to:
             try:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ...storage.compaction.compaction import Cleaned
     from ...storage.compaction.plan import Cleanable, CleaningRules
 
+# A turn of the event loop looks at so many partitions, some 10 us each.
+PARTITIONS_PER_TURN = 250
 # An idle broker looks at its compacted topics no more often than this, whatever log.cleaner.backoff.ms says.
 MIN_BACKOFF_MS = 50
 
@@ -124,14 +126,11 @@ class Cleaner:
         return self._clock.monotonic_ms() + max(self._config.log_cleaner_backoff_ms, MIN_BACKOFF_MS)
 
     def _begin_round(self) -> None:
-        if self._dirtiest() is None:
-            self._schedule_round()
-            return
         self._round = asyncio.ensure_future(self._run_round())
         self._round.add_done_callback(self._round_done)
 
     async def _run_round(self) -> None:
-        while not self._is_stopping and (dirty := self._dirtiest()) is not None:
+        while (dirty := await self._dirtiest()) is not None and not self._is_stopping:
             await self._clean(dirty)
         await self._end_process()
 
@@ -141,19 +140,25 @@ class Cleaner:
             _log.error("the cleaner failed: %s", error, exc_info=error)
         self._schedule_round()
 
-    def _dirtiest(self) -> _Dirty | None:
-        """Return the partition to clean next."""
+    async def _dirtiest(self) -> _Dirty | None:
+        """Return the partition to clean next. Look at a part of the partitions a turn of the event loop."""
         best: _Dirty | None = None
-        for topic in self._topics.all():
-            for partition in topic.partitions if topic.config.is_compacted else ():
-                found = self._cleanable(topic, partition)
-                if found is not None and (best is None or found.dirty_ratio > best.found.dirty_ratio):
-                    best = _Dirty(topic, partition, found)
-        return best
+        compacted = [each for each in self._topics.all() if each.config.is_compacted]
+        candidates = [(topic, partition) for topic in compacted for partition in topic.partitions]
+        for number, (topic, partition) in enumerate(candidates):
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            found = self._cleanable(topic, partition)
+            if found is not None and (best is None or found.dirty_ratio > best.found.dirty_ratio):
+                best = _Dirty(topic, partition, found)
+        # The topic may have been deleted meanwhile, and another one may have its name.
+        is_there = best is not None and self._topics.get(best.topic.name) is best.topic
+        return best if is_there else None
 
     def _cleanable(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the dirty segments of a partition if it is due for cleaning."""
-        if not partition.is_online or partition in self._uncleanable:
+        is_there = self._topics.get(topic.name) is topic and partition.is_online
+        if not is_there or partition in self._uncleanable:
             return None
         from ...storage.compaction.plan import cleanable
 

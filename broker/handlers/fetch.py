@@ -194,9 +194,10 @@ class _Fetch:
     def respond(self) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
         """Return the response, now or later."""
         expired = not self._partitions or self._request.max_wait_ms <= 0
-        if len(self._partitions) > PARTITIONS_PER_TURN and len(self._news()) > PARTITIONS_PER_TURN:
+        news = self._news()
+        if len(news) > PARTITIONS_PER_TURN:
             return asyncio.ensure_future(self._respond_in_turns(expired))
-        is_complete = self._walk()
+        is_complete = self._walk(news)
         if self._cold:
             return asyncio.ensure_future(self._respond_from_disk(expired))
         return self._response() if is_complete or expired else self._park(self._request.max_wait_ms)
@@ -248,7 +249,7 @@ class _Fetch:
 
     def _attempt(self, expired: bool) -> FetchResponse | None:
         """Return the response, or None while it is worth waiting."""
-        return self._response() if self._walk() or expired or self._cold else None
+        return self._response() if self._walk(self._news()) or expired or self._cold else None
 
     async def _respond_from_disk(self, expired: bool) -> FetchResponse:
         clock = self._services.clock
@@ -256,7 +257,7 @@ class _Fetch:
         # Each round reads partitions that no other has read: there are at most as many rounds as partitions.
         while self._cold:
             await self._read_cold()
-            is_complete = self._walk()
+            is_complete = self._walk(self._news())
             if not self._cold and (is_complete or expired or clock.monotonic_ms() >= deadline_ms):
                 return self._response()
         return await self._park(deadline_ms - clock.monotonic_ms())
@@ -287,9 +288,8 @@ class _Fetch:
 
     # -- The walk over the partitions ------------------------------------------------------------------
 
-    def _walk(self) -> bool:
-        """Read every partition; return whether there is nothing more to wait for."""
-        news = self._news() if self._passes_settled else self._partitions
+    def _walk(self, news: list[FetchedPartition]) -> bool:
+        """Read the partitions of `_news`; return whether there is nothing more to wait for."""
         walk = self._begin(news)
         self._walk_over(news, walk)
         if self._replica_id >= 0:

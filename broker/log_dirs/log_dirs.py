@@ -250,12 +250,12 @@ class LogDirs:
 
     def take_checkpoint(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
         """Note the offsets of `logs` as they are now."""
-        shares: dict[LogDir, dict[TopicPartition, Log]] = {each: {} for each in self.online}
+        # By name: to compare paths would be most of the time of a turn of the loop that looks at each partition.
+        shares: dict[str, dict[TopicPartition, Log]] = {str(each.path): {} for each in self._dirs}
         for partition, log in logs.items():
-            home = self.of(log)
-            if home in shares:
-                shares[home][partition] = log
-        return Checkpoint({home.path: home.checkpoints.take(share, home.unread) for home, share in shares.items()})
+            shares[log.parent_name][partition] = log
+        homes = [(each, shares[str(each.path)]) for each in self.online]
+        return Checkpoint({home.path: home.checkpoints.take(share, home.unread) for home, share in homes})
 
     def mark_clean(self, spoilt: Iterable[Log]) -> None:
         """Write the clean-stop markers of all directories but those of the `spoilt` logs."""

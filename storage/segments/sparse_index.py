@@ -76,8 +76,14 @@ class SparseIndex:
         if size % cls.ENTRY.size:
             raise DamagedFile(path, size, f"{size} bytes are not whole entries of {cls.ENTRY.size}")
         index = cls(path, base_offset, size // cls.ENTRY.size, disk)
+        if index._written:
+            # The last block has all that most checks need, in one read.
+            index._file = file
+            index._load((index._written - 1) // BLOCK_ENTRIES, cached=False)
         index._skip_zero_tail()
         index._check(log_size)
+        index._last_entry()
+        index.release()  # a start opens each index, and should keep no file open
         return index
 
     def __len__(self) -> int:
@@ -102,7 +108,7 @@ class SparseIndex:
         elif 0 <= (at := (slot - self._block_number * BLOCK_ENTRIES) * self.ENTRY.size) < len(self._block):
             key, value = self.ENTRY.unpack_from(self._block, at)
         else:
-            # A start reads the last entry of each index, which should keep no file open.
+            # A look-up of one entry should keep no file open.
             is_brief = self._file is None and not cached
             file = self._disk.open(self.path, writable=False) if is_brief else self._reading(cached)
             key, value = self.ENTRY.unpack(self._read(file, slot, 1, cached=cached))

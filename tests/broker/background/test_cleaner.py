@@ -149,6 +149,25 @@ async def test_the_cleaner_offsets_survive_a_restart(config: BrokerConfig, clock
         assert not broker.services.background.cleaner.is_busy
 
 
+async def test_the_choice_takes_turns_and_leaves_out_a_topic_that_is_deleted_meanwhile(
+    config: BrokerConfig, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.background.cleaner.PARTITIONS_PER_TURN", 1)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", **COMPACTED)
+        await fill(raw)
+        await raw.create_topic("z", 5, **COMPACTED)
+        choose = broker.services.background.cleaner._dirtiest
+        chosen = await choose()
+        assert chosen is not None
+        assert chosen.topic.name == "t"
+        choice = asyncio.ensure_future(choose())
+        await asyncio.sleep(0)
+        assert not choice.done()
+        broker.topics.delete(chosen.topic, lambda logs: None)
+        assert await choice is None
+
+
 async def test_a_topic_created_again_while_the_cleaner_is_off_begins_dirty(
     config: BrokerConfig, clock: FakeClock
 ) -> None:
