@@ -166,6 +166,11 @@ async def test_one_batch_as_large_as_a_request_is_written_and_read_beside_the_lo
             data = await raw.fetch(topic, result.base_offset)
             turns[f"read of {topic}"] = measured.longest_turn_ms
             assert bytes(data.records[61:]) == sent[61:]
+            measured.begin()
+            # A client before 0.11 gets a message set, which is made in memory.
+            old = await raw.fetch(topic, result.base_offset, version=3, partition_max_bytes=LARGEST_BATCH)
+            turns[f"message set of {topic}"] = measured.longest_turn_ms
+            assert len(old.records) > LARGEST_BATCH - MIB
         measured.begin()
         assert (await raw.produce(TOPIC, sent[:-1] + b"x")).error_code == ErrorCode.CORRUPT_MESSAGE
         turns["wrong CRC"] = measured.longest_turn_ms
