@@ -1,7 +1,7 @@
 """What brokers of a cluster serve besides, as bad input: requests of a controller, and requests to one.
 
-Everybody who can connect may send them. Each gets a response or closes its connection, none holds the others back, and none
-reaches beyond the data directories.
+Everybody who can connect may send them. Each gets a response or closes its connection, none holds the others back, and
+none reaches beyond the data directories.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -70,6 +71,30 @@ async def test_a_broker_answers_its_peer(broker: Broker) -> None:
         answer = await peer.request(ApiVersionsRequest("odradek", "1"), 3, ApiVersionsResponse, 20)
         assert answer.api_keys
     peer.close()
+
+
+async def test_a_large_response_takes_the_memory_of_what_has_arrived() -> None:
+    """Memory of its whole size would be filled with zeros in one turn of the loop."""
+    whole = response(1, "h" * 2 * peer_module.MAPPED_BYTES)
+    rest = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await next_request(reader) == 1
+        writer.write(whole[:5])
+        await rest.wait()
+        writer.write(whole[5:])
+
+    async with other_side(answer) as peer:
+        tracemalloc.start()
+        try:
+            asked = asyncio.ensure_future(ask(peer))
+            while peer._wire is None or not peer._wire._has_size:
+                await asyncio.sleep(0)
+            assert tracemalloc.get_traced_memory()[1] < peer_module.MAPPED_BYTES
+        finally:
+            tracemalloc.stop()
+        rest.set()
+        assert (await asked).host == "h" * 2 * peer_module.MAPPED_BYTES
 
 
 async def test_requests_take_turns_on_one_connection() -> None:
