@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .record import ConsumerRecord, TopicPartition
@@ -56,6 +56,8 @@ __all__ = [
     "UnsupportedVersion",
 ]
 
+Item = TypeVar("Item")
+R = TypeVar("R")
 
 # How many failed items a message names.
 _NAMED_FAILURES = 3
@@ -449,3 +451,12 @@ def raise_error(code: int, message: str | None, what: str) -> None:
     error = ErrorCode.of(code)
     if error is not ErrorCode.NONE:
         raise KafkaError(error, f"{what}: {message or error.text}")
+
+
+def results_of(found: Mapping[Item, R | KafkaError]) -> dict[Item, R]:
+    """Return the results without errors. Raises the error of a single item, or of all, as it is, else ItemsFailed."""
+    errors = [result for result in found.values() if isinstance(result, KafkaError)]
+    if errors:
+        failed_as_one = len(errors) == len(found) and all(error is errors[0] for error in errors)
+        raise errors[0] if failed_as_one else ItemsFailed(found)
+    return {item: result for item, result in found.items() if not isinstance(result, KafkaError)}

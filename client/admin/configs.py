@@ -19,9 +19,9 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ...protocol.schema import Message
 from ..descriptions import ConfigChange, ConfigEntry, ConfigResource
-from ..errors import ErrorCode, InvalidOption, KafkaError, UnknownTopic, raise_error
+from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
 from ..network.cluster import Cluster
-from .items import for_items
+from .items import one_by_one
 
 R = TypeVar("R", bound=Message)
 
@@ -33,23 +33,19 @@ async def describe(
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     """Return the configs of each resource by name: all of them, or those in `names`."""
     keys = None if names is None else sorted(names)
-    return {resource: await _describe_one(cluster, resource, keys) for resource in resources}
+    return await one_by_one(cluster, list(resources), lambda resource: _describe_one(cluster, resource, keys))
 
 
 async def _describe_one(cluster: Cluster, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
     wanted = DescribeConfigsResource(resource.type, resource.name, keys)
     request = DescribeConfigsRequest([wanted], include_synonyms=True, include_documentation=True)
-
-    async def attempt() -> dict[str, ConfigEntry]:
-        response = await _request(cluster, resource, request, DescribeConfigsResponse)
-        entries: dict[str, ConfigEntry] = {}
-        for result in response.results:
-            _check_topic(result.error_code, resource)
-            raise_error(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
-            entries = {entry.name: _entry(entry) for entry in result.configs}
-        return entries
-
-    return await cluster.retry(attempt)
+    response = await _request(cluster, resource, request, DescribeConfigsResponse)
+    entries: dict[str, ConfigEntry] = {}
+    for result in response.results:
+        _check_topic(result.error_code, resource)
+        raise_error(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
+        entries = {entry.name: _entry(entry) for entry in result.configs}
+    return entries
 
 
 def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
@@ -73,26 +69,18 @@ async def alter(
         resource: [AlterableConfig(each.name, _operation(each), each.value) for each in some]
         for resource, some in changes.items()
     }
-
-    async def attempt(resources: list[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
-        return {each: await _alter_one(cluster, each, wanted[each], validate_only) for each in resources}
-
-    await for_items(cluster, wanted, attempt)
+    await one_by_one(cluster, wanted, lambda each: _alter_one(cluster, each, wanted[each], validate_only))
 
 
 async def _alter_one(
     cluster: Cluster, resource: ConfigResource, configs: list[AlterableConfig], validate_only: bool
-) -> KafkaError | None:
+) -> None:
     wanted = AlterConfigsResource(resource.type, resource.name, configs)
     request = IncrementalAlterConfigsRequest([wanted], validate_only)
-    try:
-        response = await _request(cluster, resource, request, IncrementalAlterConfigsResponse)
-        for result in response.responses:
-            _check_topic(result.error_code, resource)
-            raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
-    except KafkaError as error:
-        return error
-    return None
+    response = await _request(cluster, resource, request, IncrementalAlterConfigsResponse)
+    for result in response.responses:
+        _check_topic(result.error_code, resource)
+        raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
 
 
 def _check_topic(error_code: int, resource: ConfigResource) -> None:

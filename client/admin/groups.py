@@ -33,7 +33,7 @@ from ..network.committed_offsets import CommittedOffsets, Generation
 from ..network.coordinator import Coordinator
 from ..record import OffsetAndMetadata, TopicPartition
 from .group_history import group_rebalance
-from .items import for_items, item_result
+from .items import for_items, item_result, one_by_one
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
 _FIRST_TYPES_FILTER = 5
@@ -65,18 +65,14 @@ async def _list_once(cluster: Cluster, states: Collection[str], types: Collectio
 
 async def describe(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
     """Return state, assignor and members of groups. Raises GROUP_ID_NOT_FOUND; old brokers call the group Dead."""
-    return {group_id: await _describe_one(Coordinator(cluster, group_id)) for group_id in group_ids}
+    coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
+    return await one_by_one(cluster, coordinators, lambda group_id: _describe_one(coordinators[group_id]))
 
 
 async def _describe_one(coordinator: Coordinator) -> GroupDescription:
-    request = DescribeGroupsRequest(groups=[coordinator.key])
-
-    async def attempt() -> GroupDescription:
-        response = await coordinator.request(request, DescribeGroupsResponse)
-        coordinator.raise_error(response.groups[0].error_code, "the description")
-        return _description(response.groups[0], coordinator.node)
-
-    return await coordinator.cluster.retry(attempt)
+    response = await coordinator.request(DescribeGroupsRequest(groups=[coordinator.key]), DescribeGroupsResponse)
+    coordinator.raise_error(response.groups[0].error_code, "the description")
+    return _description(response.groups[0], coordinator.node)
 
 
 def _description(group: DescribedGroup, coordinator: Node | None) -> GroupDescription:
@@ -143,22 +139,26 @@ async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition,
 
 
 async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartition]) -> None:
-    """Delete committed offsets. Raises the error of the first partition that fails; the others are deleted."""
-    topics: dict[str, OffsetDeleteRequestTopic] = {}
-    for name, number in partitions:
-        topic = topics.setdefault(name, OffsetDeleteRequestTopic(name))
-        topic.partitions.append(OffsetDeleteRequestPartition(number))
-    request = OffsetDeleteRequest(coordinator.key, list(topics.values()))
+    """Delete committed offsets."""
 
-    async def attempt() -> None:
+    async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        topics: dict[str, OffsetDeleteRequestTopic] = {}
+        for name, number in some:
+            topic = topics.setdefault(name, OffsetDeleteRequestTopic(name))
+            topic.partitions.append(OffsetDeleteRequestPartition(number))
+        request = OffsetDeleteRequest(coordinator.key, list(topics.values()))
         response = await coordinator.request(request, OffsetDeleteResponse)
         coordinator.raise_error(response.error_code, "the deletion of offsets")
-        for topic in response.topics:
-            for each in topic.partitions:
-                name = f"{topic.name}-{each.partition_index}"
-                coordinator.raise_error(each.error_code, f"the deletion of the offset of {name}")
+        what = f"the offset of group {coordinator.key!r} was not deleted for"
+        return {
+            TopicPartition(topic.name, each.partition_index): item_result(
+                None, each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
 
-    await coordinator.cluster.retry(attempt)
+    await for_items(coordinator.cluster, [TopicPartition(*each) for each in partitions], attempt)
 
 
 async def remove_members(
@@ -187,19 +187,11 @@ async def remove_members(
 async def delete_all(cluster: Cluster, group_ids: Collection[str]) -> None:
     """Delete groups and their offsets, one after another, because each has a coordinator."""
     coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
-
-    async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
-        return {group_id: await _delete(coordinators[group_id]) for group_id in some}
-
-    await for_items(cluster, coordinators, attempt)
+    await one_by_one(cluster, coordinators, lambda group_id: _delete(coordinators[group_id]))
 
 
-async def _delete(coordinator: Coordinator) -> KafkaError | None:
+async def _delete(coordinator: Coordinator) -> None:
     request = DeleteGroupsRequest(groups_names=[coordinator.key])
-    try:
-        response = await coordinator.request(request, DeleteGroupsResponse)
-        for result in response.results:
-            coordinator.raise_error(result.error_code, "the deletion")
-    except KafkaError as error:
-        return error
-    return None
+    response = await coordinator.request(request, DeleteGroupsResponse)
+    for result in response.results:
+        coordinator.raise_error(result.error_code, "the deletion")

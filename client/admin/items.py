@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..errors import BadResponse, ItemsFailed
+from ..errors import BadResponse, results_of
 from ..network.cluster import Cluster
 
 K = TypeVar("K")
@@ -40,17 +40,23 @@ async def for_items(
     return results_of({item: found[item] for item in items})
 
 
+async def one_by_one(cluster: Cluster, items: Collection[K], request: Callable[[K], Awaitable[R]]) -> dict[K, R]:
+    """Do as `for_items` where each item needs a request of its own, whose error is raised."""
+
+    async def attempt(some: list[K]) -> dict[K, R | KafkaError]:
+        found: dict[K, R | KafkaError] = {}
+        for each in some:
+            try:
+                found[each] = await request(each)
+            except KafkaError as error:
+                found[each] = error
+        return found
+
+    return await for_items(cluster, items, attempt)
+
+
 def _retriable(result: Any) -> bool:
     return isinstance(result, KafkaError) and result.retriable
-
-
-def results_of(found: Mapping[K, R | KafkaError]) -> dict[K, R]:
-    """Return the results without errors. Raises the error of a single item, or of all, as it is, else ItemsFailed."""
-    errors = [result for result in found.values() if isinstance(result, KafkaError)]
-    if errors:
-        failed_as_one = len(errors) == len(found) and all(error is errors[0] for error in errors)
-        raise errors[0] if failed_as_one else ItemsFailed(found)
-    return {item: result for item, result in found.items() if not isinstance(result, KafkaError)}
 
 
 def item_result(result: R, code: int, message: str | None, what: str) -> R | KafkaError:

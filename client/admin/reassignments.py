@@ -25,10 +25,10 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ..descriptions import Reassignment
-from ..errors import raise_error
+from ..errors import raise_error, results_of
 from ..network.cluster import Cluster
 from ..record import TopicPartition
-from .items import for_items, item_result, results_of
+from .items import for_items, item_result
 
 _PREFERRED, _UNCLEAN = 0, 1
 

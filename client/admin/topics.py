@@ -25,8 +25,8 @@ from ...protocol.messages.delete_records import (
 )
 from ...protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ..descriptions import NewTopic
-from ..errors import UnknownTopic, raise_error
-from ..metadata import TopicInfo
+from ..errors import UnknownTopic, results_of
+from ..metadata import ClusterView, TopicInfo
 from ..network.cluster import Cluster
 from ..network.leaders import request_from_leaders
 from ..record import TopicPartition
@@ -99,13 +99,15 @@ async def names(cluster: Cluster, internal: bool) -> list[str]:
 async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicInfo]:
     """Return partitions, leaders and replicas of these topics, or of all. Raises UnknownTopic."""
     view = await cluster.retry(cluster.all_topics)
-    for name in names:
-        if name not in view.topics:
-            code = view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            is_missing = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            why = "does not exist" if is_missing else f"cannot be described: {code.text}"
-            raise UnknownTopic(f"topic {name!r} {why}")
-    return {name: view.topics[name] for name in names or sorted(view.topics)}
+    return results_of({name: _described(view, name) for name in names or sorted(view.topics)})
+
+
+def _described(view: ClusterView, name: str) -> TopicInfo | KafkaError:
+    found = view.topics.get(name)
+    if found is not None:
+        return found
+    code = view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _missing(name, code) or KafkaError(code, f"topic {name!r} cannot be described: {code.text}")
 
 
 async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validate_only: bool, timeout_ms: int) -> None:
@@ -131,16 +133,20 @@ async def delete_records(
 ) -> dict[TopicPartition, int]:
     """Delete the records before an offset of each partition. Return the log start offsets."""
 
-    async def request(leader: int, led: Mapping[TopicPartition, int]) -> AsyncIterator[tuple[TopicPartition, int]]:
+    async def request(
+        leader: int, led: Mapping[TopicPartition, int]
+    ) -> AsyncIterator[tuple[TopicPartition, int | KafkaError]]:
         response = await cluster.request(leader, _delete_records_request(led, timeout_ms), DeleteRecordsResponse)
         for topic in response.topics:
             for each in topic.partitions:
-                raise_error(each.error_code, None, f"no records of {topic.name}-{each.partition_index} were deleted")
-                yield TopicPartition(topic.name, each.partition_index), each.low_watermark
+                partition = TopicPartition(topic.name, each.partition_index)
+                what = f"no records of {topic.name}-{each.partition_index} were deleted"
+                yield partition, item_result(each.low_watermark, each.error_code, None, what)
 
-    return await request_from_leaders(
+    found = await request_from_leaders(
         cluster, before, request, lambda partition: f"nobody deletes records of {partition} now"
     )
+    return results_of(found)
 
 
 def _delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:

@@ -24,12 +24,12 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ..descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
-from ..errors import raise_error
+from ..errors import raise_error, results_of
 from ..network.cluster import Cluster
 from ..network.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..network.leaders import group_by_leader, know_leaders, request_from_leaders
 from ..record import TopicPartition
-from .items import for_items
+from .items import item_result, one_by_one
 
 _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
 
@@ -91,22 +91,18 @@ def _query(each: DescribedQuery) -> QueryDescription:
 
 async def describe(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
     """Return state, producer and partitions of each transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
-    return {transactional_id: await _describe_one(cluster, transactional_id) for transactional_id in transactional_ids}
+    return await one_by_one(cluster, list(transactional_ids), lambda each: _describe_one(cluster, each))
 
 
 async def _describe_one(cluster: Cluster, transactional_id: str) -> TransactionDescription:
     request = transactions.DescribeTransactionsRequest([transactional_id])
-
-    async def attempt() -> TransactionDescription:
-        node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
-        response = await cluster.request(node_id, request, transactions.DescribeTransactionsResponse)
-        (state,) = response.transaction_states
-        if ErrorCode.of(state.error_code) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise KafkaError(ErrorCode.of(state.error_code), f"transactional id {transactional_id!r} does not exist")
-        raise_error(state.error_code, None, f"transactional id {transactional_id!r} cannot be described")
-        return _description(state)
-
-    return await cluster.retry(attempt)
+    node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
+    response = await cluster.request(node_id, request, transactions.DescribeTransactionsResponse)
+    (state,) = response.transaction_states
+    if ErrorCode.of(state.error_code) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise KafkaError(ErrorCode.of(state.error_code), f"transactional id {transactional_id!r} does not exist")
+    raise_error(state.error_code, None, f"transactional id {transactional_id!r} cannot be described")
+    return _description(state)
 
 
 def _description(state: transactions.TransactionState) -> TransactionDescription:
@@ -126,21 +122,12 @@ def _description(state: transactions.TransactionState) -> TransactionDescription
 async def fence(cluster: Cluster, transactional_ids: Collection[str], timeout_ms: int) -> None:
     """Give each transactional id a newer epoch, which aborts its open transaction and fences its producer."""
     coordinators = {each: Coordinator(cluster, each, TRANSACTION) for each in transactional_ids}
-
-    async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
-        return {each: await _fence_one(coordinators[each], timeout_ms) for each in some}
-
-    await for_items(cluster, coordinators, attempt)
+    await one_by_one(cluster, coordinators, lambda each: _fence_one(coordinators[each], timeout_ms))
 
 
-async def _fence_one(coordinator: Coordinator, timeout_ms: int) -> KafkaError | None:
-    request = InitProducerIdRequest(coordinator.key, timeout_ms)
-    try:
-        response = await coordinator.request(request, InitProducerIdResponse)
-        coordinator.raise_error(response.error_code, "the fencing")
-    except KafkaError as error:
-        return error
-    return None
+async def _fence_one(coordinator: Coordinator, timeout_ms: int) -> None:
+    response = await coordinator.request(InitProducerIdRequest(coordinator.key, timeout_ms), InitProducerIdResponse)
+    coordinator.raise_error(response.error_code, "the fencing")
 
 
 # -- Producers of partitions
@@ -153,16 +140,18 @@ async def describe_producers(
 
     async def request(
         leader: int, led: Collection[TopicPartition]
-    ) -> AsyncIterator[tuple[TopicPartition, list[ActiveProducer]]]:
+    ) -> AsyncIterator[tuple[TopicPartition, list[ActiveProducer] | KafkaError]]:
         response = await cluster.request(leader, _producers_request(led), producers.DescribeProducersResponse)
         for topic in response.topics:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition_index)
-                raise_error(each.error_code, each.error_message, f"the producers of {partition} cannot be described")
-                yield partition, [_producer(state) for state in each.active_producers]
+                found = [_producer(state) for state in each.active_producers]
+                what = f"the producers of {partition} cannot be described"
+                yield partition, item_result(found, each.error_code, each.error_message, what)
 
     wanted: Mapping[TopicPartition, None] = dict.fromkeys(partitions)
-    return await request_from_leaders(cluster, wanted, request, lambda _: "some of the partitions have no leader now")
+    text = "some of the partitions have no leader now"
+    return results_of(await request_from_leaders(cluster, wanted, request, lambda _: text))
 
 
 def _producers_request(partitions: Collection[TopicPartition]) -> producers.DescribeProducersRequest:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import KafkaError
-from ..errors import NoOffsetForPartition
+from ..errors import ItemsFailed, NoOffsetForPartition
 from ..network.cluster import Cluster
 from ..network.log_offsets import list_offsets
-from ..record import LATEST, OffsetAndMetadata, TopicPartition
+from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .offset_store import Offsets
 from .options import FetchOptions
 from .partition_retries import PartitionRetries
@@ -99,16 +99,21 @@ class PositionFinder:
     async def _reset_positions(self) -> None:
         states = {state.partition: (state, state.version) for state in self._positions if state.reset is not None}
         timestamps = {partition: state.reset for partition, (state, _) in states.items() if state.reset is not None}
+        found: Mapping[TopicPartition, OffsetAndTimestamp | KafkaError]
         try:
             found = await list_offsets(self._cluster, timestamps, self._options.isolation_level)
+        except ItemsFailed as error:
+            found = error.results
         except KafkaError as error:
-            for state, version in states.values():
-                if state.version == version:
-                    self._retries.failed(state, error)
-        else:
-            for partition, (state, version) in states.items():
-                if state.version == version:
-                    self._take(state, found[partition].offset)
+            found = dict.fromkeys(states, error)
+        for partition, (state, version) in states.items():
+            result = found[partition]
+            if state.version != version:
+                continue
+            if isinstance(result, KafkaError):
+                self._retries.failed(state, result)
+            else:
+                self._take(state, result.offset)
         self._signals.wake_fetcher()
         self._signals.wake_poll()
         self._signals.positions_changed()

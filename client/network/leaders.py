@@ -18,16 +18,17 @@ F = TypeVar("F")
 async def request_from_leaders(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, W],
-    request: Callable[[int, Mapping[TopicPartition, W]], AsyncIterator[tuple[TopicPartition, F]]],
+    request: Callable[[int, Mapping[TopicPartition, W]], AsyncIterator[tuple[TopicPartition, F | KafkaError]]],
     missing_text: Callable[[TopicPartition], str],
-) -> dict[TopicPartition, F]:
-    """Return what the leaders of `wanted` say of each partition.
+) -> dict[TopicPartition, F | KafkaError]:
+    """Return what the leaders of `wanted` say of each partition: a result, or an error that is not retriable.
 
-    `request` sends the partitions of one leader to its node id and yields those that are done. Partitions that it
-    leaves out are requested again until `default_api_timeout_ms` is over. Raises UnknownTopic, and KafkaError with
-    `missing_text` for a partition without a leader.
+    `request` sends the partitions of one leader to its node id and yields what became of each. Partitions that it
+    leaves out, or that have a retriable error, are requested again until `default_api_timeout_ms` is over. Raises
+    UnknownTopic, and for a partition without a result its last error, or KafkaError with `missing_text`.
     """
-    found: dict[TopicPartition, F] = {}
+    found: dict[TopicPartition, F | KafkaError] = {}
+    last_errors: dict[TopicPartition, KafkaError] = {}
 
     async def request_the_rest() -> None:
         rest = {partition: value for partition, value in wanted.items() if partition not in found}
@@ -35,7 +36,10 @@ async def request_from_leaders(
         try:
             for leader, partitions in group_by_leader(cluster, rest).items():
                 async for partition, value in request(leader, {partition: rest[partition] for partition in partitions}):
-                    found[partition] = value
+                    if isinstance(value, KafkaError) and value.retriable:
+                        last_errors[partition] = value
+                    else:
+                        found[partition] = value
         except ConnectionLost:
             # Another broker may lead by now.
             await cluster.learn({partition.topic for partition in rest})
@@ -43,7 +47,8 @@ async def request_from_leaders(
         missing = [partition for partition in wanted if partition not in found]
         if missing:
             await cluster.learn({partition.topic for partition in missing})
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, missing_text(missing[0]))
+            nobody = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, missing_text(missing[0]))
+            raise last_errors.get(missing[0], nobody)
 
     await cluster.retry(request_the_rest)
     return found

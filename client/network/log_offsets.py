@@ -11,6 +11,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ..errors import results_of
 from ..record import OffsetAndTimestamp, TopicPartition
 from .cluster import Cluster
 from .leaders import request_from_leaders
@@ -25,19 +26,21 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return for each partition the first offset at or after a timestamp (ms), or an end of its log (LATEST, EARLIEST).
 
-    Retries for `default_api_timeout_ms`. Raises KafkaError, UnknownTopic.
+    Retries for `default_api_timeout_ms`. Raises UnknownTopic, KafkaError, ItemsFailed if some of several partitions
+    fail.
     """
 
     async def request(
         leader: int, led: Mapping[TopicPartition, int]
-    ) -> AsyncIterator[tuple[TopicPartition, OffsetAndTimestamp]]:
+    ) -> AsyncIterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
         response = await cluster.request(leader, _request(cluster, led, isolation_level), ListOffsetsResponse)
         for found in _offsets(response):
             yield found
 
-    return await request_from_leaders(
+    found = await request_from_leaders(
         cluster, timestamps, request, lambda partition: f"no offset was found for {partition}"
     )
+    return results_of(found)
 
 
 def _request(cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation_level: int) -> ListOffsetsRequest:
@@ -53,13 +56,13 @@ def _request(cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolati
     )
 
 
-def _offsets(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp]]:
-    """Yield the offsets in a response without partitions that have a retriable error. Raises the other errors."""
+def _offsets(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
+    """Yield the offset of each partition in a response, or its error."""
     for topic in response.topics:
         for each in topic.partitions:
             code = ErrorCode.of(each.error_code)
+            partition = TopicPartition(topic.name, each.partition_index)
             if code is ErrorCode.NONE:
-                partition = TopicPartition(topic.name, each.partition_index)
                 yield partition, OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch)
-            elif not code.retriable:
-                raise KafkaError(code, f"{topic.name}-{each.partition_index}: {code.text}")
+            else:
+                yield partition, KafkaError(code, f"{topic.name}-{each.partition_index}: {code.text}")

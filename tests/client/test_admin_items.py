@@ -77,6 +77,22 @@ async def test_a_single_item_and_a_request_that_fails_as_a_whole_keep_their_erro
         await client.stop()
 
 
+async def test_topics_that_cannot_be_described_have_their_own_errors() -> None:
+    async def step(call: Call) -> Any:
+        response = await call.default()
+        response.topics[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return response
+
+    async with FakeCluster({"a": 1, "b": 1}) as cluster, admin(cluster) as client:
+        cluster.on(ApiKey.METADATA, step)
+        with pytest.raises(ItemsFailed) as caught:
+            await client.describe_topics("a", "b", "c")
+        codes = {name: error.code for name, error in caught.value.failures.items()}
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == {"a": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "c": unknown}
+        assert caught.value.results["b"].name == "b"
+
+
 async def test_an_item_that_the_broker_leaves_out_is_an_error() -> None:
     async def step(call: Call) -> Any:
         return CreateTopicsResponse(topics=[CreatableTopicResult(name="a")])

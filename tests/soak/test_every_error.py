@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import uvloop
 from odradek.protocol.apis import ApiKey
+from odradek.tests.client import test_admin_errors as admin
 from odradek.tests.client.consumer import test_error_table as consumer
 from odradek.tests.client.producer import test_every_error as sample
 
@@ -27,3 +28,8 @@ def test_each_error_without_transactions_is_survived_or_raised_once(key: ApiKey)
 @pytest.mark.parametrize("key", consumer.ANSWERS, ids=lambda key: key.name)
 def test_each_error_of_a_consumer_is_survived_or_raised_once(key: ApiKey) -> None:
     uvloop.run(consumer.each_error(key, consumer.CODES))
+
+
+@pytest.mark.parametrize("name", admin.CASES)
+def test_each_error_of_an_administrator_is_survived_or_told_once(name: str) -> None:
+    uvloop.run(admin.meet(name, admin.CODES))

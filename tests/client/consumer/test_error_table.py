@@ -242,6 +242,33 @@ def test_each_error_is_survived_or_raised_once(key: ApiKey) -> None:
     uvloop.run(each_error(key, sample(key)))
 
 
+async def test_a_partition_that_cannot_be_reset_holds_up_no_other() -> None:
+    async def step(call: Call) -> Any:
+        response = await call.default()
+        [topic] = response.topics
+        for each in topic.partitions:
+            if each.partition_index == 0:
+                each.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return response
+
+    async with FakeCluster({"t": 2}) as cluster, asyncio.timeout(20):
+        for partition in PARTITIONS:
+            cluster.log(*partition).write(encode_batch([Record(-1, 7, None, b"x")]))
+        cluster.on(ApiKey.LIST_OFFSETS, step)
+        consumer = Consumer(bootstrap_servers=cluster.address, auto_offset_reset="earliest", retry_backoff_ms=1)
+        consumer.assign(PARTITIONS)
+        async with consumer:
+            told: list[KafkaError] = []
+            found: list[TopicPartition] = []
+            while len(found) < 2:
+                try:
+                    found += await consumer.getmany(timeout_ms=3)
+                except KafkaError as error:
+                    told.append(error)
+        assert set(found) == set(PARTITIONS)
+        assert [error.code for error in told] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]  # once, of the one partition
+
+
 async def test_no_request_of_a_consumer_is_forgotten() -> None:
     async with cluster_with_records() as cluster, asyncio.timeout(20):
         run = Run(cluster)

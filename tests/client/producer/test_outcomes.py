@@ -13,7 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.wire import Step, do_and_drop, drop, keep_silent
 
-SHORT = {"request_timeout_ms": 250, "delivery_timeout_ms": 300}
+SHORT: dict[str, Any] = {"request_timeout_ms": 250, "delivery_timeout_ms": 300}
 CASES: dict[str, tuple[list[Step], Outcome, int]] = {
     "rejected": ([refuse_produce(ErrorCode.INVALID_RECORD)], Outcome.NOT_WRITTEN, 0),
     "never accepted": ([refuse_produce(ErrorCode.NOT_ENOUGH_REPLICAS)] * 200, Outcome.NOT_WRITTEN, 0),
@@ -29,7 +29,7 @@ CASES: dict[str, tuple[list[Step], Outcome, int]] = {
 
 
 def producer_for(cluster: FakeCluster, **options: Any) -> Producer:
-    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0}
+    quick: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0}
     return Producer(cluster.address, **quick | SHORT | options)
 
 
