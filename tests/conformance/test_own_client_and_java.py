@@ -21,6 +21,7 @@ from odradek.client import (
     ConsumerRecord,
     CooperativeStickyAssignor,
     NewTopic,
+    OffsetAndMetadata,
     Producer,
     RangeAssignor,
     TopicPartition,
@@ -131,6 +132,50 @@ async def test_each_side_reads_what_the_other_has_committed_and_nothing_else(eit
     assert [said(each)[3] for each in told] == wanted
     assert [each[3] for each in await read(either, topic, 4, isolation_level="read_committed")] == wanted
     assert len(await read(either, topic, 6)) == 6, "the aborted ones are in the log"
+
+
+async def hand_over(address: str, topic: str, count: int) -> list[bytes | None]:
+    """Do as Interop's command of that name: go on where the group stands, one transaction a record."""
+    done: list[bytes | None] = []
+    consumer = Consumer(
+        topic,
+        bootstrap_servers=address,
+        group_id=topic,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    async with asyncio.timeout(WITHIN_S), consumer, Producer(address, transactional_id=f"{topic}-worker") as producer:
+        while len(done) < count:
+            record = await consumer.getone()
+            async with producer.transaction():
+                await producer.send(f"{topic}-out", record.value, partition=0)
+                place = TopicPartition(record.topic, record.partition)
+                offsets = {place: OffsetAndMetadata(record.offset + 1, "ours")}
+                await producer.send_offsets(offsets, consumer.group_metadata())
+            done.append(record.value)
+    return done
+
+
+async def test_a_group_whose_offsets_go_with_transactions_is_handed_over_and_back(either: str, theirs: Java) -> None:
+    topic = uuid4().hex
+    values = [b"%d" % number for number in range(6)]
+    place = TopicPartition(topic, 0)
+    async with Admin(either) as admin, Producer(either) as producer:
+        await admin.create_topics([NewTopic(topic, 1), NewTopic(f"{topic}-out", 1)])
+        await producer.send_many(topic, [(None, value) for value in values])
+        done: list[bytes | None] = []
+        for turn in range(3):
+            if turn % 2:
+                told = await asyncio.to_thread(theirs, "hand-over", either, topic, 2)
+                done += [said(each)[3] for each in told]
+            else:
+                done += await hand_over(either, topic, 2)
+            committed = (await admin.list_group_offsets(topic))[place]
+            assert (committed.offset, committed.metadata) == (len(done), "java" if turn % 2 else "ours")
+        assert done == values
+        written = await read(either, f"{topic}-out", len(values), isolation_level="read_committed")
+        assert [each[3] for each in written] == values
 
 
 class Member:

@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -26,6 +27,7 @@ public class Interop {
             case "produce" -> produce(arguments[1], arguments[2], Integer.parseInt(arguments[3]), arguments[4]);
             case "consume" -> consume(arguments[1], arguments[2], Integer.parseInt(arguments[3]), arguments[4]);
             case "transactions" -> transactions(arguments[1], arguments[2]);
+            case "hand-over" -> handOver(arguments[1], arguments[2], Integer.parseInt(arguments[3]));
             case "member" -> member(arguments[1], arguments[2], arguments[3]);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
@@ -105,6 +107,31 @@ public class Interop {
                 producer.flush();
                 if (number == 2) producer.abortTransaction();
                 else producer.commitTransaction();
+            }
+        }
+    }
+
+    // Goes on where the group TOPIC stands: COUNT records to TOPIC-out, one transaction each, with the group's offsets.
+    static void handOver(String address, String topic, int count) {
+        var settings = Map.<String, Object>of("group.id", topic, "enable.auto.commit", "false", "max.poll.records", "1",
+            "isolation.level", "read_committed");
+        try (var consumer = consumer(address, settings);
+                var producer = producer(address, Map.of("transactional.id", topic + "-worker"))) {
+            producer.initTransactions();
+            consumer.subscribe(List.of(topic));
+            int done = 0;
+            long deadline = System.currentTimeMillis() + WITHIN_MS;
+            while (done < count && System.currentTimeMillis() < deadline) {
+                for (var record : consumer.poll(Duration.ofMillis(500))) {
+                    var next = new OffsetAndMetadata(record.offset() + 1, "java");
+                    producer.beginTransaction();
+                    producer.send(new ProducerRecord<>(topic + "-out", 0, record.key(), record.value()));
+                    producer.sendOffsetsToTransaction(
+                        Map.of(new TopicPartition(record.topic(), record.partition()), next), consumer.groupMetadata());
+                    producer.commitTransaction();
+                    say(record);
+                    done++;
+                }
             }
         }
     }
