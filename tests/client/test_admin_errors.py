@@ -24,7 +24,6 @@ from odradek.client import (
     ConfigResource,
     KafkaError,
     NewTopic,
-    OffsetAndMetadata,
     QuotaEntity,
     ScramPassword,
     TopicPartition,
@@ -339,7 +338,7 @@ CASES: dict[str, Case] = {
 }
 # Calls that send requests which the consumer sends, too (test_error_table.py), or that have tests of their own.
 ELSEWHERE = {
-    "alter_group_offsets": OffsetAndMetadata,
+    "alter_group_offsets": "OffsetCommit",
     "describe_features": "ApiVersions",
     "describe_topics": "Metadata",
     "explain_group": "DescribeGroups",
