@@ -78,15 +78,20 @@ class LineForm:
         key, separator, value = line.partition(self.separator)
         if not separator:
             text = self.separator.decode(errors="backslashreplace")
-            raise BadLine(f"has no {text!r}: {line[:80]!r}")
+            raise BadLine(f"has no {text!r}: {_begin(line)}")
         return InputRecord(self._content(key), self._content(value))
 
     def _keyed(self, line: bytes) -> InputRecord:
         assert self.key_column is not None
         columns = line.split(self.column_separator, self.key_column)
         if len(columns) < self.key_column:
-            raise BadLine(f"has {len(columns)} column{'s' * (len(columns) > 1)}, not {self.key_column}: {line[:80]!r}")
+            raise BadLine(f"has {len(columns)} column{'s' * (len(columns) > 1)}, not {self.key_column}: {_begin(line)}")
         return InputRecord(self._content(columns[self.key_column - 1]), line)
+
+
+def _begin(line: bytes) -> str:
+    """Return the beginning of a line, in quotes."""
+    return repr(line[:80].decode(errors="backslashreplace"))
 
 
 def from_json(line: bytes) -> InputRecord:
@@ -94,9 +99,10 @@ def from_json(line: bytes) -> InputRecord:
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"is no JSON ({error}): {line[:80]!r}") from error
+        why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise BadLine(f"is no JSON ({why[:1].lower()}{why[1:]}): {_begin(line)}") from error
     if not isinstance(found, dict):
-        raise BadLine(f"is no JSON object: {line[:80]!r}")
+        raise BadLine(f"is no JSON object: {_begin(line)}")
     row = cast("dict[str, Any]", found)
     unknown = row.keys() - _KNOWN
     if unknown:

@@ -108,10 +108,11 @@ def with_advice(error: KafkaError) -> str:
     if isinstance(error, AuthenticationFailed | InvalidOption):
         return error.message
     # Their messages say all: Kafka's name for the error would add nothing.
-    plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS, ErrorCode.OFFSET_OUT_OF_RANGE}
+    plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS}
     advice = {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics list` names the topics that are there",
         ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists makes that no error, `odradek topics alter` changes a topic",
+        ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek topics describe` prints where each partition begins and ends",
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` names those that are known",
     }
     text = error.message.removesuffix(".")

@@ -89,9 +89,11 @@ def _client_configs() -> dict[str, str]:
 
 
 def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool, as_json: bool) -> None:
-    from ..client.sql.topic_tables import TopicTables, check_packages, parse_fields
+    from ..client.sql.packages import check_packages
 
     check_packages()
+    from ..client.sql.topic_tables import TopicTables, parse_fields
+
     fields = None if schema is None else parse_fields(schema)
     with TopicTables(options, fields=fields, is_binary=binary) as tables:
         columns, portions = tables.run(query)

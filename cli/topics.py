@@ -232,9 +232,9 @@ async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
 @command.command(short_help="Give topics more partitions, or other configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
-    "--partitions", metavar="N", type=click.IntRange(min=1), help="The new number of partitions: more than now."
+    "-p", "--partitions", metavar="N", type=click.IntRange(min=1), help="The new number of partitions: more than now."
 )
-@click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
+@click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
 @_validate_option
 @bootstrap_option

@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..errors import InvalidOption, UnknownTopic
 from ..spark.brokers import Brokers
 from ..spark.options import parse_options
 from ..spark.plan import plan
+from .packages import check_packages
 from .topic_dataset import COLUMNS, NotText, TopicDataset
 
 # The columns of a table, in the order of `select *`.
@@ -31,13 +31,6 @@ SAMPLE_ROWS = 100
 RESULT_ROWS = 2048
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
-
-
-def check_packages() -> None:
-    """Raise InvalidOption where a package is missing that SQL needs."""
-    missing = [name for name in ("duckdb", "pyarrow", "numba") if find_spec(name) is None]
-    if missing:
-        raise InvalidOption(f"SQL needs {' and '.join(missing)}: pip install 'odradek[sql]'")
 
 
 class TopicTables:

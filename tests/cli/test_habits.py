@@ -48,6 +48,8 @@ def test_what_is_not_here_is_wrong_usage_with_what_to_type(line: str, words: str
         ("topics create", "-p", "partitions"),
         ("topics create", "-r", "replication_factor"),
         ("topics create", "-c", "configs"),
+        ("topics alter", "-p", "partitions"),
+        ("topics alter", "-c", "configs"),
         ("produce", "-K", "key_separator"),
         ("produce", "-k", "key"),
         ("produce", "-z", "compression"),

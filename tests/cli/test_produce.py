@@ -63,7 +63,7 @@ def test_keys_end_at_the_first_separator(broker: str) -> None:
 def test_a_line_without_the_separator_is_named(broker: str) -> None:
     ended = produce(broker, "missing", b"a:1\nb2\n", "--key-separator", ":")
     assert ended.returncode == 1
-    assert ended.stderr == "odradek: line 2 has no ':': b'b2'; line 1 was sent\n"
+    assert ended.stderr == "odradek: line 2 has no ':': 'b2'; line 1 was sent\n"
     assert consumed(broker, "missing", 1) == [(b"a", b"1")]
 
 
@@ -158,7 +158,7 @@ def test_keys_from_columns_one_key_for_all_and_tombstones(broker: str) -> None:
     assert produce(broker, "columns", b"1,ann,x\n2,bob\n", *args).returncode == 0
     assert consumed(broker, "columns", 2) == [(b"ann", b"1,ann,x"), (b"bob", b"2,bob")]
     ended = produce(broker, "columns", b"3,cat\n4\n", *args)
-    assert ended.returncode == 1 and ended.stderr == "odradek: line 2 has 1 column, not 2: b'4'; line 1 was sent\n"
+    assert ended.returncode == 1 and ended.stderr == "odradek: line 2 has 1 column, not 2: '4'; line 1 was sent\n"
     assert produce(broker, "fixed", b"a\nNULL\n", "--key", "k", "--null", "NULL").returncode == 0
     assert consumed(broker, "fixed", 2) == [(b"k", b"a"), (b"k", None)]
     assert produce(broker, "dead", b"ann\nbob\n", "--tombstones").returncode == 0

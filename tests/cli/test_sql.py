@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,7 +24,7 @@ from odradek.client.spark.direct_read import range_reader
 from odradek.client.spark.fetch import RangeFetch
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions
-from odradek.client.sql import topic_dataset, topic_tables
+from odradek.client.sql import topic_dataset
 from odradek.client.sql.pruning import Span
 from odradek.client.sql.topic_tables import TopicTables, parse_fields
 from odradek.tests.support.command import run, threaded_broker
@@ -166,8 +168,15 @@ def test_what_is_wrong_is_one_line(address: str, args: list[str], text: str) -> 
     assert len(result.output.splitlines()) == 1
 
 
-def test_without_the_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_tables, "find_spec", lambda name: None if name == "duckdb" else object())
-    result = run("sql", "select 1")
-    assert result.exit_code == 1
-    assert "SQL needs duckdb: pip install 'odradek[sql]'" in result.output
+@pytest.mark.parametrize("gone", [("duckdb",), ("duckdb", "pyarrow", "numba")], ids=" ".join)
+def test_without_the_packages_it_says_what_to_install(gone: tuple[str, ...]) -> None:
+    code = (
+        "import importlib.util as util, sys; find = util.find_spec\n"
+        f"util.find_spec = lambda name, *more: None if name in {gone} else find(name, *more)\n"
+        f"sys.modules.update(dict.fromkeys({gone}))\n"
+        "from odradek.cli import main; main(['sql', 'select 1'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    remedy = f"odradek: SQL needs {' and '.join(gone)}: pip install 'odradek[sql]'\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", remedy)
+
