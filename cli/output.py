@@ -23,8 +23,8 @@ import click
 _ROWS_TO_MEASURE = 200
 # The widest column of a table that is not cut. A longer value only moves the rest of its own line.
 _MAX_WIDTH = 60
-# No column is cut to less: a name of which nothing is left helps nobody.
-_MIN_WIDTH = 8
+# Columns are cut to the first of these, because a shorter name helps few, and to the second where even that is too wide.
+_LEAST_WIDTHS = (8, 4)
 _GAP = "  "
 # Where the choices of --header and --wide are kept in a click context.
 _CHOICES = "odradek.rows"
@@ -100,11 +100,10 @@ class Rows:
             return [min(width, _MAX_WIDTH) for width in widths]
         room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
         fitted = list(widths)
-        for _ in range(sum(widths)):
-            widest = max(fitted)
-            if sum(fitted) <= room or widest <= _MIN_WIDTH:
-                break
-            fitted[fitted.index(widest)] = widest - 1
+        for least in _LEAST_WIDTHS:
+            while sum(fitted) > room and max(fitted) > least:
+                widest = max(fitted)
+                fitted[fitted.index(widest)] = widest - 1
         return fitted
 
     def _line(self, cells: Sequence[str]) -> str:

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from odradek.cli.groups import _OFFSET
 from odradek.cli.output import Rows, as_json, as_text, row_options
+from odradek.cli.topic_sizes import PARTITION_ROW
 
 ROWS = [{"topic": "a", "size": 1}, {"topic": "long name", "size": None}]
 
@@ -75,7 +77,19 @@ def test_a_narrow_terminal_still_shows_the_beginning_of_each_cell(
     terminal(monkeypatch, 5)
     with Rows(("a", "b"), False) as rows:
         rows.add({"a": "x" * 20, "b": "y" * 20})
-    assert capsys.readouterr().out.splitlines()[1] == "xxxxxxx…  yyyyyyy…"
+    assert capsys.readouterr().out.splitlines()[1] == "xxx…  yyy…"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_widest_tables_fit_usual_terminals(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    terminal(monkeypatch, width)
+    for columns in (PARTITION_ROW, _OFFSET):
+        with Rows(columns, False) as rows:
+            rows.add(dict.fromkeys(columns, "a long value, longer than its title"))
+    lines = [line.removeprefix("\x1b[1m").removesuffix("\x1b[0m") for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 4 and max(map(len, lines)) <= width
 
 
 def test_sizes_and_durations_have_units_in_a_table_only(
