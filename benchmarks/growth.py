@@ -151,7 +151,7 @@ def _fetch_ms(broker: Odradek, partitions: int) -> float:
     for epoch in range(1, FETCHES + 1):
         # The client has the record of the round before.
         moved = [FetchTopic(topics[0].topic, partitions=[FetchPartition(0, fetch_offset=epoch)])]
-        asked = FetchRequest(500, 1, session_id=opened.session_id, session_epoch=epoch, topics=moved)
+        asked = FetchRequest(session_id=opened.session_id, session_epoch=epoch, max_wait_ms=500, topics=moved)
         before_s = broker.cpu_s()
         wire.send(produced)
         wire.receive()
