@@ -100,6 +100,11 @@ class Chaos:
         self.faults = list(faults)
         self.points = PausePoints()
         self.drivers: list[Driver] = []
+        # Starts so far, and the fewest that the faults need. The next driver begins early, and waits where it is ready.
+        self.starts = 0
+        self.expected_starts = 1 + sum(each.victim in ("driver", "rival") for each in faults)
+        self.standby: Driver | None = None
+        self.ready: dict[int, Reached] = {}
         # Drivers that wait until a rival has ended, and what of them has reached a point.
         self.waiting: list[Driver] = []
         self.held: list[Reached] = []
@@ -131,7 +136,17 @@ class Chaos:
     # -- Drivers
 
     def start_driver(self) -> None:
-        number = len(self.drivers) + 1
+        """Have the next driver go on: the one that stands by, where there is one."""
+        driver, self.standby = self.standby or self.spawn(), None
+        self.drivers.append(driver)
+        if driver.number in self.ready:
+            self.ready.pop(driver.number).go_on()
+        if self.starts < self.expected_starts:
+            self.standby = self.spawn()
+
+    def spawn(self) -> Driver:
+        """Start the process of a driver."""
+        self.starts = number = self.starts + 1
         assert number <= MAX_STARTS, f"the driver fails again and again; {self.last_words()}"
         command = [sys.executable, "-m", "odradek.tests.support.spark_sink_driver"]
         command += [self.broker.address, str(self.folder)]
@@ -139,10 +154,10 @@ class Chaos:
         with self.log.open("ab") as log:
             process = subprocess.Popen(command, env=os.environ | own, stdout=log, stderr=log, start_new_session=True)
         driver = Driver(number, process)
-        self.drivers.append(driver)
         threading.Thread(
             target=lambda: self.points.events.put(DriverEnded(driver, process.wait())), daemon=True
         ).start()
+        return driver
 
     @property
     def driver(self) -> Driver:
@@ -154,7 +169,7 @@ class Chaos:
         return self.folder / "driver.log"
 
     def kill_drivers(self) -> None:
-        for each in self.drivers:
+        for each in filter(None, [*self.drivers, self.standby]):
             each.kill()
 
     # -- Events
@@ -168,11 +183,15 @@ class Chaos:
     def take(self, event: Reached | DriverEnded) -> bool:
         """Return whether the copy has ended."""
         if isinstance(event, DriverEnded):
+            assert event.driver is not self.standby, f"the driver that stands by has ended; {self.last_words()}"
             if event.driver is not self.driver:
                 return False
             if event.status == 0:
                 return True
             self.start_driver()
+            return False
+        if event.point == "ready" and event.start != self.driver.number:
+            self.ready[event.start] = event
             return False
         if event.start in [each.number for each in self.waiting]:
             self.held.append(event)

@@ -1,7 +1,7 @@
 """Queries of Spark whose processes die: a driver's program, and the source that kills it at a step of a batch.
 
     killed = KilledQueries(address, folder, seed)
-    killed.run()        # the driver's program, started again until it ends
+    killed.run()        # the driver's program, and once more, because it is killed
     killed.check()      # each query read each record once, in the same batches however often they were played
 
 The program runs three queries until each has read its topic. A step kills once: it leaves a file in FOLDER/kills, so
@@ -220,8 +220,10 @@ def topic_of(query: str, seed: int) -> str:
 def main(arguments: list[str]) -> None:
     address, folder, seed = arguments
     driver = Driver(address, Path(folder), int(seed))
+    assert sys.stdin.readline(), "the test has ended"
     driver.run()
-    driver.spark.stop()
+    # The test kills the JVM. In an orderly end it would delete folders for seconds.
+    os._exit(0)
 
 
 # -- What the test does
@@ -232,7 +234,6 @@ class KilledQueries:
 
     def __init__(self, address: str, folder: Path, seed: int) -> None:
         self.topics, self.folder, self.seed = Topics(address, int(time.time()) * 1000), folder, seed
-        self.drivers_killed = 0
         folder.mkdir()
         (folder / "first_ms").write_text(str(self.topics.first_ms))
         for each in ("path", "kills", *BEGINNINGS):
@@ -245,33 +246,45 @@ class KilledQueries:
                 self.topics.write(topic, partition, RECORDS)
 
     def run(self) -> None:
-        """Run the driver's program, again each time it is killed, until it ends by itself."""
+        """Run the driver's program until it is killed, and again until it ends by itself."""
+        # The second one has its session before it is wanted, and waits for a line.
+        drivers = [self._spawn(), self._spawn()]
+        try:
+            assert self._end_of(drivers[0]) == -signal.SIGKILL, "nothing killed the driver"
+            self._leave_nothing_of(drivers[0])
+            assert self._end_of(drivers[1]) == 0, (self.folder / "errors").read_text()[-5000:]
+        finally:
+            for each in drivers:
+                self._leave_nothing_of(each)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        """Start the program, in a process group of its own."""
         command = [sys.executable, "-c", f"from {__name__} import main; import sys; main(sys.argv[1:])"]
         command += [self.topics.address, str(self.folder), str(self.seed)]
         environment = os.environ | {"PYTHONPATH": str(self.folder / "path"), "PYSPARK_PYTHON": sys.executable}
-        while True:
-            status = self._run_driver(command, environment)
-            if status == 0:
-                return
-            assert status == -signal.SIGKILL, (self.folder / "errors").read_text()[-5000:]
-            self.drivers_killed += 1
-
-    def _run_driver(self, command: list[str], environment: dict[str, str]) -> int:
-        """Run the program in a process group of its own, and leave no JVM behind. Returns its status."""
         with (self.folder / "errors").open("a") as errors:
-            driver = subprocess.Popen(
-                command, env=environment, stdout=errors, stderr=errors, start_new_session=True, cwd=self.folder
-            )
-        try:
-            return driver.wait(WITHIN_S)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
+            return subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stdout=errors, stderr=errors,
+                start_new_session=True, cwd=self.folder,
+            )  # fmt: skip
+
+    def _end_of(self, driver: subprocess.Popen[bytes]) -> int:
+        """Let a driver begin, and return its status when it has ended."""
+        assert driver.stdin is not None
+        driver.stdin.write(b"\n")
+        driver.stdin.flush()
+        return driver.wait(WITHIN_S)
+
+    def _leave_nothing_of(self, driver: subprocess.Popen[bytes]) -> None:
+        """Kill what is left of a driver: its JVM and its workers."""
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+        assert driver.stdin is not None
+        driver.stdin.close()
 
     def check(self) -> None:
         """Check that kills happened, and that each query has each record of its topic once."""
-        assert self.drivers_killed == 1
         kills = sorted(path.name for path in (self.folder / "kills").iterdir())
         assert kills
         print(f"seed {self.seed}: {kills}")

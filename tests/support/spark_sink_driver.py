@@ -4,6 +4,7 @@
 
 Its source and sink are ours. The sink is wrapped, so that its tasks and its driver reach points (pause_points.py):
 
+    ready          the driver has its session, and begins when it is wanted
     rows           a task has its rows, and has written none
     written        a task has written all; its transaction is open
     to commit      the driver is about to commit
@@ -161,8 +162,10 @@ def main(address: str, folder: str) -> None:
     writer = rows.writeStream.format("odradek-pausing").option("kafka.bootstrap.servers", address)
     writer = writer.option("topic", TARGET).option("transactional", "required")
     writer = writer.option("checkpointLocation", str(Path(folder, "checkpoint")))
+    reach("ready", -1)
     writer.trigger(availableNow=True).start().awaitTermination()
-    spark.stop()
+    # The test kills the JVM. In an orderly end it would delete folders for seconds.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ PER_PARTITION = 40
 CODECS = list(Compression)
 # The timestamps of partition p begin a second later than those of p - 1.
 STEP_MS = 1000
+JVM = "spark.driver.extraJavaOptions"
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def made(partition: int, offset: int, first_ms: int) -> Record:
@@ -119,9 +121,10 @@ def fill(address: str) -> Topics:
 
 
 def session(folder: str, **more: str) -> Any:
-    """Start a session of two cores, whose JVM compiles little: tests end before that would pay."""
+    """Start a session of two cores, whose JVM starts soon (spark_jvm.py)."""
     import os
 
+    from odradek.tests.support.spark_jvm import java_options
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -133,12 +136,15 @@ def session(folder: str, **more: str) -> Any:
         "spark.log.level": "ERROR",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+        # Hadoop's other ways to a local file start a process (chmod, readlink) for most of what a checkpoint does.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.warehouse.dir": folder,
         "spark.sql.session.timeZone": "UTC",
+        **({} if JVM in more else {JVM: java_options()}),
         **more,
     }.items():
         builder = builder.config(name, value)

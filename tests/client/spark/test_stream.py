@@ -159,7 +159,8 @@ def test_a_new_partition_whose_log_does_not_begin_at_0_is_read_within_the_limit(
     cluster.bytes_each = 1
     start: Any = {"t": {"0": 10, "1": 20}}
     cluster.logs["t"].append((1000, 1015))
-    stream, read = cluster.stream(), []
+    stream = cluster.stream()
+    read: list[tuple[str, int, int, int]] = []
     while (end := after_json(stream.next_end(start, limited=True))) != start:
         read += places(stream.ranges(start, end))
         start = end
