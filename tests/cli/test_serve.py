@@ -99,6 +99,12 @@ def test_usage_errors_have_status_2() -> None:
         assert result.exit_code == 2, result.output
 
 
+def test_an_address_without_a_port_is_answered_with_the_one_that_is_meant() -> None:
+    for address in ("127.0.0.1", "[::1]", "kafka-1"):
+        result = CliRunner().invoke(main, ["serve", "--listen", address])
+        assert f"--listen needs HOST:PORT, got {address!r}; the usual port is 9092: {address}:9092" in result.stderr
+
+
 def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text(
         "num.partitions=0\nlisteners=PLAINTEXT://:1\nlog.retention.hours=5\nlog.preallocate=true\nprocess.roles=broker\n"
