@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from ..client.metadata import Node, PartitionInfo, TopicInfo
 
 _BROKER = ("cluster", "broker", "host", "port", "rack", "controller", "partitions_led")
-_SHARE = ("broker", "rack", "controller", "leaders", "preferred", "replicas", "out_of_sync")
+_SHARE = (
+    *("broker", "rack", "controller", "leaders", "preferred", "replicas", "out_of_sync"),
+    *("under_replicated", "under_min_isr"),
+)
 _CHECK = ("check", "healthy", "finding")
+_MIN_ISR = "min.insync.replicas"
 # How many partitions a finding names.
 _NAMED = 3
 
@@ -77,7 +81,8 @@ def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) ->
 @bootstrap_option
 def describe(as_json: bool, bootstrap_server: str) -> None:
     """Print for every broker how many partitions it leads, of how many it is the preferred leader, how many replicas it
-    holds, and how many of these are not in sync. A broker that is not there, and holds replicas, is printed too.
+    holds, and how many of these are not in sync. Of the partitions that it leads: how many lack replicas in sync, and
+    how many have fewer than min.insync.replicas. A broker that is not there, and holds replicas, is printed too.
 
     \b
     Examples:
@@ -87,22 +92,54 @@ def describe(as_json: bool, bootstrap_server: str) -> None:
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         cluster = await admin.describe_cluster()
-        partitions = [each for topic in (await admin.describe_topics()).values() for each in topic.partitions]
+        placed = await _placed(admin, list((await admin.describe_topics()).values()))
         racks = {node.node_id: node.rack for node in cluster.nodes}
-        brokers = sorted(racks.keys() | {broker for each in partitions for broker in each.replicas})
-        return [_share(broker, racks.get(broker), cluster.controller_id, partitions) for broker in brokers]
+        brokers = sorted(racks.keys() | {broker for each in placed for broker in each.partition.replicas})
+        return [_share(broker, racks.get(broker), cluster.controller_id, placed) for broker in brokers]
 
     with Rows(_SHARE, as_json) as rows:
         for row in with_admin(bootstrap_server, work):
             rows.add(row)
 
 
-def _share(broker: int, rack: str | None, controller: int, partitions: list[PartitionInfo]) -> dict[str, Any]:
-    held = [each for each in partitions if broker in each.replicas]
-    led = sum(each.leader == broker for each in partitions)
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A partition of a topic with its min.insync.replicas."""
+
+    topic: str
+    partition: PartitionInfo
+    min_isr: int
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return bool(self.partition.offline) or len(self.partition.isr) < len(self.partition.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether acks=all is rejected. As in Kafka, more than there are replicas is never asked for."""
+        return len(self.partition.isr) < min(self.min_isr, len(self.partition.replicas))
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition.partition}"
+
+
+async def _placed(admin: Admin, topics: list[TopicInfo]) -> list[_Placed]:
+    """Return every partition. Only topics that lack replicas in sync are asked for their configs, one by one."""
+    from ..client import ConfigResource
+
+    lacking = [each.name for each in topics if any(len(p.isr) < len(p.replicas) for p in each.partitions)]
+    configs = await admin.describe_configs([ConfigResource.topic(each) for each in lacking], names=[_MIN_ISR])
+    min_isr = {resource.name: int(found[_MIN_ISR].value or 1) for resource, found in configs.items()}
+    return [_Placed(topic.name, each, min_isr.get(topic.name, 1)) for topic in topics for each in topic.partitions]
+
+
+def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed]) -> dict[str, Any]:
+    held = [each.partition for each in placed if broker in each.partition.replicas]
+    led = [each for each in placed if each.partition.leader == broker]
     preferred = sum(each.replicas[0] == broker for each in held)
     lacking = sum(broker not in each.isr for each in held)
-    values = (broker, rack, broker == controller, led, preferred, len(held), lacking)
+    behind = sum(each.is_under_replicated for each in led), sum(each.is_under_min_isr for each in led)
+    values = (broker, rack, broker == controller, len(led), preferred, len(held), lacking, *behind)
     return dict(zip(_SHARE, values, strict=True))
 
 
@@ -110,8 +147,8 @@ def _share(broker: int, rack: str | None, controller: int, partitions: list[Part
 @row_options
 @bootstrap_option
 def health(as_json: bool, bootstrap_server: str) -> None:
-    """Say whether there is a controller, every partition has a leader and all its replicas, and every data directory
-    works. Status 1 if something is not healthy.
+    """Say whether there is a controller, every partition has a leader, all its replicas and enough of them in sync
+    for acks=all, and every data directory works. Status 1 if something is not healthy.
 
     \b
     Examples:
@@ -135,20 +172,21 @@ class _Health:
 
 async def _check(admin: Admin) -> list[_Health]:
     cluster = await admin.describe_cluster()
-    topics = list((await admin.describe_topics()).values())
+    placed = await _placed(admin, list((await admin.describe_topics()).values()))
     directories = await admin.describe_log_dirs(partitions=[])
     has_controller = any(node.node_id == cluster.controller_id for node in cluster.nodes)
     controller = f"broker {cluster.controller_id} of {len(cluster.nodes)}" if has_controller else "there is none"
-    return [_Health("controller", has_controller, controller), *_partitions(topics), _directories(directories)]
+    return [_Health("controller", has_controller, controller), *_partitions(placed), _directories(directories)]
 
 
-def _partitions(topics: list[TopicInfo]) -> Iterator[_Health]:
-    every = [(topic.name, each) for topic in topics for each in topic.partitions]
-    leaderless = [f"{name}-{each.partition}" for name, each in every if each.leader < 0]
-    behind = [f"{name}-{each.partition}" for name, each in every if each.offline or len(each.isr) < len(each.replicas)]
-    led = f"all {len(every)} partitions have one"
+def _partitions(placed: list[_Placed]) -> Iterator[_Health]:
+    leaderless = [str(each) for each in placed if each.partition.leader < 0]
+    behind = [str(each) for each in placed if each.is_under_replicated]
+    too_few = [str(each) for each in placed if each.is_under_min_isr]
+    led = f"all {len(placed)} partitions have one"
     yield _Health("leaders", not leaderless, _named("without a leader", leaderless) or led)
     yield _Health("replicas", not behind, _named("with replicas missing", behind) or "all are in sync")
+    yield _Health(_MIN_ISR, not too_few, _named("that reject acks=all", too_few) or "all partitions have as many")
 
 
 def _directories(directories: list[LogDir]) -> _Health:

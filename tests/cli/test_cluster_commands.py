@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
-from odradek.cli.cluster import _share
+from odradek.cli.cluster import _partitions, _Placed, _share
 from odradek.cli.cluster_moves import plan_drain
 from odradek.cli.cluster_throttle import listed, throttled
 from odradek.cli.errors import CliError
@@ -174,5 +174,21 @@ def test_describe_says_what_does_not_go_together(arguments: tuple[str, ...], why
 
 def test_a_share_counts_what_a_broker_leads_holds_and_lacks() -> None:
     partitions = [PartitionInfo(0, 1, 0, (1, 2), (1, 2)), PartitionInfo(1, 1, 0, (2, 1), (1,))]
+    placed = [_Placed("t", each, 2) for each in partitions]
     expected = {"broker": 2, "rack": "r", "controller": False, "leaders": 0, "preferred": 1, "replicas": 2}
-    assert _share(2, "r", 1, partitions) == {**expected, "out_of_sync": 1}
+    assert _share(2, "r", 1, placed) == {**expected, "out_of_sync": 1, "under_replicated": 0, "under_min_isr": 0}
+    led = _share(1, "r", 1, placed)
+    assert (led["leaders"], led["under_replicated"], led["under_min_isr"]) == (2, 1, 1)
+
+
+def test_health_names_the_partitions_that_reject_acks_all() -> None:
+    placed = [
+        _Placed("strict", PartitionInfo(0, 1, 0, (1, 2, 3), (1,)), 2),
+        _Placed("loose", PartitionInfo(0, 1, 0, (1, 2, 3), (1,)), 1),
+        # More than there are replicas is never asked for.
+        _Placed("single", PartitionInfo(0, 1, 0, (1,), (1,)), 2),
+    ]
+    found = {each.check: (each.healthy, each.finding) for each in _partitions(placed)}
+    assert found["min.insync.replicas"] == (False, "1 that reject acks=all: strict-0")
+    assert found["replicas"] == (False, "2 with replicas missing: strict-0, loose-0")
+    assert found["leaders"] == (True, "all 3 partitions have one")

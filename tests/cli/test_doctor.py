@@ -15,6 +15,11 @@ from odradek.cli import diagnoses
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
@@ -122,6 +127,7 @@ def test_a_healthy_cluster_has_status_0(tmp_path: Path) -> None:
         ["controller", "yes"],
         ["leaders", "yes"],
         ["replicas", "yes"],
+        ["min.insync.replicas", "yes"],
         ["data directories", "yes"],
     ]
 
@@ -146,15 +152,21 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
                 cluster_id="c", controller_id=-1, brokers=[DescribeClusterBroker(1, host, int(port))]
             )
 
+        async def configs(call: Call) -> DescribeConfigsResponse:
+            config = DescribeConfigsResourceResult("min.insync.replicas", "1")
+            return DescribeConfigsResponse(results=[DescribeConfigsResult(0, None, 2, "t", [config])])
+
+        fake.defaults[ApiKey.DESCRIBE_CONFIGS] = configs
         fake.defaults[ApiKey.METADATA] = metadata
         fake.defaults[ApiKey.DESCRIBE_LOG_DIRS] = log_dirs
         fake.defaults[ApiKey.DESCRIBE_CLUSTER] = cluster
         ended = await asyncio.to_thread(run, "cluster", "health", "-b", fake.address)
     assert ended.exit_code == 1
     found = [line.split("\t") for line in ended.stdout.splitlines()]
-    assert [line[1] for line in found] == ["no"] * 4
+    assert [line[1] for line in found] == ["no"] * 5
     assert "1 without a leader: t-0" in found[1][2]
-    assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[3][2]
+    assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[4][2]
+    assert found[3] == ["min.insync.replicas", "no", "1 that reject acks=all: t-0"]
 
 
 def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
