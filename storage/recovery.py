@@ -92,7 +92,7 @@ class Recovery:
         if not self._is_point_known:
             # A clean stop leaves a snapshot at the end of the log, and everything on disk.
             recovery_point = max(snapshot_offsets(sizes), default=0) if clean else 0
-        self._segments = self._find_segments(sizes)
+        self._segments = self._find_segments(sizes) or [self._begin_at_known_end(recovery_point)]
         self._epochs = self._load_epochs()
         self._was_clean = clean
         self._report.clean = clean and self._aborted_whole and self._open_clean(recovery_point)
@@ -122,7 +122,16 @@ class Recovery:
         while len(segments) > 1 and segments[-1].size == 0:
             # A roll that no append followed, or a roll that failed while the segment before it went on.
             self._empty.append(segments.pop())
-        return segments or [self._create(self._log_start_offset)]
+        return segments
+
+    def _begin_at_known_end(self, recovery_point: int) -> Segment:
+        """Return the first segment of a directory without any: no offset below the recovery point is given away again.
+
+        A power cut may take the name of the only segment, after retention has removed those before it.
+        """
+        if self._log_start_offset < recovery_point:
+            self._report.missing = self._log_start_offset, recovery_point
+        return self._create(max(self._log_start_offset, recovery_point))
 
     def _remove_empty(self) -> bool:
         """Remove the empty segments whose place the log does not need. Return whether there were any."""

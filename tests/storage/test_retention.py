@@ -317,3 +317,22 @@ def test_a_flush_that_is_late_brings_no_file_of_a_removed_segment_back(tmp_path:
             index.sync()
     assert not list(log.directory.glob("*.deleted"))
     log.close()
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_a_power_cut_behind_a_log_that_retention_has_emptied_gives_no_flushed_offset_away_again(
+    tmp_path: Path, first: int
+) -> None:
+    found: set[tuple[int, int]] = set()
+    for seed in range(first, first + 20):
+        disk, directory = FaultyDisk(), tmp_path / f"{seed}-0"
+        log = Log.open(directory, LogConfig(), clean=True, now_ms=0, disk=disk)
+        for offset in range(3):
+            append(log, batch(offset))
+        log.flush()
+        log.begin_anew(0)
+        disk.lose(seed)
+        again = Log.open(directory, LogConfig(), clean=False, now_ms=0, recovery_point=log.recovery_point, disk=disk)
+        assert again.log_end_offset == 3
+        found.add((again.log_start_offset, again.log_end_offset))
+    assert found == {(0, 3), (3, 3)}

@@ -147,4 +147,5 @@ async def test_a_new_topic_that_a_crash_cut_short_is_finished_with_a_new_directo
 ) -> None:
     shutil.rmtree(dirs[1] / "t-1")
     more = dirs[0].with_name("d")
-    assert sorted(await watermarks(replace(config, log_dirs=(*config.log_dirs, str(more))))) == [0, 1, 1, 1, 1, 1]
+    # Offset 0 of the one that was lost had been given away, as the checkpoint knows: its log begins behind it.
+    assert sorted(await watermarks(replace(config, log_dirs=(*config.log_dirs, str(more))))) == [-1, 1, 1, 1, 1, 1]
