@@ -32,8 +32,12 @@ _OPTIONS: dict[str, dict[str, str]] = {
         "-b": "Options follow the command: `odradek topics list -b HOST:PORT`.",
         "-X": "Options follow the command: `odradek consume TOPIC -X NAME=VALUE`.",
     },
-    "topics": {f"--{verb}": _SCRIPT.format(f"topics {verb}") for verb in ("list", "create", "describe", "alter", "delete")},
-    "groups": {f"--{verb}": _SCRIPT.format(f"groups {verb}") for verb in ("list", "describe", "reset-offsets", "delete")},
+    "topics": {
+        f"--{verb}": _SCRIPT.format(f"topics {verb}") for verb in ("list", "create", "describe", "alter", "delete")
+    },
+    "groups": {
+        f"--{verb}": _SCRIPT.format(f"groups {verb}") for verb in ("list", "describe", "reset-offsets", "delete")
+    },
     "consume": {
         "-t": _TOPIC.format("consume"),
         "--topic": _TOPIC.format("consume"),

@@ -179,4 +179,3 @@ def test_without_the_packages_it_says_what_to_install(gone: tuple[str, ...]) -> 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     remedy = f"odradek: SQL needs {' and '.join(gone)}: pip install 'odradek[sql]'\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", remedy)
-

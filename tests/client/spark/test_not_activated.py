@@ -33,7 +33,9 @@ def test_spark_finds_the_source_where_its_python_is_named_and_otherwise_says_tha
     (tmp_path / "program.py").write_text(PROGRAM)
     activated = {str(Path(sys.executable).parent), ""}
     path = [each for each in os.environ["PATH"].split(os.pathsep) if each not in activated]
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "VIRTUAL_"))}
+    plain = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "VIRTUAL_"))
+    }
     plain |= {"PATH": os.pathsep.join([str(tmp_path / "bin"), *path]), "SPARK_LOCAL_IP": "127.0.0.1"}
     with threaded_broker(tmp_path / "data") as broker:
         with Producer(broker.address) as producer:
