@@ -105,7 +105,7 @@ def _partitions(folder: Path, partitions: int) -> Iterator[Figure]:
     yield Figure(f"{partitions:,} partitions, one changed: incremental fetch", _fetch_ms(broker, partitions), "ms", 1)
     broker.stop()
     broker.start()
-    yield Figure(f"{partitions:,} partitions: start after a clean stop", broker.cpu_s(), "s of CPU", 1)
+    yield Figure(f"{partitions:,} partitions: start after a stop", broker.cpu_s(), "s of CPU", 1)
     broker.stop()
 
 
