@@ -11,12 +11,14 @@ pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 from odradek.tests.support.java import require_spark_java
 from odradek.tests.support.sink_chaos import Chaos, Fault
 
-# Starts of a JVM are what this test costs, so it has one kill of the driver, and others that need no start.
+# Starts of a JVM are what this test costs, so it has one kill of the driver, one second driver that takes the copy
+# over, and others that need no start.
 FAULTS = [
     Fault(0, "rows", "worker"),
     Fault(1, "written", "broker"),
     Fault(2, "half ended", "broker"),
     Fault(3, "committed", "driver"),
+    Fault(4, "written", "rival"),
 ]
 
 

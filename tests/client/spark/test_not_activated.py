@@ -11,6 +11,7 @@ import pytest
 from odradek.client.blocking import Producer
 from odradek.tests.support.command import threaded_broker
 from odradek.tests.support.java import require_spark_java
+from odradek.tests.support.spark_jvm import java_options
 
 pytest.importorskip("pyspark", reason="the Spark source needs PySpark")
 
@@ -19,7 +20,7 @@ import sys
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
+spark = builder.config("spark.driver.extraJavaOptions", sys.argv[2]).getOrCreate()
 frame = spark.read.format("odradek").option("kafka.bootstrap.servers", sys.argv[1]).option("subscribe", "flights")
 print("rows", frame.load().count())
 """
@@ -40,7 +41,7 @@ def test_spark_finds_the_source_where_its_python_is_named_and_otherwise_says_tha
     with threaded_broker(tmp_path / "data") as broker:
         with Producer(broker.address) as producer:
             producer.send_and_wait("flights", b"UA 1545")
-        command = [sys.executable, str(tmp_path / "program.py"), broker.address]
+        command = [sys.executable, str(tmp_path / "program.py"), broker.address, java_options()]
         named, unnamed = (
             subprocess.Popen(
                 command, cwd=tmp_path, env=plain | more, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -28,7 +28,7 @@ def opened(directory: Path, *, clean: bool = False, point: int = COUNT, config: 
 
 def written(directory: Path, *, config: LogConfig = CONFIG) -> dict[int, bytes]:
     """A log of so many batches, closed cleanly; they by offset."""
-    log = opened(directory, config=config)
+    log = opened(directory, point=0, config=config)
     batches = {n: batch(n, timestamp_ms=1000 + n, producer_id=3, sequence=n) for n in range(COUNT)}
     for data in batches.values():
         append(log, data)
@@ -236,7 +236,7 @@ def test_a_segment_that_is_damaged_all_over_costs_a_bounded_list(tmp_path: Path)
 
 
 def test_damaged_leader_epochs_are_read_from_the_batches_again(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+    log = opened(tmp_path, point=0)
     for n in range(12):
         append(log, batch(n, leader_epoch=n // 5))
     log.close()
