@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .streams import flush_output, open_closed_streams, output_failure
+from .streams import discard_blocked_output, flush_output, open_closed_streams, output_failure
 
 # Module of this package -> its line in `odradek --help`. The module holds a click command named `command`.
 COMMANDS = {
@@ -46,6 +46,7 @@ def _ends_in_one_line() -> Generator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
+        discard_blocked_output()
         raise click.exceptions.Exit(130) from None
     except click.NoSuchOption as error:
         from .habits import explained

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
+from select import select
 from typing import Literal
 
 import click
@@ -49,6 +50,16 @@ def output_failure(error: OSError) -> click.ClickException | click.exceptions.Ex
         return click.exceptions.Exit(_SIGPIPE_STATUS)
     what = error.filename if error.filename is not None else "cannot write to standard output"
     return CliError(f"{what}: {error.strerror or error}")
+
+
+def discard_blocked_output() -> None:
+    """Drop the buffered rest if its reader takes nothing now: the interpreter would wait for the reader at its end."""
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return  # not a real file: a test captures it
+    if not select([], [fd], [], 0)[1]:
+        discard_output()
 
 
 def discard_output() -> None:

@@ -75,6 +75,8 @@ def _command(args: list[str], files: list[Path], environment: dict[str, str], fo
     os.environ.update(environment)
     os.chdir(folder)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 -- it lives as long as the process
+    # As users have it, also where PYTHONUNBUFFERED is set for the tests.
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 -- it lives as long as the process
     sys.argv = ["odradek", *args]
     run_as_process()
 
