@@ -238,6 +238,8 @@ async def test_configs_that_are_set_at_one_broker_are_in_use_at_every_broker(clu
 
 async def test_partitions_move_to_other_brokers(cluster: Cluster) -> None:
     assert await cluster.create("moved", [[1, 2]]) == 0
+    # The leader hears of a new topic a moment after the client does.
+    await cluster.until_isr("moved", [1, 2], leader=1)
     assert (await cluster.produce("moved", batch_of(b"x", b"y"))).error_code == 0
     controller = await cluster.controller()
     other = next(each for each in EVERYONE if each != controller)
