@@ -247,6 +247,14 @@ class Broker:
             log_dirs.close()
             raise
 
+    def _kind_of_topics(self, member: Member | None) -> type[Topics]:
+        """Return the class of the topics. A broker that is alone does not import that of a cluster."""
+        if not self._clustered and member is None:
+            return Topics
+        from .topics.cluster_topics import ClusterTopics
+
+        return ClusterTopics
+
     def _load(self, log_dirs: LogDirs, member: Member | None) -> Services:
         """Read what the data directories hold, and start everything but the network. StartError if that fails."""
         try:
@@ -254,9 +262,7 @@ class Broker:
             restore(self.config, metadata)
             restore_compaction(metadata)
             purgatory, flusher = Purgatory(self.timers), Flusher(self.timers, self._threads)
-            kind = Topics
-            if self._clustered or member is not None:
-                from .topics.cluster_topics import ClusterTopics as kind
+            kind = self._kind_of_topics(member)
             topics = kind(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
             leftovers = topics.open_all()
             services = self._services(log_dirs, metadata, topics, purgatory, flusher, member)

@@ -82,10 +82,7 @@ class Subscriber:
         value_deserializer: Deserializer | None = None,
         **security: Unpack[SecurityArguments],
     ) -> None:
-        if max_poll_records < 1:
-            raise InvalidOption(f"max_poll_records must be at least 1, not {max_poll_records}")
-        if request_timeout_ms <= fetch_max_wait_ms:
-            raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")
+        _check_limits(max_poll_records, request_timeout_ms, fetch_max_wait_ms)
         self._cluster_options = ClusterOptions(
             bootstrap_servers,
             client_id=client_id,
@@ -304,3 +301,11 @@ class Subscriber:
             run.state.rewind()
             if self._session is not None:
                 self._session.signals.wake_fetcher()
+
+
+def _check_limits(max_poll_records: int, request_timeout_ms: float, fetch_max_wait_ms: int) -> None:
+    """Raise InvalidOption for limits with which no fetch could return records."""
+    if max_poll_records < 1:
+        raise InvalidOption(f"max_poll_records must be at least 1, not {max_poll_records}")
+    if request_timeout_ms <= fetch_max_wait_ms:
+        raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")
