@@ -42,7 +42,7 @@ COMMANDS = {
 
 @contextmanager
 def _ends_in_one_line() -> Generator[None]:
-    """Ctrl-C at any moment is status 130, output that fails is one line, and an option of other tools has a remedy."""
+    """Ctrl-C at any moment is status 130, output that fails is one line, and an unknown option gets a hint."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):

@@ -1,4 +1,4 @@
-"""What people type first who know kcat, rpk or Kafka's scripts: what there is here in place of a command or option.
+"""Hints for people who know kcat, rpk or Kafka's scripts: which command or option to use here instead.
 
 Options that mean the same are taken as they are (docs/cli.md). These are the others.
 """

@@ -91,7 +91,7 @@ def ask(address: str, host: str, port: int, timeout_s: float) -> float:
     deadline_s = began_s + timeout_s
     connected = False
     try:
-        # Python loads the codec of international names for text, but not for bytes (which typeshed does not know).
+        # A host as text would load the codec of international names; bytes do not (typeshed does not know that).
         name = host.encode() if host.isascii() else host
         with socket.create_connection((name, port), timeout_s) as connection:  # pyright: ignore[reportArgumentType]
             connected = True
@@ -123,7 +123,7 @@ def _read(connection: socket.socket, size: int, deadline_s: float) -> bytes:
 
 
 def _reason(error: OSError | UnicodeError) -> str:
-    # A host name that no codec takes is none that anybody has.
+    # No host has a name that cannot be encoded.
     if isinstance(error, socket.gaierror | UnicodeError):
         return "no such host"
     return (error.strerror or str(error)).lower()

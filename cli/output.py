@@ -23,7 +23,7 @@ import click
 _ROWS_TO_MEASURE = 200
 # The widest column of a table that is not cut. A longer value only moves the rest of its own line.
 _MAX_WIDTH = 60
-# Columns are cut to the first, because a shorter name helps few, and to the second where even that is too wide.
+# Columns are cut to the first width, and to the second where the table is still too wide.
 _LEAST_WIDTHS = (8, 4)
 _GAP = "  "
 # Where the choices of --header and --wide are kept in a click context.

@@ -424,7 +424,7 @@ def _taking_apart(path: str, content: object) -> Generator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadZnode(path, f"{content} has not the fields that Kafka writes") from error
+        raise BadZnode(path, f"{content} lacks the fields that Kafka writes") from error
 
 
 def _encode(fields: dict[str, Any]) -> bytes:

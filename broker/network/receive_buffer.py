@@ -70,7 +70,7 @@ class ReceiveBuffer:
         self.filled = 0
         # How much of `data` may be filled: all of a bytearray, of a mapping what is counted.
         self._usable = 0
-        # The size of the copies that the handler of the request that waits has.
+        # The size of the copies that were made for the handler of the waiting request.
         self._lent_bytes = 0
         # Invariant: start <= filled <= room_end <= _usable; the next read goes to data[filled:room_end].
         self.room_end = 0
@@ -160,7 +160,7 @@ class ReceiveBuffer:
         self._count(0)
 
     def _count(self, buffer_bytes: int) -> None:
-        """Count a buffer, unless it is a first one, and what the handler has."""
+        """Count the buffer, unless it is a first one, and the copies that were made for the handler."""
         held = self._lent_bytes + (buffer_bytes if buffer_bytes > FIRST_BUFFER_BYTES else 0)
         if held > FIRST_BUFFER_BYTES:
             self._memory.hold(self._holder, held)

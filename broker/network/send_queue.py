@@ -20,7 +20,7 @@ from .connection_memory import ConnectionMemory
 
 # The kernel sends a range of at least this size. For a smaller one a copy costs less than the calls.
 DIRECT_BYTES = 64 * 1024
-# After so much in one turn others have theirs: a client that reads as fast as the broker sends would hold the loop.
+# After this much, other clients get their turn: a client that reads as fast as the broker sends would hold the loop.
 BYTES_PER_TURN = 4 * 1024 * 1024
 # A range of a file is read whole up to this size: one read, one write.
 WHOLE_BYTES = 1024 * 1024

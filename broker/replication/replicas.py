@@ -179,7 +179,7 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return LeaderAndIsrResponse(int(code))
-            # The name of a topic that may not exist has no znode either.
+            # A name that no topic may have has no znode either.
             sound = (each for each in request.topic_states if _why_impossible(each.topic_name, ()) is None)
             ids = {each.topic_name: each.topic_id for each in sound}
             if request.type == FULL:
@@ -193,7 +193,7 @@ class Replicas:
             return await self._change_roles(request, configs)
 
     def _ids_in_view(self) -> dict[str, bytes]:
-        """Return the ids that the topics of this broker have by now, where they are in the cluster."""
+        """Return the current ids of this broker's topics, of those that the cluster still has."""
         seen = (self.view.topics.get(each.name) for each in self._topics.all())
         return {each.name: each.id for each in seen if each is not None}
 

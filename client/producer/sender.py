@@ -99,9 +99,9 @@ class Sender:
         self._listeners = listeners
         self._counts = counts
         self._loop = asyncio.get_running_loop()
-        # From the begin to the end of `run`: gets the exception of a pass or a response.
+        # Set while `run` runs: the exception that a pass or a response raises.
         self._broken: asyncio.Future[None] | None = None
-        # Whether a pass comes in the next turn of the loop, and the timer of the next one else.
+        # Whether a pass comes in the next turn of the loop. Otherwise the timer starts the next one.
         self._is_woken = False
         self._timer: asyncio.TimerHandle | None = None
         # Set for a transactional producer, before `run`.
@@ -136,7 +136,7 @@ class Sender:
         self._do(lambda: self._set_timer(self._send_due()))
 
     def _do(self, work: Callable[[], None]) -> None:
-        """Do a part of what `run` promises, which raises what this raises."""
+        """Do a part of the work of `run`. If it raises, `run` raises the same."""
         if self._broken is None or self._broken.done():
             return
         try:

@@ -76,7 +76,7 @@ async def test_a_thread_is_used_again(threads: DiskThreads) -> None:
     for _ in range(20):
         names.add(await threads.run(Work.READ, HERE, lambda: threading.current_thread().name))
         (pool,) = threads._pools.values()
-        while pool._idle < pool._threads:  # it has told its result and does not wait for work yet
+        while pool._idle < pool._threads:  # its result is out, but it does not wait for work yet
             await asyncio.sleep(0)
     assert len(names) == 1
 

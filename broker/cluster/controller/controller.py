@@ -163,10 +163,10 @@ class Controller:
                 self.resign()
                 self.stand()
             except BadZnode as error:
-                # /controller itself: its next change is another try.
+                # /controller itself: its next change leads to another try.
                 _log.error("%s", error)
             except Exception as error:  # noqa: BLE001 - logged, and the term ends
-                # A mistake in this program. Half of an event may be done: the next term reads everything again.
+                # A bug in this program. An event may be half done, so the next term reads everything again.
                 _log.error("the controller gives up its term", exc_info=error)
                 await self._give_up()
 
