@@ -25,7 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import command_line, growth, log_alone, recovery
+from . import clients, command_line, growth, log_alone, recovery
 from .brokers import Broker, Kafka, Odradek, Rate
 from .scenarios import KCAT, SCENARIOS, Scenario
 
@@ -33,6 +33,8 @@ from .scenarios import KCAT, SCENARIOS, Scenario
 # which Java takes minutes to compile, must end at some time.
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
+# What --only looks in: the scenarios of a broker, and the measures that make their own.
+NAMES = (*(each.name for each in SCENARIOS), "kill -9", "the log alone", "growth", "cli beside kcat", "clients")
 RESULTS = Path(__file__).with_name("results.md")
 
 
@@ -46,6 +48,8 @@ def main() -> None:
     other.add_argument("--beside", type=Path, metavar="CHECKOUT", help="compare with that checkout, not with Kafka")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     arguments = parser.parse_args()
+    if not any(arguments.only in name for name in NAMES):
+        parser.error(f"no scenario's name contains {arguments.only!r}; the names are: {', '.join(NAMES)}")
     jars = None if arguments.no_kafka or arguments.beside else os.environ.get("KAFKA_LIB")
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
         brokers = _brokers(Path(folder), jars)
@@ -60,7 +64,9 @@ def main() -> None:
             rows += growing(Path(folder), compared=len(brokers) > 1)
         if arguments.only in "cli beside kcat" and command_line.KCAT is not None:
             rows += beside_kcat(Path(folder), arguments.rounds, compared=len(brokers) > 1)
-    text = report(rows, [broker.name for broker in brokers], arguments.rounds)
+        text = report(rows, [broker.name for broker in brokers], arguments.rounds)
+        if arguments.only in "clients":
+            text += "\n" + clients.measure(Path(folder) / "clients", arguments.rounds)
     print(text)
     if arguments.write:
         RESULTS.write_text(text)
