@@ -13,6 +13,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -48,7 +49,11 @@ class Cluster:
         # Whether the metadata of all topics is kept, for patterns.
         self._watches_all = False
         self._refresh: asyncio.Task[None] | None = None
-        self._refresh_failures = 0
+        # How many requests of `refresh_soon` in a row have failed or brought nothing new, and when the last one ended.
+        self._refreshes_in_vain = 0
+        self._refreshed_at_s = 0.0
+        # Runs during the pause before the next one.
+        self._pause_timer: asyncio.TimerHandle | None = None
         # The next request for topics that do not exist yet, and how many such requests there were in a row.
         self._missing_timer: asyncio.TimerHandle | None = None
         self._missing_attempts = 0
@@ -78,8 +83,9 @@ class Cluster:
     async def close(self) -> None:
         """Stop the tasks, then close the connections, also if the caller is cancelled; may be called again."""
         self._closed = True
-        if self._missing_timer is not None:
-            self._missing_timer.cancel()
+        for timer in (self._missing_timer, self._pause_timer):
+            if timer is not None:
+                timer.cancel()
         await to_the_end(self._close(), "close")
 
     async def _close(self) -> None:
@@ -188,26 +194,40 @@ class Cluster:
         await shared(self._refresh)
 
     def refresh_soon(self) -> None:
-        """Request metadata of the watched topics without waiting for it; after failures, after a growing pause."""
-        if self._closed or (self._refresh is not None and not self._refresh.done()):
+        """Request metadata of the watched topics without waiting for it.
+
+        After requests that failed or brought nothing new, such as no leader again, the next one comes after a growing
+        pause.
+        """
+        if self._closed or self._pause_timer is not None or (self._refresh is not None and not self._refresh.done()):
             return
-        self._refresh = self.spawn(self._update_after_pause(), "metadata")
+        pause_s = 0.0
+        if self._refreshes_in_vain:
+            loop = asyncio.get_running_loop()
+            pause_s = self._refreshed_at_s + self.backoff.pause_ms(self._refreshes_in_vain) / 1000 - loop.time()
+        if pause_s > 0:
+            self._pause_timer = asyncio.get_running_loop().call_later(pause_s, self._refresh_now)
+        else:
+            self._refresh_now()
+
+    def _refresh_now(self) -> None:
+        self._pause_timer = None
+        if self._refresh is None or self._refresh.done():
+            self._refresh = self.spawn(self._update_for_news(), "metadata")
 
     async def _refresh_periodically(self) -> None:
         while True:
             await asyncio.sleep(self.options.metadata_max_age_ms / 1000)
             self.refresh_soon()
 
-    async def _update_after_pause(self) -> None:
-        if self._refresh_failures:
-            await asyncio.sleep(self.backoff.pause_ms(self._refresh_failures) / 1000)
-        try:
+    async def _update_for_news(self) -> None:
+        before = self.view
+        # Nothing is lost by an error: callers that need the metadata see the old view, retry, and have their own
+        # time-out.
+        with suppress(KafkaError):
             await self._update(self._wanted())
-        except KafkaError:
-            # Nothing is lost: callers that need the metadata see the old view, retry, and have their own time-out.
-            self._refresh_failures += 1
-        else:
-            self._refresh_failures = 0
+        self._refreshes_in_vain = self._refreshes_in_vain + 1 if self.view == before else 0
+        self._refreshed_at_s = asyncio.get_running_loop().time()
 
     async def _update(self, topics: Collection[str] | None) -> None:
         """Send one Metadata request for `topics`, or for all topics (None)."""

@@ -1,0 +1,147 @@
+"""An error that does not end costs the cluster a request a pause, and never a storm of requests.
+
+Each retriable error is answered for ever, at every request of a producer and of a consumer, and the requests of the API
+that comes most often are counted. So are those of clients whose partition has no leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from odradek.client import Consumer, KafkaError, Producer
+from odradek.client.metadata import NO_LEADER
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.metadata import MetadataResponseBroker
+from odradek.tests.client.consumer.test_error_table import ANSWERS, CODES, spoil
+from odradek.tests.client.producer.test_every_error import error_step
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.wire import Call, Step, do_it
+
+PAUSE_MS = 50
+LASTS_S = 0.3
+# The requests that a client makes without a pause: at its start, and those that one attempt is made of.
+AT_ONCE = 12
+MANY = 5_000
+PRODUCED = [ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.METADATA]
+OPTIONS: dict[str, Any] = {"retry_backoff_ms": PAUSE_MS, "retry_backoff_max_ms": PAUSE_MS}
+
+Load = Callable[[FakeCluster], Awaitable[None]]
+Trouble = Callable[[FakeCluster], Awaitable[None]]
+
+
+async def produce(cluster: FakeCluster) -> None:
+    """Send to both partitions, and wait for what does not come."""
+    async with asyncio.timeout(LASTS_S):
+        producer = Producer(cluster.address, linger_ms=0, **OPTIONS)
+        try:
+            await producer.start()
+            await asyncio.gather(*(producer.send_and_wait("t", b"x", partition=number) for number in range(2)))
+            await asyncio.sleep(LASTS_S)
+        finally:
+            await producer.stop(timeout_ms=0)
+
+
+async def consume(cluster: FakeCluster) -> None:
+    """Poll as a member of a group, also after errors."""
+    consumer = Consumer(
+        "t", bootstrap_servers=cluster.address, group_id="g", auto_offset_reset="earliest", **OPTIONS
+    )
+    async with asyncio.timeout(LASTS_S):
+        try:
+            await consumer.start()
+            while True:
+                try:
+                    await consumer.getmany(timeout_ms=PAUSE_MS)
+                except KafkaError:
+                    await asyncio.sleep(PAUSE_MS / 1000)
+        finally:
+            await consumer.stop(timeout_ms=0)
+
+
+async def storm(load: Load, trouble: Trouble) -> tuple[str, int] | None:
+    """Return the API that was asked too often and how often, None if there is none."""
+    async with FakeCluster({"t": 2}, nodes=2) as cluster:
+        await trouble(cluster)
+        began = time.monotonic()
+        with suppress(TimeoutError, KafkaError):
+            await load(cluster)
+        pauses = (time.monotonic() - began) * 1000 / PAUSE_MS
+        asked = Counter(call.key for node in cluster.nodes.values() for call in node.calls)
+        most, count = asked.most_common(1)[0]
+        return (most.name, count) if count > AT_ONCE + 2 * pauses else None
+
+
+async def storms(load: Load, troubles: dict[str, Trouble]) -> dict[str, Any]:
+    """Return what was asked too often, by trouble."""
+    found = await asyncio.gather(*(storm(load, each) for each in troubles.values()))
+    return {name: each for name, each in zip(troubles, found, strict=True) if each}
+
+
+def errors(key: ApiKey, step: Callable[[ErrorCode], Step]) -> dict[str, Trouble]:
+    """Return the trouble of each retriable error, for ever at one API."""
+
+    def trouble(code: ErrorCode) -> Trouble:
+        async def answer_with_it(cluster: FakeCluster) -> None:
+            # A client begins with metadata that it is given.
+            cluster.on(key, *([do_it] if key is ApiKey.METADATA else []), *[step(code)] * MANY)
+
+        return answer_with_it
+
+    return {f"{key.name} {code.name}": trouble(code) for code in CODES if code.retriable}
+
+
+async def _no_leader(cluster: FakeCluster) -> None:
+    cluster.log("t", 1).leader = NO_LEADER
+
+
+async def _leader_is_away(cluster: FakeCluster) -> None:
+    async def with_both_nodes(call: Call) -> Any:
+        response = await call.default()
+        response.brokers = [MetadataResponseBroker(each.node_id, "127.0.0.1", each.port) for each in cluster.nodes.values()]
+        return response
+
+    cluster.on(ApiKey.METADATA, *[with_both_nodes] * MANY)
+    await cluster.nodes[2].stop()
+
+
+async def _old_leader_is_named(cluster: FakeCluster) -> None:
+    """Metadata name the wrong leader for ever."""
+
+    async def with_the_old_leader(call: Call) -> Any:
+        response = await call.default()
+        for topic in response.topics:
+            for each in topic.partitions:
+                each.leader_id = 1
+        return response
+
+    cluster.on(ApiKey.METADATA, *[with_the_old_leader] * MANY)
+
+
+LEADERS: dict[str, Trouble] = {
+    "no leader": _no_leader,
+    "leader is away": _leader_is_away,
+    "old leader is named": _old_leader_is_named,
+}
+
+
+async def test_a_producer_pauses_between_attempts() -> None:
+    for key in PRODUCED:
+        step = spoil if key is ApiKey.METADATA else partial(error_step, key)
+        assert await storms(produce, errors(key, step)) == {}
+
+
+async def test_a_consumer_pauses_between_attempts() -> None:
+    for key in ANSWERS:
+        assert await storms(consume, errors(key, spoil)) == {}
+
+
+async def test_a_leader_that_cannot_be_asked_is_looked_for_with_pauses() -> None:
+    assert await storms(produce, LEADERS) == {}
+    assert await storms(consume, LEADERS) == {}
