@@ -10,7 +10,7 @@ from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import large_response, shards
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
-from odradek.broker.network import dispatcher, large_messages, routes, send_queue
+from odradek.broker.network import connection_limits, dispatcher, large_messages, routes, send_queue
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
@@ -23,6 +23,7 @@ PAGE = Path(odradek.__path__[0]) / "docs" / "limits.md"
 BY_KEY = {route.key: route for route in routes.ROUTES}
 # A row without a config: what it bounds, and the bound.
 FIXED = {
+    "one in so many descriptors (`ulimit -n`), which connections leave to the logs": connection_limits.KEPT_FOR_FILES,
     "any other request": dispatcher.MAX_VALUES_BYTES,
     "values (array elements) of one request": large_messages.MAX_VALUES,
     "tagged fields in a request header": decoding.MAX_HEADER_TAGS,

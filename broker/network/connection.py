@@ -99,6 +99,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.name = "?"
         self.client_host = ""
+        # The number of its socket in this process.
+        self.descriptor = -1
         # The host and port that this client is told to connect to.
         self.advertised_address = ("", 0)
         self.last_active_ms = 0
@@ -148,6 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = str(peer[0])
         self.advertised_address = self.listener.advertised or (str(local[0]), int(local[1]))
         self.name = f"{peer[0]}:{peer[1]}"
+        self.descriptor = transport.get_extra_info("socket").fileno()
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if not self._owner.adopt(self):
             self._stopping = True

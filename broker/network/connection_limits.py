@@ -1,12 +1,17 @@
 """Connection limits: `max.connections` for the whole broker, and `max.connections.per.ip` for each client address.
 
 All listeners and processors share one count. A connection over a limit is closed before anything is read from it;
-open connections stay open.
+open connections stay open. Connections leave a tenth of the descriptors that the system allows to the logs: otherwise
+clients that only connect would stop the writes of all others.
 """
 
 from __future__ import annotations
 
+import resource
 from typing import Protocol
+
+# The share of the descriptors that files and connections to other brokers keep: one in so many.
+KEPT_FOR_FILES = 10
 
 
 class LimitsConfig(Protocol):
@@ -27,9 +32,17 @@ class ConnectionLimits:
         # Invariant: every count is positive, and together they are `_open`.
         self._by_address: dict[str, int] = {}
 
-    def acquire(self, address: str) -> str | None:
-        """Count a connection from `address`; or return the limit that refuses it, and count nothing."""
+    def acquire(self, address: str, descriptor: int) -> str | None:
+        """Count a connection from `address`; or return the limit that refuses it, and count nothing.
+
+        `descriptor` is that of its socket. The system gives the lowest one that is free, so it tells how many are in
+        use.
+        """
         config = self._config
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if most != resource.RLIM_INFINITY and descriptor >= most - most // KEPT_FOR_FILES:
+            used = f"{descriptor} of {most} descriptors are in use"
+            return f"{used}, and the logs keep the rest: raise the limit (ulimit -n)"
         if self._open >= config.max_connections:
             return f"max.connections is {config.max_connections}"
         count = self._by_address.get(address, 0)

@@ -106,9 +106,10 @@ class Segment(SegmentFile):
             indexes.write()
         self._sealed = False  # a roll that failed had sealed it
         position = self.size
+        file = self._file or self.file  # without a descriptor for it nothing is written, and nothing to be cut off
         try:
             if staged is None:
-                self._disk.write(self._file or self.file, batch, position)
+                self._disk.write(file, batch, position)
             else:
                 self.take(staged, batch)
         except StorageError as error:

@@ -28,3 +28,8 @@ def test_very_large_batches_are_whole_or_not_there(tmp_path: Path, seed: int) ->
 @pytest.mark.parametrize("seed", [*range(100), 170, 194])
 def test_gaps_between_segments_and_rewritten_segments_cost_nothing(tmp_path: Path, seed: int) -> None:
     rewritten_log.run(tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_process_without_descriptors_loses_nothing_and_closes_no_log(tmp_path: Path, seed: int) -> None:
+    torn_log.run(tmp_path, seed, descriptors=True)

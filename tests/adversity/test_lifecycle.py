@@ -183,6 +183,25 @@ async def test_out_of_descriptors_it_goes_on_once_there_are_some_again(
                     return
 
 
+async def test_clients_that_only_connect_do_not_stop_the_writes_of_others(
+    process: BrokerProcess, many_files: None
+) -> None:
+    process.start()
+    assert process._process is not None
+    pid = process._process.pid
+    async with await Raw.connect(process.address) as raw:
+        hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (100, hard))
+        clients = [await Raw.connect(process.address) for _ in range(150)]
+        assert await clients[-1].is_closed()
+        assert (await raw.create_topic("t", partitions=3)).error_code == 0
+        for partition in range(3):
+            assert (await raw.produce("t", batch_of(b"x"), partition)).error_code == 0
+        for client in clients:
+            client.close()
+    assert "90 of 100 descriptors are in use, and the logs keep the rest: raise the limit" in process.log.read_text()
+
+
 async def metadata(raw: Raw) -> Any:
     return await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
 

@@ -13,10 +13,11 @@ HUNDRED = 100
 @pytest.mark.parametrize("first", range(1_000, 6_000, HUNDRED))
 def test_a_log_is_what_a_list_says_whatever_the_disk_does(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + HUNDRED):
+        stages, descriptors = seed % 3 == 0, seed % 5 == 0
         try:
-            torn_log.run(tmp_path / str(seed), seed, stages=seed % 3 == 0)
+            torn_log.run(tmp_path / str(seed), seed, stages, descriptors)
         except Exception as error:
-            raise AssertionError(f"tests.support.torn_log.run(directory, {seed}, stages={seed % 3 == 0})") from error
+            raise AssertionError(f"torn_log.run(directory, {seed}, {stages=}, {descriptors=})") from error
 
 
 @pytest.mark.parametrize("first", range(1_000, 6_000, HUNDRED))

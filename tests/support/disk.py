@@ -12,6 +12,7 @@ it knows the creations, renames and deletions that no fsync has covered.
   part are there.
 - `fsync_fails`: the kernel drops the pages that it could not write and reports it once. Reads still find them in the
   page cache, a later fsync succeeds without them, and `forget`, `evict` or a power cut shows that they are gone.
+- `descriptors`: so many files can still be opened, then no more (EMFILE). It passes, and nothing was written.
 - `flip` changes a bit on the platter, `spoil` makes a range unreadable (EIO) until it is written again.
 """
 
@@ -81,6 +82,7 @@ class FaultyDisk(Disk):
         self.room_bytes: int | None = None  # free space; None: unlimited
         self.fsync_fails = False
         self.truncate_fails = False
+        self.descriptors: int | None = None  # how many more files can be opened; None: unlimited
         self.during_fsync: Callable[[], None] | None = None  # stands for another thread's work at that time
         self._limit: int | None = None
         self._nodes: dict[int, _Node] = {}  # by descriptor
@@ -104,7 +106,7 @@ class FaultyDisk(Disk):
         """End the process: all that it wrote can be read, but unsynced bytes are still not on the platter."""
         self.dead = False
         self._limit = None
-        self.room_bytes = None
+        self.room_bytes = self.descriptors = None
         self.fsync_fails = self.truncate_fails = False
 
     def lose(self, seed: int) -> None:
@@ -243,6 +245,10 @@ class FaultyDisk(Disk):
     # -- The disk ----------------------------------------------------------------------------------
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
+        if self.descriptors is not None:
+            if not self.descriptors:
+                raise DiskError("open", path, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+            self.descriptors -= 1
         existed = path.exists()
         if create and not existed:
             self._step()

@@ -11,6 +11,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from struct import pack
+from types import SimpleNamespace
 from typing import Any, cast
 
 from hypothesis import strategies as st
@@ -102,7 +103,7 @@ class _Wire:
         return self.is_closed
 
     def get_extra_info(self, name: str) -> Any:
-        return ("127.0.0.1", 1) if name in ("peername", "sockname") else None
+        return ("127.0.0.1", 1) if name in ("peername", "sockname") else SimpleNamespace(fileno=lambda: 0)
 
     def set_write_buffer_limits(self, **_: int) -> None: ...
     def pause_reading(self) -> None: ...

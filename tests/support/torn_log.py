@@ -1,7 +1,7 @@
 """A log on a faulty disk, by a seed: it appends, crashes and recovers again and again, and is compared with a list.
 
-A life does random things (appends, rolls, flushes, checkpoints, cleanings, a moved start, a full disk, an fsync that
-fails) until the disk stops, at whatever byte that is. Then the process died (all that was written is there) or the
+A life does random things (appends, rolls, flushes, checkpoints, cleanings, a moved start, a full disk, no descriptors, an
+fsync that fails) until the disk stops, at whatever byte that is. Then the process died (all that was written is there) or the
 power went (of what was not fsynced anything may be there), sometimes again in the middle of the recovery. Some starts
 do not know the recovery point, and some meet bytes that the disk cannot read.
 
@@ -59,8 +59,10 @@ class Written(NamedTuple):
 class TornLog:
     """The log, the list, and the comparisons of the two."""
 
-    def __init__(self, directory: Path, seed: int, stages: bool = False) -> None:
+    def __init__(self, directory: Path, seed: int, stages: bool = False, descriptors: bool = False) -> None:
         self.chance = random.Random(seed)
+        # Whether a life at times begins with few descriptors left.
+        self.descriptors = descriptors
         # Whether batches are staged at times, as very large ones are.
         self.stages = stages
         self.directory = directory
@@ -111,6 +113,8 @@ class TornLog:
         self.disk.stop_after(int(2 ** self.chance.uniform(0, 13)))
         doing = self.steps()
         try:
+            if self.descriptors and self.chance.random() < 0.5:
+                self.use_up_descriptors()
             for _ in range(OPERATIONS):
                 self.chance.choice(doing)()
             if self.chance.random() < 0.5:
@@ -200,6 +204,24 @@ class TornLog:
         except DiskError:
             self.pending = []  # refused, and cut off again
         self.disk.room_bytes = None
+
+    def use_up_descriptors(self) -> None:
+        """Start again, and append and roll while no more files can be opened. That must not close the log."""
+        self.log.close()
+        self.flushed = self.point = self.log.log_end_offset
+        self.clean = self.is_point_known = True
+        self.log = self.open()
+        self.clean = False
+        self.disk.descriptors = self.chance.randrange(4)
+        try:
+            for _ in range(5):
+                self.chance.choice([self.append, self.roll])()
+        except DiskError:
+            self.pending = []  # refused, and nothing was written
+        except LogClosed as error:
+            raise AssertionError("a log was closed because no file could be opened") from error
+        self.disk.descriptors = None
+        self.append()
 
     def fail_fsync(self) -> None:
         self.disk.fsync_fails = True
@@ -492,10 +514,10 @@ def flip(path: Path, position: int, bit: int) -> None:
     path.write_bytes(content)
 
 
-def run(directory: Path, seed: int, stages: bool = False) -> None:
+def run(directory: Path, seed: int, stages: bool = False, descriptors: bool = False) -> None:
     """Run all lives of a seed. Raises AssertionError if the log differs from the list.
 
-    With `stages` there are very large batches as well, and the end of the log is what breaks at times. Without it a
-    seed does what it has always done.
+    With `stages` there are very large batches as well, and the end of the log is what breaks at times. With
+    `descriptors` no more files can be opened at times. Without them a seed does what it has always done.
     """
-    TornLog(directory, seed, stages).run()
+    TornLog(directory, seed, stages, descriptors).run()
