@@ -104,7 +104,8 @@ async def _no_leader(cluster: FakeCluster) -> None:
 async def _leader_is_away(cluster: FakeCluster) -> None:
     async def with_both_nodes(call: Call) -> Any:
         response = await call.default()
-        response.brokers = [MetadataResponseBroker(each.node_id, "127.0.0.1", each.port) for each in cluster.nodes.values()]
+        nodes = cluster.nodes.values()
+        response.brokers = [MetadataResponseBroker(each.node_id, "127.0.0.1", each.port) for each in nodes]
         return response
 
     cluster.on(ApiKey.METADATA, *[with_both_nodes] * MANY)
