@@ -1,9 +1,9 @@
 """A log on a faulty disk, by a seed: it appends, crashes and recovers again and again, and is compared with a list.
 
-A life does random things (appends, rolls, flushes, checkpoints, cleanings, a moved start, a full disk, no descriptors, an
-fsync that fails) until the disk stops, at whatever byte that is. Then the process died (all that was written is there) or the
-power went (of what was not fsynced anything may be there), sometimes again in the middle of the recovery. Some starts
-do not know the recovery point, and some meet bytes that the disk cannot read.
+A life does random things (appends, rolls, flushes, checkpoints, cleanings, a moved start, a full disk, no descriptors,
+an fsync that fails) until the disk stops, at whatever byte that is. Then the process died (all that was written is
+there) or the power went (of what was not fsynced anything may be there), sometimes again in the middle of the recovery.
+Some starts do not know the recovery point, and some meet bytes that the disk cannot read.
 
 At last something breaks below the recovery point: a bit of a batch, of a base offset or of an index flips, or a range
 of a file cannot be read any more. `run(directory, seed)` does the same for the same seed.
