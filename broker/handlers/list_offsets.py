@@ -146,9 +146,9 @@ def _result(
         partition.check_leading()
         # A follower asks for the end of the log.
         end = partition.end_for(READ_TO_END if request.replica_id >= 0 else request.isolation_level)
-        if partition.replication is not None and wanted.timestamp == LATEST and request.replica_id < 0:
-            partition.replication.check_end_known(end)
         timestamp, offset, epoch = _find(partition, wanted.timestamp, end, found)
+        if partition.replication is not None and request.replica_id < 0 and _needs_end(wanted.timestamp, offset):
+            partition.replication.check_end_known()
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < FIRST_WITH_NOT_AVAILABLE:
@@ -180,6 +180,11 @@ def _find(partition: Partition, timestamp: int, end: int, found: object) -> Foun
             return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
         case _:
             return cast("Found | None", _looked_up(found)) or (_NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
+
+
+def _needs_end(timestamp: int, offset: int) -> bool:
+    """Return whether a higher high watermark may change the answer: a record that was not found may lie behind it."""
+    return timestamp == LATEST or (offset == _NO_OFFSET and (timestamp >= 0 or timestamp == MAX_TIMESTAMP))
 
 
 def _looked_up(found: object) -> object:

@@ -124,9 +124,9 @@ class Replica:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, self._too_few(leadership))
         return True
 
-    def check_end_known(self, end_offset: int) -> None:
-        """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have shown readers more than `end_offset`."""
-        if self.leadership is not None and end_offset < self.leadership.epoch_start:
+    def check_end_known(self) -> None:
+        """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have had a higher high watermark."""
+        if self.leadership is not None and self.partition.high_watermark < self.leadership.epoch_start:
             why = f"{self} has a new leader, which waits for the ISR up to offset {self.leadership.epoch_start}"
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
 

@@ -93,8 +93,8 @@ class Replication(Protocol):
         """Return whether the ISR has everything below `offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         ...
 
-    def check_end_known(self, end_offset: int) -> None:
-        """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have shown readers more than `end_offset`."""
+    def check_end_known(self) -> None:
+        """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have had a higher high watermark."""
         ...
 
     def configured(self, min_isr: int) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from odradek.broker.topics.partition import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
@@ -20,6 +22,7 @@ from odradek.protocol.messages.delete_records import (
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 from odradek.tests.support.raw import batch_of
+from odradek.tests.support.transactional import Transactional
 
 
 @pytest.fixture
@@ -135,8 +138,51 @@ async def test_a_new_leader_tells_no_end_below_what_the_old_one_showed(cluster: 
     assert (await end_offset(cluster, 3, 5)).offset == 1
 
 
-async def end_offset(cluster: HandCluster, node: int, version: int) -> Any:
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])])
+async def test_a_new_leader_that_may_miss_records_does_not_say_that_there_is_none_of_a_time(
+    cluster: HandCluster,
+) -> None:
+    await cluster.assign("t", leader=1)
+    assert (await produce(cluster, 1, b"x")).error_code == 0
+    await until(lambda: cluster.partition(3).log.log_end_offset == 1)
+    cluster.partition(3).high_watermark = 0
+    await cluster.assign("t", leader=3, to=(3,))
+    for timestamp in (0, MAX_TIMESTAMP):
+        assert (await end_offset(cluster, 3, 7, timestamp=timestamp)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    earliest = await end_offset(cluster, 3, 7, timestamp=EARLIEST)
+    assert (earliest.error_code, earliest.offset) == (0, 0)
+    await cluster.leader_and_isr(1, [("t", 0)])
+    await cluster.leader_and_isr(2, [("t", 0)])
+    await until(lambda: cluster.partition(3).high_watermark == 1)
+    for timestamp in (0, MAX_TIMESTAMP):
+        assert (await end_offset(cluster, 3, 7, timestamp=timestamp)).offset == 0
+
+
+async def test_a_new_leader_tells_the_last_stable_offset_below_a_transaction_that_stays_open(
+    cluster: HandCluster,
+) -> None:
+    await cluster.assign("t", leader=1)
+    for index in range(cluster.configs[1].transaction_state_log_num_partitions):
+        await cluster.assign("__transaction_state", index, leader=1)
+    assert (await produce(cluster, 1, b"x")).error_code == 0
+    async with await cluster.connect(1) as raw:
+        producer = Transactional(raw, "tx")
+        await producer.begin()
+        # The producer id is replicated.
+        while (code := (await producer.send("t", b"1", b"2")).error_code) == ErrorCode.CONCURRENT_TRANSACTIONS:
+            await asyncio.sleep(0.01)
+        assert code == 0
+    await cluster.assign("t", leader=2)
+    await until(lambda: cluster.partition(2).high_watermark == 3)
+    for isolation_level, offset in ((READ_UNCOMMITTED, 3), (READ_COMMITTED, 1)):
+        answer = await end_offset(cluster, 2, 5, isolation_level)
+        assert (answer.error_code, answer.offset) == (0, offset)
+
+
+async def end_offset(
+    cluster: HandCluster, node: int, version: int, isolation_level: int = READ_UNCOMMITTED, timestamp: int = LATEST
+) -> Any:
+    wanted = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=timestamp)])
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[wanted])
     async with await cluster.connect(node) as raw:
         return (await raw.ask(ApiKey.LIST_OFFSETS, version, request)).topics[0].partitions[0]
 
