@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDirs
-from ..threads import DiskThreads, Work
+from ..threads import DiskThreads, Work, in_thread
 from ..timers import TimerHandle, Timers
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
@@ -82,6 +83,7 @@ class Cleaner:
         self._rest: TimerHandle | None = None
         self._process = CompactionProcess()
         self._is_stopping = False
+        self._is_imported = False
 
     def start(self) -> None:
         """Schedule the first round."""
@@ -143,8 +145,10 @@ class Cleaner:
     async def _dirtiest(self) -> _Dirty | None:
         """Return the partition to clean next. Look at a part of the partitions a turn of the event loop."""
         best: _Dirty | None = None
-        compacted = [each for each in self._topics.all() if each.config.is_compacted]
-        candidates = [(topic, partition) for topic in compacted for partition in topic.partitions]
+        candidates = self._candidates()
+        if candidates and not self._is_imported:
+            await in_thread(_import_compaction, "odradek-import")
+            self._is_imported = True
         for number, (topic, partition) in enumerate(candidates):
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
@@ -154,6 +158,19 @@ class Cleaner:
         # The topic may have been deleted meanwhile, and another one may have its name.
         is_there = best is not None and self._topics.get(best.topic.name) is best.topic
         return best if is_there else None
+
+    def _candidates(self) -> list[tuple[Topic, Partition]]:
+        """Return the compacted partitions with a closed segment. The active one is never cleaned.
+
+        Most partitions of a broker with thousands have no other, and this passes over one in 0.2 us instead of 10.
+        """
+        compacted = [each for each in self._topics.all() if each.config.is_compacted]
+        return [
+            (topic, each)
+            for topic in compacted
+            for each in topic.partitions
+            if each.is_online and len(each.log.segments) > 1
+        ]
 
     def _cleanable(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the dirty segments of a partition if it is due for cleaning."""
@@ -255,6 +272,12 @@ class Cleaner:
     def _give_up(self, partition: Partition, why: str) -> None:
         self._uncleanable.add(partition)
         _log.error("%s-%d is not cleaned any more until a restart: %s", partition.topic, partition.index, why)
+
+
+def _import_compaction() -> None:
+    """Import what the first cleaning needs. A thread does it, because it takes some 10 ms."""
+    for name in ("plan", "worker"):
+        import_module(f"...storage.compaction.{name}", __package__)
 
 
 def cleaning_rules(config: TopicConfig) -> CleaningRules:

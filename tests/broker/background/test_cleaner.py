@@ -157,7 +157,9 @@ async def test_the_choice_takes_turns_and_leaves_out_a_topic_that_is_deleted_mea
         await raw.create_topic("t", **COMPACTED)
         await fill(raw)
         await raw.create_topic("z", 5, **COMPACTED)
-        choose = broker.services.background.cleaner._dirtiest
+        cleaner = broker.services.background.cleaner
+        assert [topic.name for topic, _ in cleaner._candidates()] == ["t"], "z has no closed segment"
+        choose = cleaner._dirtiest
         chosen = await choose()
         assert chosen is not None
         assert chosen.topic.name == "t"
