@@ -10,7 +10,7 @@ Text checkpoints, Kafka's layout: line 1 the version 0, line 2 the number of ent
 
     meta.properties        version=1, cluster.id, node.id, directory.id: whose data directory this is
     partition.metadata     version: 0, topic_id: in Kafka's base 64; in each partition's directory
-    .kafka_cleanshutdown   {"version":0,"brokerEpoch":-1}: there only from a clean stop to the next start
+    .kafka_cleanshutdown   there only from a clean stop to the next start; see known_logs.py
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from pathlib import Path
 
 from ..protocol.errors import InvalidField
 from ..protocol.primitives import uuid_from_text, uuid_to_text
+from . import known_logs
 from .errors import DamagedFile
 from .files import DISK, Disk
+from .known_logs import KnownLog
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
@@ -102,19 +104,27 @@ def read_offsets(path: Path, disk: Disk = DISK) -> dict[tuple[str, int], int]:
 # -- clean stop ------------------------------------------------------------------------------------
 
 
-def write_clean_shutdown(directory: Path, disk: Disk = DISK) -> None:
-    """Note that every log in the data directory was closed and is whole."""
-    disk.write_atomically(directory / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+def write_clean_shutdown(directory: Path, logs: Mapping[str, KnownLog], disk: Disk = DISK) -> None:
+    """Note that every log in the data directory was closed and is whole, and what is known of `logs`."""
+    disk.write_atomically(directory / CLEAN_SHUTDOWN, known_logs.encode(logs))
 
 
-def take_clean_shutdown(directory: Path, disk: Disk = DISK) -> bool:
-    """Return whether the last stop was clean, and remove the marker, durably, before anything is written."""
+def take_clean_shutdown(directory: Path, disk: Disk = DISK) -> dict[str, KnownLog] | None:
+    """Return what the last stop knew of the logs if it was clean, and None otherwise.
+
+    The marker is removed, durably, before anything is written. Raises DiskError.
+    """
     path = directory / CLEAN_SHUTDOWN
-    if not disk.exists(path):
-        return False
+    try:
+        marker = disk.read_file_if_there(path)
+    except DamagedFile:
+        # The marker is there, and what it says of the logs cannot be read.
+        marker = b""
+    if marker is None:
+        return None
     disk.unlink(path)
     disk.fsync_dir(directory)
-    return True
+    return known_logs.decode(marker)
 
 
 # -- identities ------------------------------------------------------------------------------------

@@ -212,11 +212,16 @@ class Disk:
 
     def sizes(self, directory: Path) -> dict[str, int]:
         """Return name -> size of every entry of a directory. A temporary file of a thread may vanish meanwhile."""
-        found: dict[str, int] = {}
+        return {name: size for name, (size, _) in self.stamps(directory).items()}
+
+    def stamps(self, directory: Path) -> dict[str, list[int]]:
+        """Return name -> [size, time of the last write in ns since 1970] of every entry of a directory."""
+        found: dict[str, list[int]] = {}
         with _translated("list", directory), os.scandir(directory) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
-                    found[entry.name] = entry.stat().st_size
+                    status = entry.stat()
+                    found[entry.name] = [status.st_size, status.st_mtime_ns]
         return found
 
     def names(self, directory: Path) -> list[str]:

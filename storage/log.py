@@ -20,6 +20,7 @@ from .config import LogConfig as LogConfig  # re-exported: opening a log needs i
 from .deleted_directory import DELETED_DIR_SUFFIX, deleted_path, remove_directory
 from .errors import (
     BatchTooLarge,
+    CorruptBatch,
     DiskError,
     LogClosed,
     OffsetOutOfRange,
@@ -28,7 +29,8 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk
-from .known_damage import write_known
+from .known_damage import KNOWN_DAMAGE, write_known
+from .known_logs import KnownLog
 from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
@@ -80,16 +82,17 @@ class Log(ReadableLog):
         now_ms: int,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        known: KnownLog | None = None,
         disk: Disk = DISK,
     ) -> Log:
         """Open or make the log in `directory`. `clean`: the last stop was clean, so that nothing needs to be checked.
 
-        `recovery_point` (-1: not known) and `log_start_offset` come from the checkpoints. Raises CorruptBatch,
-        DamagedFile, DiskError.
+        `recovery_point` (-1: not known) and `log_start_offset` come from the checkpoints. `known` is what known() has
+        returned at that stop. Raises CorruptBatch, DamagedFile, DiskError.
         """
         if not disk.exists(directory):
             disk.mkdir(directory)
-        recovery = Recovery(directory, config, now_ms, log_start_offset, disk)
+        recovery = Recovery(directory, config, now_ms, log_start_offset, disk, known)
         contents = recovery.run(clean=clean, recovery_point=recovery_point)
         log = cls(directory, config, contents, now_ms, disk)
         end = log.log_end_offset
@@ -142,6 +145,8 @@ class Log(ReadableLog):
         if header.base_offset < self.log_end_offset:
             raise OffsetsNotMonotonic(header.base_offset, self.log_end_offset)
         active, config = self._segments.active, self.config
+        if active.is_resting:
+            active = self._resume(active, now_ms)
         closing_age_ms = config.segment_ms
         if config.segment_jitter_ms:
             closing_age_ms = config.closing_age_ms(self.directory, active.base_offset)
@@ -172,6 +177,18 @@ class Log(ReadableLog):
                 self.producers.apply(header, now_ms, coordinator_epoch=marker.coordinator_epoch)
         if header.partition_leader_epoch > self.epochs.latest:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _resume(self, active: Segment, now_ms: int) -> Segment:
+        """Return the segment for the first append since a start: a new one where the end of `active` is damaged.
+
+        Raises DiskError.
+        """
+        try:
+            active.resume(self.config.index_interval_bytes)
+        except CorruptBatch as error:
+            active.mark(error.position, error.why)
+            return self._roll(self.log_end_offset, now_ms)
+        return active
 
     def _append_marker(self, active: Segment, batch: Buffer, header: BatchHeader, marker: Marker) -> None:
         """Write the aborted transaction to its index before the marker, because the marker lets readers go on."""
@@ -386,8 +403,11 @@ class Log(ReadableLog):
         try:
             self._check_writable()
             active = self._segments.active
-            active.seal()
-            if self.log_end_offset not in snapshot_offsets(self._disk.names(self.directory)):
+            if not active.is_sealed:
+                active.seal()
+            # A resting segment had no append since the stop that has written a snapshot of the same producers.
+            has_snapshot = active.is_resting or self._has_snapshot()
+            if not has_snapshot:
                 self._write_producers(durable=True, keep_from=active.base_offset)
                 self._segments.names_dirty = True
             self.flush()
@@ -395,6 +415,23 @@ class Log(ReadableLog):
         finally:
             self._closed = True
             self._segments.release()
+
+    def _has_snapshot(self) -> bool:
+        return self.log_end_offset in snapshot_offsets(self._disk.names(self.directory))
+
+    def known(self) -> KnownLog | None:
+        """Return what is known of a log that was closed well; None where a start should open it. Raises DiskError."""
+        active = self._segments.active
+        # A start removes an empty segment behind others.
+        is_rolled = not active.size and len(self.segments) > 1
+        if not self.is_whole or self.recovery.gaps or is_rolled or any(each.damages for each in self.segments):
+            return None
+        timestamp_ms, offset = active.max_timestamp
+        files = self._disk.stamps(self.directory)
+        epochs = [list(each) for each in self.epochs.entries]
+        if KNOWN_DAMAGE in files:
+            return None
+        return KnownLog(files, self.log_end_offset, timestamp_ms, offset, epochs, len(self.producers) > 0)
 
     def give_up(self, error: StorageError) -> None:
         """Take no more writes because of `error`, and close the files."""

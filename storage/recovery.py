@@ -28,6 +28,7 @@ from .errors import CorruptBatch, DamagedFile, UnreadableBatch
 from .files import Disk
 from .flushed_batches import FlushedBatches
 from .known_damage import KNOWN_DAMAGE, mark_known
+from .known_logs import KnownLog
 from .leader_epochs import LeaderEpochs
 from .producer_replay import replay
 from .producer_snapshot import load_snapshot, snapshot_offsets
@@ -62,12 +63,22 @@ class Contents:
 class Recovery:
     """Reads one directory. Call `run` once."""
 
-    def __init__(self, directory: Path, config: LogConfig, now_ms: int, log_start_offset: int, disk: Disk) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: LogConfig,
+        now_ms: int,
+        log_start_offset: int,
+        disk: Disk,
+        known: KnownLog | None = None,
+    ) -> None:
+        """`known`: what a clean stop has known of the log."""
         self._directory = directory
         self._config = config
         self._now_ms = now_ms
         self._log_start_offset = log_start_offset
         self._disk = disk
+        self._known = known
         self._report = RecoveryReport(clean=False)
         self._segments: list[Segment] = []
         self._created = False
@@ -88,7 +99,11 @@ class Recovery:
         """Return segments (at least one, the last ready for appends), producers and epochs. Raises DiskError."""
         self._is_point_known = recovery_point >= 0
         # The directory is listed once: a start opens thousands of them.
-        sizes = self._sizes = swap.recover(self._directory, self._disk.sizes(self._directory), self._disk)
+        stamps = self._disk.stamps(self._directory)
+        if self._known is not None and stamps != self._known.files:
+            self._known = None
+        sizes = {name: size for name, (size, _) in stamps.items()}
+        sizes = self._sizes = swap.recover(self._directory, sizes, self._disk)
         if not self._is_point_known:
             # A clean stop leaves a snapshot at the end of the log, and everything on disk.
             recovery_point = max(snapshot_offsets(sizes), default=0) if clean else 0
@@ -155,6 +170,9 @@ class Recovery:
 
     def _load_epochs(self) -> LeaderEpochs:
         """Read the leader epochs. If the file is damaged, read them from the headers of all batches."""
+        if self._known is not None:
+            entries = tuple((epoch, offset) for epoch, offset in self._known.epochs)
+            return LeaderEpochs(self._directory / LEADER_EPOCH, entries, self._disk)
         if LEADER_EPOCH not in self._sizes:
             return LeaderEpochs(self._directory / LEADER_EPOCH, disk=self._disk)
         try:
@@ -230,6 +248,9 @@ class Recovery:
         leaves the recovery point (0: not known) at the end.
         """
         active = self._segments[-1]
+        if self._known is not None and recovery_point in (0, self._known.end_offset):
+            self._rest(active, self._known)
+            return True
         try:
             active.scan_tail(self._config.index_interval_bytes)
         except CorruptBatch:
@@ -240,6 +261,13 @@ class Recovery:
         self._replay_headers(active.next_offset)
         active.release()
         return True
+
+    def _rest(self, active: Segment, known: KnownLog) -> None:
+        """Take the log as the stop knew it. Its files stay closed."""
+        active.rest(known.end_offset, (known.max_timestamp_ms, known.max_offset))
+        if known.has_producers:
+            self._load_producers(known.end_offset, self._sizes)
+            self._replay_headers(known.end_offset)
 
     # -- After a crash -----------------------------------------------------------------------------
 

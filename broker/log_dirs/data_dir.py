@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import LockedError, StorageError
 from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
+from ...storage.known_logs import KnownLog
 
 # The metadata journal's name, in front of the number of its file.
 JOURNAL_NAME = "metadata"
@@ -33,10 +35,20 @@ class DirectoryFailed(StartError):
 class DataDir:
     """A locked data directory. `open` before anything is read, `close` last of all."""
 
-    def __init__(self, path: Path, lock: DirectoryLock, meta: MetaProperties, clean: bool, disk: Disk = DISK) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lock: DirectoryLock,
+        meta: MetaProperties,
+        known: dict[str, KnownLog] | None,
+        disk: Disk = DISK,
+    ) -> None:
+        """`known`: what the last stop knew of the logs, by their directories' names; None where it was not clean."""
         self.path = path
         self.meta = meta
-        self.clean = clean
+        self.clean = known is not None
+        # A log that is opened takes its entry.
+        self.known_logs = known or {}
         # Whether an operator put it in the place of a lost one (missing_disk.py).
         self.is_replacement = False
         self._lock = lock
@@ -65,23 +77,26 @@ class DataDir:
             raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
             meta = _meta(path, node_id, cluster_id, disk, is_clustered=is_clustered)
-            clean = checkpoints.take_clean_shutdown(path, disk)
+            known = checkpoints.take_clean_shutdown(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
             raise DirectoryFailed(f"data directory {path} cannot be used: {_reason(error)}") from error
         except StartError:
             lock.release()
             raise
-        return cls(path, lock, meta, clean, disk)
+        return cls(path, lock, meta, known, disk)
 
     def take_new_id(self) -> None:
         """Give the directory an id of its own: its meta.properties was copied, or has none."""
         self.meta.directory_id = new_id_text()
         checkpoints.write_meta_properties(self.path, self.meta, self._disk)
 
-    def mark_clean(self) -> None:
-        """Write the clean-stop marker: everything is on disk, so that the next start need not check the logs."""
-        checkpoints.write_clean_shutdown(self.path, self._disk)
+    def mark_clean(self, known: Mapping[str, KnownLog]) -> None:
+        """Write the clean-stop marker: everything is on disk, so that the next start need not check the logs.
+
+        `known` are the logs that it need not even open, by their directories' names.
+        """
+        checkpoints.write_clean_shutdown(self.path, known, self._disk)
 
     def close(self) -> None:
         """Release the lock."""

@@ -20,6 +20,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal
+from ...storage.known_logs import KnownLog
 from ...storage.log import Log
 from ..configs.broker_config import BrokerConfig
 from .data_dir import JOURNAL_NAME, DataDir, DirectoryFailed, StartError
@@ -53,6 +54,10 @@ class LogDir:
     def is_clean(self) -> bool:
         """Whether the last stop closed every log of the directory well."""
         return self.data is not None and self.data.clean
+
+    def take_known(self, name: str) -> KnownLog | None:
+        """Return what the last stop knew of the log in the directory `name`, once: a start needs it no longer."""
+        return self.data.known_logs.pop(name, None) if self.data is not None else None
 
     def fail(self, error: StorageError, partitions: int) -> None:
         """Take the directory offline until the next start, with so many partitions; the caller takes these offline."""
@@ -257,14 +262,17 @@ class LogDirs:
         homes = [(each, shares[str(each.path)]) for each in self.online]
         return Checkpoint({home.path: home.checkpoints.take(share, home.unread) for home, share in homes})
 
-    def mark_clean(self, spoilt: Iterable[Log]) -> None:
-        """Write the clean-stop markers of all directories but those of the `spoilt` logs."""
-        torn = {self.of(log) for log in spoilt}
+    def mark_clean(self, logs: Iterable[Log]) -> None:
+        """Write the clean-stop markers of all directories but those with a log that was not closed well."""
+        shares: dict[LogDir, list[Log]] = {each: [] for each in self._dirs}
+        for log in logs:
+            shares[self.of(log)].append(log)
         for each in self.online:
-            if each not in torn and not each.unread and each.data is not None:
-                each.data.mark_clean()
+            if all(log.is_whole for log in shares[each]) and not each.unread and each.data is not None:
+                known = ((log.directory.name, log.known()) for log in shares[each])
+                each.data.mark_clean({name: log for name, log in known if log is not None})
         if self.metadata.path.absolute() not in self._by_path:
-            self.metadata.mark_clean()
+            self.metadata.mark_clean({})
 
     def close(self) -> None:
         """Release the locks."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ...storage.errors import StorageError, is_unreadable, of_device
 from ...storage.files import Disk
+from ...storage.known_logs import KnownLog
 from ...storage.log import Log
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
@@ -75,7 +76,8 @@ class PartitionFactory:
             point = home.checkpoints.recovery_points.get(key, -1)
             start = home.checkpoints.log_starts.get(key, 0)
             try:
-                return self._open(record, index, config, directory, home.is_clean, point, start)
+                known = home.take_known(directory.name)
+                return self._open(record, index, config, directory, home.is_clean, point, start, known)
             except StorageError as error:
                 if is_unreadable(error):
                     return self._offline(record, index, home, directory, error)
@@ -120,6 +122,7 @@ class PartitionFactory:
         clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        known: KnownLog | None = None,
     ) -> Partition:
         log = Log.open(
             directory,
@@ -128,6 +131,7 @@ class PartitionFactory:
             now_ms=self._clock.now_ms(),
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            known=known,
             disk=self._disk,
         )
         for line in log.recovery.lines():

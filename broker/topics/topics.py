@@ -355,7 +355,7 @@ class Topics:
 
     def mark_clean(self) -> None:
         """Write the clean-stop markers of the directories in which every log was closed well."""
-        self._dirs.mark_clean([each.log for each in self._with_logs() if not each.log.is_whole])
+        self._dirs.mark_clean([each.log for each in self._with_logs()])
 
 
 def _close(logs: list[Log]) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from ..errors import UNREADABLE, CorruptBatch, UnreadableBatch
 
 WRONG_CRC = "its CRC is wrong"
+# Why the last batch of a log counts as damaged that a start had taken as the stop before it knew it.
+CHANGED = "the log does not end as the last stop has left it"
 # Why a batch whose CRC is right counts as damaged: no CRC covers the offset.
 MISPLACED = "its offset does not fit between those around it"
 

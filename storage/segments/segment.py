@@ -15,7 +15,7 @@ from ..config import LogConfig
 from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StorageError, TornWrite
 from ..files import DISK, Buffer, Disk, NotCached
 from . import walk
-from .damage import MISPLACED, Damage
+from .damage import CHANGED, MISPLACED, Damage
 from .names import (
     DELETED_FILE_SUFFIX,
     INDEX_SUFFIX,
@@ -52,6 +52,7 @@ class Segment(SegmentFile):
         "created_ms",
         "damaged_index",
         "has_new_indexes",
+        "is_resting",
         "next_offset",
     )
 
@@ -62,6 +63,8 @@ class Segment(SegmentFile):
         self.created_ms = now_ms
         # Known where batches are noted: in the active segment, which `scan_tail` opens.
         self.next_offset = base_offset
+        # Whether a start has taken the end of the active segment as known: the first append resumes it.
+        self.is_resting = False
         # Position and header of the last batch that was noted.
         self._last: tuple[int, BatchHeader] | None = None
         # Whether the indexes on disk are complete.
@@ -185,7 +188,9 @@ class Segment(SegmentFile):
     @property
     def is_dirty(self) -> bool:
         """Whether sync() has something to do."""
-        return self._synced < self.size or (self._sealed and (self._open_indexes().is_dirty or self.aborted.is_dirty))
+        # Indexes that were never opened were not written to.
+        has_dirty_index = (self._indexes is not None and self._indexes.is_dirty) or self.aborted.is_dirty
+        return self._synced < self.size or (self._sealed and has_dirty_index)
 
     def sync(self) -> None:
         """Force the log file to disk and, where the segment is sealed, the indexes.
@@ -237,16 +242,8 @@ class Segment(SegmentFile):
                 self._max_timestamp, self._max_offset = self._checked_time(self.times.last_entry())
             except DamagedFile as error:
                 self.damaged_index = error
-                return self._largest_timestamp()
+                return self.read_largest_timestamp()
         return self._max_timestamp, self._max_offset
-
-    def _largest_timestamp(self) -> tuple[int, int]:
-        """Return what `max_timestamp` does, from the headers."""
-        largest = NO_TIMESTAMP, self.base_offset
-        for _, header in self.sound_headers():
-            if header.max_timestamp > largest[0]:
-                largest = header.max_timestamp, header.last_offset
-        return largest
 
     def find(self, offset: int, *, cached: bool = False) -> tuple[int, BatchHeader] | None:
         """Return position and header of the first batch that reaches `offset`, None if there is none.
@@ -256,7 +253,7 @@ class Segment(SegmentFile):
         """
         last = self._last
         if last is not None and offset >= last[1].base_offset:
-            return last if offset < self.next_offset else self._find_nothing()
+            return last if offset < self.next_offset else self.find_nothing()
         if cached:
             return self._find_cached(offset)
         entry = self.index_entry(offset)
@@ -299,23 +296,6 @@ class Segment(SegmentFile):
             return position, header
         return None
 
-    def _is_batch_of(self, entry: tuple[int, int], *, cached: bool = False) -> bool:
-        """Return whether the batch that an entry of the offset index names is there, or the last of several.
-
-        `cached`: raise NotCached rather than wait for the disk.
-        """
-        offset, position = entry
-        if cached and self._file is None:
-            raise NotCached
-        try:
-            walk_on = walk.cached_headers(self._disk, self.file, position, self.size) if cached else None
-            for _, header in walk_on or self.headers(position):
-                if header.last_offset >= offset:
-                    return not position or header.last_offset == offset
-        except CorruptBatch:
-            return False
-        return not position
-
     def _find_cached(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Find with open files and the page cache alone. Damage is left to callers that may wait."""
         if self._file is None or self._indexes is None or self.damages:
@@ -337,12 +317,7 @@ class Segment(SegmentFile):
                 if before is not None and header.base_offset > offset:
                     raise before.error()
                 return position, header
-        return self._find_nothing()
-
-    def _find_nothing(self) -> None:
-        """Return None: no batch reaches the offset. Raises CorruptBatch if the segment's end is damaged."""
-        if self.is_damaged_at_end:
-            raise self.damages[-1].error()
+        return self.find_nothing()
 
     def walk_start(self, offset: int) -> int:
         """Return the position where a walk to `offset` begins: the segment's start where the index is damaged."""
@@ -353,7 +328,7 @@ class Segment(SegmentFile):
 
         Otherwise a walk from there would take the middle of a batch for damage.
         """
-        if not entry[1] or self._is_batch_of(entry):
+        if not entry[1] or self.is_batch_of(entry):
             return entry[1]
         why = f"no batch of its entry (offset, position) {entry}"
         self.damaged_index = DamagedFile(self.path(INDEX_SUFFIX), 0, why)
@@ -411,7 +386,7 @@ class Segment(SegmentFile):
             raise NotCached
         try:
             entry = self.offsets.first_entry_at(position, cached=cached)
-            if entry is not None and not self._is_batch_of(entry, cached=cached):
+            if entry is not None and not self.is_batch_of(entry, cached=cached):
                 # With an offset that is too low, readers would not learn of transactions that were aborted.
                 raise DamagedFile(self.path(INDEX_SUFFIX), 0, f"no batch of its entry (offset, position) {entry}")
         except DamagedFile as error:
@@ -503,6 +478,30 @@ class Segment(SegmentFile):
         self._sealed = False
         return indexes
 
+    def rest(self, next_offset: int, max_timestamp: tuple[int, int]) -> None:
+        """Take the end of the segment as a clean stop knows it, without opening a file. Look-ups open what they need.
+
+        `max_timestamp` is what the property returned then.
+        """
+        self.next_offset = next_offset
+        self._max_timestamp, self._max_offset = max_timestamp
+        self.is_resting = self._sealed = True
+
+    def resume(self, index_interval_bytes: int) -> None:
+        """Prepare a resting segment for appends, as `scan_tail` does. Where this raises, the segment rests on.
+
+        Raises CorruptBatch where the end is not as the stop knew it.
+        """
+        known = self.next_offset, (self._max_timestamp, self._max_offset)
+        try:
+            self.scan_tail(index_interval_bytes)
+            if (self.next_offset, self.max_timestamp) != known or not self.is_last_batch_sound:
+                raise CorruptBatch(self.path(LOG_SUFFIX), self._last[0] if self._last else 0, CHANGED)
+        except StorageError:
+            self._last = None
+            self.rest(*known)
+            raise
+
     def scan_tail(self, index_interval_bytes: int) -> None:
         """Find the end by a walk from the last index entry: a closed segment can be appended to after that.
 
@@ -513,7 +512,7 @@ class Segment(SegmentFile):
             indexes = self._rebuild_indexes()
         self._max_timestamp, self._max_offset = indexes.times.last_entry()
         self._last = None
-        self._sealed = False
+        self._sealed = self.is_resting = False
         self.next_offset = self.base_offset
         indexes.resume()
         for position, header in self.headers(indexes.entry_position):
@@ -543,6 +542,7 @@ class Segment(SegmentFile):
         twin = Segment(self.directory, self.base_offset, self.size, self.created_ms, self._disk, self._extension)
         twin._origin = self
         twin.next_offset, twin._last, twin._sealed = self.next_offset, self._last, self._sealed
+        twin.is_resting = self.is_resting
         twin._max_timestamp, twin._max_offset = self._max_timestamp, self._max_offset
         twin._first_timestamp, twin._file, twin.damages = self._first_timestamp, self._file, self.damages
         twin.aborted = TransactionIndex(twin.path(TRANSACTION_INDEX_SUFFIX), self.aborted.size_bytes, self._disk)

@@ -14,13 +14,14 @@ from typing import TypeVar
 from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, DiskError, StaleView, StorageError, UnreadableBatch
-from ..files import DISK, Buffer, Disk, File
+from ..files import DISK, Buffer, Disk, File, NotCached
 from . import walk
 from .damage import MISPLACED, WRONG_CRC, Damage
 from .damage_end import next_sound
 from .names import DELETED_FILE_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, segment_path
 from .offset_index import starts_behind
 from .staged_batch import StagedBatch
+from .time_index import NO_TIMESTAMP
 from .walk import MAX_INT32
 
 # Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
@@ -229,6 +230,31 @@ class SegmentFile:
             return due
         return due
 
+    def read_largest_timestamp(self) -> tuple[int, int]:
+        """Return (largest timestamp, last offset of its batch) from the headers; (-1, base offset) without any."""
+        largest = NO_TIMESTAMP, self.base_offset
+        for _, header in self.sound_headers():
+            if header.max_timestamp > largest[0]:
+                largest = header.max_timestamp, header.last_offset
+        return largest
+
+    def is_batch_of(self, entry: tuple[int, int], *, cached: bool = False) -> bool:
+        """Return whether the batch that an entry of the offset index names is there, or the last of several.
+
+        `cached`: raise NotCached rather than wait for the disk.
+        """
+        offset, position = entry
+        if cached and self._file is None:
+            raise NotCached
+        try:
+            walk_on = walk.cached_headers(self._disk, self.file, position, self.size) if cached else None
+            for _, header in walk_on or self.headers(position):
+                if header.last_offset >= offset:
+                    return not position or header.last_offset == offset
+        except CorruptBatch:
+            return False
+        return not position
+
     # -- Damage ------------------------------------------------------------------------------------
 
     def has_wrong_crc(self, position: int, header: BatchHeader) -> bool:
@@ -305,6 +331,11 @@ class SegmentFile:
     def is_damaged_at_end(self) -> bool:
         """Whether known damage reaches the end of the segment."""
         return bool(self.damages) and self.damages[-1].end >= self.size
+
+    def find_nothing(self) -> None:
+        """Return None: no batch reaches an offset. Raises CorruptBatch if the segment's end is damaged."""
+        if self.is_damaged_at_end:
+            raise self.damages[-1].error()
 
     def sound_end(self, position: int) -> int:
         """Return where the first known damage behind `position` begins, or the segment's end."""

@@ -44,7 +44,7 @@ class Node:
         self.disk = disk
         lock = DirectoryLock(directory, DISK)
         lock.release()
-        data = DataDir(directory, lock, MetaProperties("c", 1, "d"), clean, disk)
+        data = DataDir(directory, lock, MetaProperties("c", 1, "d"), {} if clean else None, disk)
         dirs = LogDirs([LogDir(directory, data, None, disk)], data, disk)
         self.topics = Topics(
             BrokerConfig(),

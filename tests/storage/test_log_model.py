@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from odradek.protocol.records.batch import BatchHeader, decode_batch, read_header
 from odradek.storage.errors import DiskError, OffsetOutOfRange
+from odradek.storage.known_logs import KnownLog
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
@@ -61,10 +62,10 @@ class LogMachine(RuleBasedStateMachine):
         if hasattr(self, "directory"):
             shutil.rmtree(self.directory)
 
-    def open(self, *, clean: bool) -> Log:
+    def open(self, *, clean: bool, known: KnownLog | None = None) -> Log:
         return Log.open(
             self.directory, CONFIG, clean=clean, now_ms=self.now_ms, recovery_point=self.point,
-            log_start_offset=self.model.start, disk=self.disk,
+            log_start_offset=self.model.start, known=known, disk=self.disk,
         )  # fmt: skip
 
     def make(self, records: int, size: int, timestamp: int, producer: int, epoch: int, gap: int) -> bytes:
@@ -177,13 +178,21 @@ class LogMachine(RuleBasedStateMachine):
         for segment in self.log.take_retired():
             segment.unlink()
 
-    @rule()
-    def reopen_clean(self) -> None:
+    @rule(loses_power=st.booleans())
+    def reopen_clean(self, loses_power: bool) -> None:
+        """The start is given what the stop knew. After a power cut the files have other times, so it opens them."""
         self.log.close()
         self.point = self.log.recovery_point
-        self.disk.lose(seed=0)
-        self.log = self.open(clean=True)
+        for segment in self.log.take_retired():
+            segment.unlink()  # as a stop does
+        known = self.log.known()
+        if loses_power:
+            self.disk.lose(seed=0)
+        else:
+            self.disk.kill()
+        self.log = self.open(clean=True, known=known)
         assert self.log.recovery.clean
+        assert self.log.segments[-1].is_resting == (known is not None and not loses_power)
         self.model.flushed = self.log.log_end_offset
 
     @rule()

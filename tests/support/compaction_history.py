@@ -22,6 +22,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker, read_marker
 from odradek.protocol.records.record import Record
 from odradek.storage.compaction.plan import CleaningRules
+from odradek.storage.known_logs import KnownLog
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.storage.batches import roll
@@ -247,7 +248,7 @@ class History:
     def restart(self) -> None:
         self.log.close()
         self.point = self.log.recovery_point
-        self.log = self._opened(is_clean=True)
+        self.log = self._opened(is_clean=True, known=self.log.known())
 
     def crash(self) -> None:
         """Kill the process, perhaps in the middle of a cleaning."""
@@ -298,10 +299,10 @@ class History:
         # It may have read records that are open or gone now.
         self.reader = None
 
-    def _opened(self, *, is_clean: bool) -> Log:
+    def _opened(self, *, is_clean: bool, known: KnownLog | None = None) -> Log:
         return Log.open(
             self.directory, self.config, clean=is_clean, now_ms=self.now_ms, recovery_point=self.point,
-            log_start_offset=self.start, disk=self.disk,
+            log_start_offset=self.start, known=known, disk=self.disk,
         )  # fmt: skip
 
     # -- Reading
