@@ -1,8 +1,8 @@
 """`odradek consume`: print records of topics on standard output, one a line.
 
 Without a group it reads all partitions. With `--group` it shares them with the other members of the group, and commits
-the offsets of printed records. Ctrl-C, SIGTERM and a reader that closes its pipe end it as `--max` does: it commits,
-leaves the group and ends with status 0.
+the offsets of records whose lines its reader got. Ctrl-C, SIGTERM and a reader that closes its pipe end it as `--max`
+does: it commits, leaves the group and ends with status 0.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
         _on_signals(stop.set)
         printer = RecordPrinter(line, bounds, RecordOutput(sys.stdout.fileno(), stop), tracks=reading.group is not None)
         await _print(consumer, reading.limit, printer, ends, stop)
-        for each, offset in printer.first_not_taken().items():
+        for each, offset in printer.first_not_delivered().items():
             if each in consumer.assignment():
                 consumer.seek(each, offset)
 

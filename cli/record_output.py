@@ -2,6 +2,9 @@
 
 A slow reader must not stop the heartbeats of a group. A reader that has closed its pipe must end the command even if no
 record ever comes again.
+
+Promise: what is written ends with a whole line, if lines have no more than 4 KiB, and nothing follows a write that was
+given up.
 """
 
 from __future__ import annotations
@@ -11,23 +14,30 @@ import os
 import select
 import stat
 from array import array
+from contextlib import suppress
 
 # POSIX promises that a pipe which polls as writable takes this many bytes without blocking.
 _PIPE_BYTES = select.PIPE_BUF
 _FILE_BYTES = 1 << 20
+# Behind so many lines a program that wanted a few has gone.
+_LINES_IN_STEP = 1024
+# How long to wait before looking again whether the reader has taken all: at first, and at most.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.05
 
 
 class RecordOutput:
-    """Writes bytes to a descriptor. `stop` is set when the reader of a pipe goes away, and ends a write that waits."""
+    """Writes bytes to a descriptor. `stop` is set when the reader of a pipe goes away, and a write that waits gives up."""
 
     def __init__(self, fd: int, stop: asyncio.Event) -> None:
         kind = os.fstat(fd).st_mode
         self.is_pipe = stat.S_ISFIFO(kind)
-        self.is_closed = False
+        self.is_file = stat.S_ISREG(kind)
         self._fd = fd
         self._stop = stop
-        self._is_file = stat.S_ISREG(kind)
+        self._has_ended = False
+        self._reader_has_gone = False
         self._written = 0
+        self._lines_in_step = 0
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         if self.is_pipe:
@@ -35,17 +45,37 @@ class RecordOutput:
             asyncio.get_running_loop().add_reader(fd, self._close)
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`, unless `stop` is set meanwhile."""
-        view = memoryview(data)
-        size = _FILE_BYTES if self._is_file else _PIPE_BYTES
-        while view and not self.is_closed and await self._writable():
+        """Write all of `data`, or give up at the end of a line when `stop` is set while the reader keeps us waiting."""
+        start = 0
+        while start < len(data) and not self._has_ended:
+            if not await self._writable():
+                self._has_ended = True
+                return
+            end = self._end_of_chunk(data, start)
             try:
-                count = os.write(self._fd, view[:size])
+                count = os.write(self._fd, memoryview(data)[start:end])
             except BrokenPipeError:
                 self._close()
                 return
             self._written += count
-            view = view[count:]
+            start += count
+
+    async def write_in_step(self, lines: list[bytes]) -> None:
+        """Write lines, the first ones to a pipe only when its reader has taken all before: 1, 1, 2, 4, 8, ... at a time.
+
+        Programs take as much as there is. So `head -2` takes 2 lines, not the 1,000 that fit in what it reads at once.
+        """
+        while self.is_pipe and lines and self._lines_in_step < _LINES_IN_STEP and not self._has_ended:
+            await self._until_all_is_taken()
+            count = min(max(1, self._lines_in_step), len(lines))
+            await self.write(b"".join(lines[:count]))
+            self._lines_in_step += count
+            lines = lines[count:]
+        await self.write(b"".join(lines))
+
+    def delivered_bytes(self) -> int:
+        """Return how many bytes were written, without those that a reader left in its pipe when it went away."""
+        return self.taken_bytes() if self._reader_has_gone else self._written
 
     def taken_bytes(self) -> int:
         """Return how many of the written bytes the reader of the pipe has taken out."""
@@ -58,9 +88,24 @@ class RecordOutput:
         fcntl.ioctl(self._fd, termios.FIONREAD, unread)
         return self._written - unread[0]
 
+    async def _until_all_is_taken(self) -> None:
+        """Wait until the pipe is empty, or `stop` is set. No event says so: we look again and again, ever more seldom."""
+        pause_s = _FIRST_PAUSE_S
+        while self.taken_bytes() < self._written and not self._stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _end_of_chunk(self, data: bytes, start: int) -> int:
+        """Return where to cut what is written at once: behind a line, where one ends within the chunk."""
+        if self.is_file:
+            return start + _FILE_BYTES
+        end = start + _PIPE_BYTES
+        return end if end >= len(data) else data.rfind(b"\n", start, end) + 1 or end
+
     async def _writable(self) -> bool:
         """Wait until a write does not block. Return False if `stop` is set first."""
-        if self._is_file or self._poll.poll(0):
+        if self.is_file or self._poll.poll(0):
             return True
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
         loop.add_writer(self._fd, ready.set)
@@ -75,5 +120,5 @@ class RecordOutput:
 
     def _close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._fd)
-        self.is_closed = True
+        self._has_ended = self._reader_has_gone = True
         self._stop.set()

@@ -1,4 +1,4 @@
-"""Prints the records of `odradek consume`, many at a time, and knows which of them its reader has taken."""
+"""Prints the records of `odradek consume`, many at a time, and knows which of them its reader got."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RecordPrinter:
-    """Writes records within their bounds to an output. With `tracks`, it knows what the reader of a pipe took."""
+    """Writes records within their bounds to an output. With `tracks`, it knows what the output's reader got."""
 
     def __init__(
         self, line: LineFormat, bounds: Mapping[TopicPartition, Bounds], output: RecordOutput, tracks: bool
@@ -26,9 +26,9 @@ class RecordPrinter:
         self._line = line
         self._bounds = bounds
         self._output = output
-        self._tracks = tracks and output.is_pipe
+        self._tracks = tracks and not output.is_file
         self._end = 0
-        # Where the line of each record ends in the output, for records whose lines the reader may not have taken yet.
+        # Where the line of each record ends in the output, for records whose lines the reader may not have got yet.
         self._pending: deque[tuple[int, TopicPartition, int]] = deque()
 
     @property
@@ -43,14 +43,15 @@ class RecordPrinter:
             records = [each for each in records if _is_within(bounds, each.offset)]
         lines = [self._line.of(record) for record in records]
         self.count += len(lines)
-        if self._tracks:
-            taken = self._output.taken_bytes()
-            while self._pending and self._pending[0][0] <= taken:
-                self._pending.popleft()
-            for record, line in zip(records, lines, strict=True):
-                self._end += len(line)
-                self._pending.append((self._end, partition, record.offset))
-        await self._output.write(b"".join(lines))
+        if not self._tracks:
+            return await self._output.write(b"".join(lines))
+        taken = self._output.taken_bytes()
+        while self._pending and self._pending[0][0] <= taken:
+            self._pending.popleft()
+        for record, line in zip(records, lines, strict=True):
+            self._end += len(line)
+            self._pending.append((self._end, partition, record.offset))
+        await self._output.write_in_step(lines)
 
     async def print_batches(self, partition: TopicPartition, batches: Sequence[FetchedBatch]) -> None:
         """Print the values of whole batches, without a step of Python for each."""
@@ -73,12 +74,10 @@ class RecordPrinter:
             where = f"{batch.partition.topic}-{batch.partition.partition}"
             raise CliError(f"{where}: the batch at offset {first} cannot be read: {error}") from error
 
-    def first_not_taken(self) -> dict[TopicPartition, int]:
-        """Return the first offset in each partition that a reader, which has closed its pipe, did not take."""
-        if not self._output.is_closed:
-            return {}
-        taken = self._output.taken_bytes()
-        return {each: offset for end, each, offset in reversed(self._pending) if end > taken}
+    def first_not_delivered(self) -> dict[TopicPartition, int]:
+        """Return the first offset in each partition whose line was not written, or was left in the pipe by its reader."""
+        delivered = self._output.delivered_bytes()
+        return {each: offset for end, each, offset in reversed(self._pending) if end > delivered}
 
 
 def _is_within(bounds: Bounds, offset: int) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import signal
 import subprocess
+import termios
+from array import array
 from collections.abc import Iterator
 
 import pytest
@@ -118,32 +122,82 @@ def test_several_topics_and_expressions(broker: str, numbers: str) -> None:
     assert "no topic matches" in refused(broker, "consume", "many", "--regex", "--until-end")
 
 
-def test_ends_when_its_reader_goes_away_from_an_idle_topic(broker: str, numbers: str) -> None:
-    """The reader takes two lines of a group's 2,000 and more: the group goes on with the third."""
+@pytest.fixture(scope="module")
+def idle(broker: str) -> str:
+    """A topic of one partition with 5,000 records, 1 KB each, and nobody who writes more."""
     odradek(broker, "topics", "create", "idle")
     producer = Producer({"bootstrap.servers": broker})
     for number in range(5000):
-        producer.produce("idle", b"%d" % number + b"." * 1000)
+        producer.produce("idle", b"%04d" % number + b"." * 1000)
     assert producer.flush(20) == 0
-    args = ("consume", "idle", "--group", "short")
-    with subprocess.Popen(command(broker, *args), stdout=subprocess.PIPE, bufsize=0) as running:
+    return "idle"
+
+
+def committed(broker: str, group: str) -> int:
+    """What a group has committed in a topic of one partition."""
+    return int(printed(broker, "groups", "describe", group)[0].split("\t")[3])
+
+
+def test_ends_when_its_reader_goes_away_from_an_idle_topic(broker: str, numbers: str) -> None:
+    with subprocess.Popen(command(broker, "consume", numbers), stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout is not None
-            assert running.stdout.read(1) == b"0"
-            running.stdout.read(1002)
+            assert running.stdout.readline() == b"0\n"
             running.stdout.close()
             assert running.wait(20) == 0
         finally:
             running.kill()
-    assert printed(broker, "groups", "describe", "short")[0].split("\t")[3] == "1"
-    with subprocess.Popen(command(broker, "consume", "tombs"), stdout=subprocess.PIPE) as running:
+
+
+def test_a_group_behind_head_commits_what_head_printed(broker: str, idle: str) -> None:
+    """Programs read ahead: 5,000 short lines would fit in what `head` takes at once."""
+    shorter = ("consume", idle, "--format", r"%o\n", "--group")
+    for lines, wanted in ((1, 1), (2, 2), (3, 4)):
+        group = f"head-{lines}"
+        with subprocess.Popen(command(broker, *shorter, group), stdout=subprocess.PIPE) as running:
+            try:
+                head = subprocess.run(["head", f"-{lines}"], stdin=running.stdout, stdout=subprocess.PIPE, check=True)
+                assert running.stdout is not None
+                running.stdout.close()
+                assert running.wait(20) == 0
+            finally:
+                running.kill()
+        assert head.stdout.count(b"\n") == lines
+        assert committed(broker, group) == wanted
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["takes what is left", "goes away"])
+def test_a_group_that_is_stopped_while_its_reader_rests_commits_what_the_reader_gets(
+    broker: str, idle: str, goes_on: bool
+) -> None:
+    group = f"stopped-{goes_on}"
+    with subprocess.Popen(command(broker, "consume", idle, "--group", group), stdout=subprocess.PIPE, bufsize=0) as it:
         try:
-            assert running.stdout is not None
-            assert running.stdout.readline() == b"\n"
-            running.stdout.close()
-            assert running.wait(20) == 0
+            assert it.stdout is not None
+            got = b""
+            while got.count(b"\n") < 2000:
+                got += it.stdout.read(8192)
+            while unread(it.stdout.fileno()) < 60_000:
+                assert it.poll() is None
+            if goes_on:
+                it.send_signal(signal.SIGTERM)
+                while more := it.stdout.read(8192):
+                    got += more
+                assert got.endswith(b"\n"), "it ends with a whole line"
+            else:
+                it.stdout.close()
+            assert it.wait(20) == 0
         finally:
-            running.kill()
+            it.kill()
+    lines = [b"%04d" % number + b"." * 1000 + b"\n" for number in range(5000)]
+    assert b"".join(lines).startswith(got)
+    assert committed(broker, group) == got.count(b"\n")
+
+
+def unread(pipe: int) -> int:
+    found = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, found)
+    return found[0]
 
 
 @pytest.mark.parametrize(
