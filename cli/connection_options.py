@@ -27,8 +27,8 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def connection_options(*clients: str) -> Decorator:
     """Return a decorator that gives a command -b, --profile and -X. -b arrives as the parameter `bootstrap_server`.
 
-    `clients` are the kinds of clients that the command makes: "admin", "consumer", "producer". -X takes their configs;
-    without clients the command has no -X.
+    `clients` are the kinds of configs that the command acts on (`client_configs.KINDS`). -X takes those; without any
+    the command has no -X.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,10 +41,16 @@ def connection_options(*clients: str) -> Decorator:
 
 
 def chosen_configs(context: click.Context) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the client configs of the chosen profile, and those of -X."""
+    """Return the client configs of the chosen profile, and those of -X. UsageError for what no client acts on."""
     given: dict[str, str] = context.meta.get(_CONFIGS, {})
     profile = _chosen_profile(context)
-    return ({} if profile is None else profile.client_configs), given
+    if profile is None or not profile.client_configs:
+        return {}, given
+    from .client_configs import KINDS, check
+
+    for name, value in profile.client_configs.items():
+        check(name, value, KINDS, f"profile {profile.name!r}")
+    return profile.client_configs, given
 
 
 def address_of(context: click.Context) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .connection_notice import connection_notice
-from .connection_options import connection_options
+from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .names import GROUP, TOPIC
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
@@ -95,7 +95,7 @@ class _Reading:
 @click.option("--raw", is_flag=True, help="Print records of internal topics as bytes; otherwise in words, as JSON.")
 @click.option("--null", metavar="TEXT", default="", help="What to print for a missing key or value.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line, which `produce --json` takes.")
-@connection_options("admin", "consumer")
+@connection_options("admin", "consumer", "member")
 def command(
     topics: tuple[str, ...],
     group: str | None,
@@ -139,11 +139,21 @@ def command(
         )
     if sum((as_json, layout is not None, key_separator is not None)) > 1:
         raise click.UsageError("only one of --json, --format and --key-separator")
+    if group is None:
+        _check_without_group()
     line = line_format(
         as_json, key_separator, layout, null, raw, internal=regex or not INTERNAL_TOPICS.isdisjoint(topics)
     )
     reading = _Reading(topics, regex, partitions, group, offsets, isolation, limit, until_end, wait)
     run(_consume(reading, line, bootstrap_server))
+
+
+def _check_without_group() -> None:
+    _, given = chosen_configs(click.get_current_context())
+    if given:
+        from .client_configs import check_without_group
+
+        check_without_group(given, "-X")
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -270,7 +270,7 @@ async def _consumer(topic: str, bootstrap_server: str) -> Consumer:
 @click.argument("topic", type=TOPIC)
 @_sent(1000, 16)
 @row_options
-@connection_options("admin")
+@connection_options("admin", "consumer", "producer")
 def latency(topic: str, records: int, size: int, as_json: bool, bootstrap_server: str) -> None:
     """Send one record after the other to TOPIC. Print how long the acknowledgements took, and how long until a consumer
     had the record: from end to end.
@@ -289,7 +289,8 @@ async def _latency(topic: str, records: int, size: int, bootstrap_server: str) -
     from ..client import Producer
 
     acknowledged = LatencyHistogram()
-    producer = Producer(bootstrap_server, client_id=CLIENT_ID, max_block_ms=PATIENCE_MS, linger_ms=0)
+    chosen = client_options("producer", client_id=CLIENT_ID, max_block_ms=PATIENCE_MS, linger_ms=0)
+    producer = Producer(bootstrap_server, **chosen)
     async with await _consumer(topic, bootstrap_server) as consumer, producer:
         for each, end in (await consumer.end_offsets(consumer.assignment())).items():
             consumer.seek(each, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .broker_address import BadAddress
-from .connection_options import connection_options
+from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .health_check import DEFAULT_TIMEOUT_S, NoAnswer, answers, time_ms
 from .output import as_json as json_text
@@ -32,6 +32,7 @@ def command(timeout: float, as_json: bool, bootstrap_server: str) -> None:
       odradek ping -b kafka-1:9092 --timeout 1
       odradek ping -b kafka-1:9092,kafka-2:9092 --json
     """
+    _check_profile()
     failed = False
     try:
         for address, answer in answers(bootstrap_server, timeout):
@@ -48,3 +49,13 @@ def command(timeout: float, as_json: bool, bootstrap_server: str) -> None:
         raise click.UsageError(str(error)) from error
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _check_profile() -> None:
+    """CliError if the profile that says where the broker is also says that it wants TLS."""
+    context = click.get_current_context()
+    if context.get_parameter_source("bootstrap_server") is click.core.ParameterSource.COMMANDLINE:
+        return
+    protocol = chosen_configs(context)[0].get("security.protocol", "")
+    if protocol.upper().endswith("SSL"):
+        raise CliError(f"ping knows no TLS, and the profile says {protocol}: `odradek cluster health` asks with it")

@@ -26,7 +26,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.05
 
 
 class RecordOutput:
-    """Writes bytes to a descriptor. `stop` is set when the reader of a pipe goes away, and a write that waits gives up."""
+    """Writes bytes to a descriptor. `stop` is set when the reader of a pipe goes away; a write that waits gives up."""
 
     def __init__(self, fd: int, stop: asyncio.Event) -> None:
         kind = os.fstat(fd).st_mode
@@ -61,7 +61,7 @@ class RecordOutput:
             start += count
 
     async def write_in_step(self, lines: list[bytes]) -> None:
-        """Write lines, the first ones to a pipe only when its reader has taken all before: 1, 1, 2, 4, 8, ... at a time.
+        """Write lines. The first ones go into a pipe when its reader has taken all before: 1, 1, 2, 4, ... at a time.
 
         Programs take as much as there is. So `head -2` takes 2 lines, not the 1,000 that fit in what it reads at once.
         """
@@ -89,7 +89,7 @@ class RecordOutput:
         return self._written - unread[0]
 
     async def _until_all_is_taken(self) -> None:
-        """Wait until the pipe is empty, or `stop` is set. No event says so: we look again and again, ever more seldom."""
+        """Wait until the pipe is empty, or `stop` is set. No event says so: it looks again, ever less often."""
         pause_s = _FIRST_PAUSE_S
         while self.taken_bytes() < self._written and not self._stop.is_set():
             with suppress(TimeoutError):

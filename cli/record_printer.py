@@ -75,7 +75,7 @@ class RecordPrinter:
             raise CliError(f"{where}: the batch at offset {first} cannot be read: {error}") from error
 
     def first_not_delivered(self) -> dict[TopicPartition, int]:
-        """Return the first offset in each partition whose line was not written, or was left in the pipe by its reader."""
+        """Return the first offset in each partition whose line was not written, or that its reader left in the pipe."""
         delivered = self._output.delivered_bytes()
         return {each: offset for end, each, offset in reversed(self._pending) if end > delivered}
 

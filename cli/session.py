@@ -37,10 +37,8 @@ def client_options(kind: str, **needed: Any) -> dict[str, Any]:
     of_profile, given = chosen_configs(context)
     if not of_profile and not given:
         return needed
-    from .client_configs import KINDS, check, options_of
+    from .client_configs import options_of
 
-    for name, value in of_profile.items():
-        check(name, value, KINDS, "the profile")
     return needed | options_of(kind, of_profile | given)
 
 
@@ -106,7 +104,9 @@ def with_advice(error: KafkaError) -> str:
     from ..client.errors import AuthenticationFailed, ErrorCode, InvalidOption
 
     if isinstance(error, AuthenticationFailed | InvalidOption):
-        return error.message
+        from .client_configs import in_words_of_kafka
+
+        return in_words_of_kafka(error.message)
     # Their messages say all: Kafka's name for the error would add nothing.
     plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS}
     advice = {

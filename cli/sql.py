@@ -38,7 +38,7 @@ from .session import unreachable, with_advice
 )  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
 @row_options
-@connection_options("consumer")
+@connection_options("sql")
 def command(
     query: str,
     schema: str | None,
@@ -84,8 +84,10 @@ def command(
 
 
 def _client_configs() -> dict[str, str]:
+    from .client_configs import texts_of
+
     of_profile, given = chosen_configs(click.get_current_context())
-    return {f"kafka.{name}": value for name, value in (of_profile | given).items()}
+    return {f"kafka.{name}": value for name, value in texts_of("sql", of_profile | given).items()}
 
 
 def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool, as_json: bool) -> None:

@@ -1,7 +1,8 @@
 """Units of config values: `1h` for milliseconds and `1GiB` for bytes, and back.
 
 A config takes a unit if its name says what it counts: `.ms`, `.seconds`, `.minutes` and `.hours` take times (ms, s,
-min, h, d, w), names with `bytes` and `.buffer.size` take sizes (B, kB, MB, GB, TB by 1000; KiB, MiB, GiB, TiB by 1024).
+min, h, d, w), names with `bytes` and `.buffer.size` take sizes (B, kB, MB, GB, TB by 1000; KiB, MiB, GiB, TiB by 1024),
+and so do three configs of producers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _BINARY_SIZES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 # What one of the config's own unit is in milliseconds.
 _NAMES_MS = {"ms": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
 _VALUE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", re.ASCII)
+_SIZES_OF_PRODUCERS = {"batch.size", "buffer.memory", "max.request.size"}
 # Above this, a number stands for no limit.
 _UNLIMITED = 1 << 60
 
@@ -87,6 +89,6 @@ def _own_unit(name: str) -> int:
 def _units(name: str) -> dict[str, int]:
     if _own_name(name) in _NAMES_MS:
         return _TIMES_MS
-    if "bytes" in name.split(".") or name.endswith(".buffer.size"):
+    if "bytes" in name.split(".") or name.endswith(".buffer.size") or name in _SIZES_OF_PRODUCERS:
         return _SIZES | _BINARY_SIZES
     return {}
