@@ -179,11 +179,13 @@ def prepare(page: str, place: Place) -> None:
     existing = {topic.name for topic in place.broker.topics.all()}
     if page != "README" and "flights" not in existing:
         place.run("odradek topics create flights --partitions 6")
-    if page in ("groups", "transactions"):
+    if page == "cli" and "flights-1" not in existing:
+        place.run("odradek topics create flights-1")
+    if page in ("cli", "groups", "transactions"):
         fill(place.broker, ("flights",))
     if page == "sql":
         fill(place.broker, ("flights",), b'{"carrier": "UA", "dep_delay": %d}')
-    if page == "groups":
+    if page in ("cli", "groups"):
         place.run("odradek consume flights --group delays --until-end")
     if page == "backup":
         shutil.rmtree(place.folder / "backups", ignore_errors=True)
