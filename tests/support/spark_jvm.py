@@ -1,9 +1,12 @@
-"""The JVM of a session in tests: options that make it start soon.
+"""The JVM of a session in tests, and its Python workers: what makes them start soon.
 
 Most of a start is that the JVM loads, checks and compiles the classes of Spark. It keeps what it has loaded in an
 archive (class data sharing), which the first test that starts a session makes, in `.cache/spark-jvm` of this clone.
 Later JVMs map the archive: from the start to the end of a first query they take 6 s of CPU instead of 14 (Java 17,
 PySpark 4.3.0, 2026-11-22). A JVM that the archive does not fit does without it.
+
+Where SPARK_HOME has its archive of PySpark's sources, Python workers import those, and each worker compiles them anew:
+0.65 of the 0.85 s of CPU that its start takes. So sessions in tests have a SPARK_HOME without the archive.
 
     python -m odradek.tests.support.spark_jvm FILE      makes an archive
 """
@@ -16,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -34,12 +38,7 @@ def java_options() -> str:
 @cache
 def archive() -> Path:
     """Return the archive for this PySpark and this Java; the first process makes it while others wait."""
-    import pyspark
-
-    said = subprocess.run([_java(), "-version"], capture_output=True, check=True).stderr
-    about = f"{pyspark.__version__} {pyspark.__file__}".encode() + said
-    found = FOLDER / f"{hashlib.sha256(about).hexdigest()[:16]}.jsa"
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = home() / "classes.jsa"
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.exists():
@@ -49,6 +48,21 @@ def archive() -> Path:
             subprocess.run(command, check=True, capture_output=True, timeout=MADE_WITHIN_S)
             part.touch()  # a JVM of another make has written none; an empty one is passed over
             part.replace(found)
+    return found
+
+
+@cache
+def home() -> Path:
+    """Return a SPARK_HOME for this PySpark and this Java: links to its programs and its jars."""
+    import pyspark
+
+    said = subprocess.run([_java(), "-version"], capture_output=True, check=True).stderr
+    about = f"{pyspark.__version__} {pyspark.__file__}".encode() + said
+    found, installed = FOLDER / hashlib.sha256(about).hexdigest()[:16], Path(pyspark.__file__).parent
+    found.mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "jars"):
+        with suppress(FileExistsError):
+            (found / name).symlink_to(installed / name)
     return found
 
 

@@ -124,10 +124,11 @@ def session(folder: str, **more: str) -> Any:
     """Start a session of two cores, whose JVM starts soon (spark_jvm.py)."""
     import os
 
-    from odradek.tests.support.spark_jvm import java_options
+    from odradek.tests.support.spark_jvm import home, java_options
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["SPARK_HOME"] = str(home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2]").appName("odradek tests")  # pyright: ignore
     for name, value in {
