@@ -50,9 +50,7 @@ async def produce(cluster: FakeCluster) -> None:
 
 async def consume(cluster: FakeCluster) -> None:
     """Poll as a member of a group, also after errors."""
-    consumer = Consumer(
-        "t", bootstrap_servers=cluster.address, group_id="g", auto_offset_reset="earliest", **OPTIONS
-    )
+    consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", auto_offset_reset="earliest", **OPTIONS)
     async with asyncio.timeout(LASTS_S):
         try:
             await consumer.start()
