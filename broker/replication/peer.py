@@ -133,7 +133,7 @@ class _Wire(asyncio.BufferedProtocol):
         if self.lost is not None or self._transport is None:
             raise self.lost or PeerLost(f"{self._address} is not connected")
         self._waiter = asyncio.get_running_loop().create_future()
-        self._transport.writelines(pieces)
+        self._transport.write(b"".join(pieces))
         return await self._waiter
 
     def abort(self) -> None:

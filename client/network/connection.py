@@ -96,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._next_authentication: asyncio.TimerHandle | None = None
         self._authenticating: asyncio.Task[None] | None = None
         self._held: list[_Held] | None = None
+        self._is_uvloop = False
 
     @classmethod
     async def open(
@@ -268,7 +269,12 @@ class Connection(asyncio.BufferedProtocol):
         self, message: Message, version: int, response: type[Message] | None, waiter: asyncio.Future[Any]
     ) -> None:
         assert self._transport is not None
-        self._transport.writelines(self._exchange.send(message, version, response, waiter))
+        pieces = self._exchange.send(message, version, response, waiter)
+        if self._is_uvloop:
+            self._transport.writelines(pieces)
+        else:
+            # In Python 3.12 and 3.13, `writelines` neither heeds the buffer's limit nor a connection that is lost.
+            self._transport.write(b"".join(pieces))
         self._update_room()
 
     def _time_out(self, waiter: asyncio.Future[Any], api: str, limit_ms: float) -> None:
@@ -287,6 +293,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
+        self._is_uvloop = not isinstance(transport, asyncio.Transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer.writable()

@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 # OpenSSL's numbers of what is wrong with a certificate: the host name, the address, and the time.
 _WRONG_HOST = (62, 64)
 _NOT_YET_VALID, _EXPIRED = 9, 10
+# What ssl.VERIFY_X509_STRICT finds: X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3.
+_NOT_STRICT = range(80, 94)
 # How OpenSSL names an answer that is no TLS at all.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 # Alerts by which a broker rejects a client without a certificate, or with one that it does not trust. The second one
@@ -107,6 +109,11 @@ def _distrust(error: ssl.SSLCertVerificationError) -> str:
         )
     if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
         return f"the broker's certificate is not valid now ({said}): renew it, or set this machine's clock"
+    if error.verify_code in _NOT_STRICT:
+        return (
+            f"the broker's certificate, or its authority's, breaks RFC 5280 ({said}), which Python 3.13 checks: make it "
+            "again by that standard, or set ssl_context to one without ssl.VERIFY_X509_STRICT"
+        )
     return (
         f"the broker's certificate is not trusted ({said}): set ssl_cafile to the certificate of the authority "
         "that signed it"

@@ -13,13 +13,15 @@ import pytest
 class Certificates:
     """PEM files in a folder. Skips the test where openssl is missing."""
 
-    def __init__(self, folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: int = 2) -> None:
+    def __init__(self, folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: int = 2, strict: bool = True) -> None:
         if shutil.which("openssl") is None:
             pytest.skip("openssl makes the certificates, and it is not installed")
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.authority = folder / "ca.pem"
-        self._run("req", "-x509", *self._new_key("ca"), "-out", self.authority, "-subj", "/CN=ca", "-days", "2")
+        # Python 3.13 wants the extensions of RFC 5280; many certificates lack them.
+        usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign") if strict else ()
+        self._run("req", "-x509", *self._new_key("ca"), "-out", self.authority, "-subj", "/CN=ca", "-days", "2", *usage)
         self.broker = self._sign("broker", names, days)
         self.client = self._sign("client", "DNS:client", 2)
 
@@ -44,7 +46,7 @@ class Certificates:
 
     def _sign(self, name: str, names: str, days: int) -> Path:
         certificate, request, extensions = (self.folder / f"{name}.{end}" for end in ("pem", "csr", "ext"))
-        extensions.write_text(f"subjectAltName={names}\n")
+        extensions.write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         self._run("req", *self._new_key(name), "-out", request, "-subj", f"/CN={name}")
         self._run(
             *("x509", "-req", "-in", request, "-CA", self.authority, "-CAkey", "ca.key", "-CAcreateserial"),

@@ -143,3 +143,15 @@ async def test_close_may_be_called_twice_and_fails_who_waits() -> None:
         await connection.close()
         with pytest.raises(ConnectionLost, match="closed by this client"):
             await waiting
+
+
+async def test_a_request_on_a_connection_that_is_just_lost_raises_it() -> None:
+    """The transport tells the protocol a turn after it has met the error."""
+    async with FakeCluster({"t": 1}) as cluster:
+        connection = await connect(cluster)
+        assert connection._transport is not None
+        connection._transport.abort()
+        assert not connection.closed
+        with pytest.raises(ConnectionLost, match="closed the connection"):
+            await ask(connection)
+        await connection.close()

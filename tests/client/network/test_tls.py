@@ -67,6 +67,17 @@ async def test_a_certificate_of_an_unknown_authority_is_not_trusted(
             await topics(cluster, **trusting(others))
 
 
+async def test_a_certificate_that_python_3_13_finds_too_lax_is_named_as_such(tmp_path: Path) -> None:
+    lax = Certificates(tmp_path, strict=False)
+    context = ssl.create_default_context(cafile=str(lax.authority))
+    async with tls_cluster(lax) as cluster:
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        with pytest.raises(AuthenticationFailed, match=r"breaks RFC 5280 .*without ssl.VERIFY_X509_STRICT"):
+            await topics(cluster, security_protocol="SSL", ssl_context=context)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        assert await topics(cluster, security_protocol="SSL", ssl_context=context) == ["t"]
+
+
 async def test_the_certificate_must_name_the_host(others: Certificates) -> None:
     async with tls_cluster(others) as cluster:
         with pytest.raises(AuthenticationFailed, match=r"is for another host.*ssl_check_hostname"):
