@@ -111,8 +111,8 @@ def _distrust(error: ssl.SSLCertVerificationError) -> str:
         return f"the broker's certificate is not valid now ({said}): renew it, or set this machine's clock"
     if error.verify_code in _NOT_STRICT:
         return (
-            f"the broker's certificate, or its authority's, breaks RFC 5280 ({said}), which Python 3.13 checks: make it "
-            "again by that standard, or set ssl_context to one without ssl.VERIFY_X509_STRICT"
+            f"the broker's certificate, or its authority's, breaks RFC 5280 ({said}), which Python 3.13 checks: "
+            "make it again by that standard, or set ssl_context to one without ssl.VERIFY_X509_STRICT"
         )
     return (
         f"the broker's certificate is not trusted ({said}): set ssl_cafile to the certificate of the authority "
