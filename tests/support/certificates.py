@@ -13,7 +13,9 @@ import pytest
 class Certificates:
     """PEM files in a folder. Skips the test where openssl is missing."""
 
-    def __init__(self, folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: int = 2, strict: bool = True) -> None:
+    def __init__(
+        self, folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: int = 2, strict: bool = True
+    ) -> None:
         if shutil.which("openssl") is None:
             pytest.skip("openssl makes the certificates, and it is not installed")
         self.folder = folder
