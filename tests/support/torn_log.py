@@ -29,6 +29,7 @@ from odradek.protocol.records.errors import RecordError
 from odradek.protocol.records.record import Record
 from odradek.storage.errors import CorruptBatch, DiskError, LogClosed, StorageError, is_unreadable
 from odradek.storage.integrity import verify
+from odradek.storage.known_logs import KnownLog
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import LOG_SUFFIX
 from odradek.tests.storage.batches import roll
@@ -83,6 +84,8 @@ class TornLog:
         self.flushed = 0
         self.point = 0
         self.clean = False
+        # What a clean stop knew of the log.
+        self.known: KnownLog | None = None
         # Whether an fsync has failed since the log was opened: the kernel may have dropped what was answered.
         self.has_dropped = False
         # Whether a start may have to do without the checkpoint of the recovery point.
@@ -94,9 +97,10 @@ class TornLog:
 
     def open(self) -> Log:
         point = self.point if self.is_point_known else -1
+        known = self.known if self.clean else None
         return Log.open(
             self.directory, self.config, clean=self.clean, now_ms=1000, recovery_point=point,
-            log_start_offset=self.start, disk=self.disk,
+            log_start_offset=self.start, known=known, disk=self.disk,
         )  # fmt: skip
 
     def run(self) -> None:
@@ -119,10 +123,14 @@ class TornLog:
                 self.chance.choice(doing)()
             if self.chance.random() < 0.5:
                 self.log.close()
-                self.flushed = self.point = self.log.log_end_offset
-                self.clean = self.is_point_known = True
+                self.closed_well()
         except (PowerCut, LogClosed):
             pass
+
+    def closed_well(self) -> None:
+        self.flushed = self.point = self.log.log_end_offset
+        self.clean = self.is_point_known = True
+        self.known = self.log.known()
 
     def steps(self) -> list[Callable[[], None]]:
         """Return what a life may do, the frequent things more than once."""
@@ -208,8 +216,7 @@ class TornLog:
     def use_up_descriptors(self) -> None:
         """Start again, and append and roll while no more files can be opened. That must not close the log."""
         self.log.close()
-        self.flushed = self.point = self.log.log_end_offset
-        self.clean = self.is_point_known = True
+        self.closed_well()
         self.log = self.open()
         self.clean = False
         self.disk.descriptors = self.chance.randrange(4)
