@@ -41,11 +41,16 @@ _VERSION = "0"
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def write_entries(path: Path, entries: Iterable[str], disk: Disk = DISK, *, sync_directory: bool = True) -> None:
-    """Write a text checkpoint durably. Without `sync_directory`, the caller forces the directory to disk."""
+def write_entries(
+    path: Path, entries: Iterable[str], disk: Disk = DISK, *, durable: bool = True, sync_directory: bool = True
+) -> None:
+    """Write a text checkpoint durably. Without `sync_directory`, the caller forces the directory to disk.
+
+    Not `durable`: the caller forces the file to disk, too.
+    """
     lines = list(entries)
     text = "".join(f"{line}\n" for line in [_VERSION, str(len(lines)), *lines])
-    disk.write_atomically(path, text.encode(), sync_directory=sync_directory)
+    disk.write_atomically(path, text.encode(), durable=durable, sync_directory=sync_directory)
 
 
 def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:

@@ -189,6 +189,15 @@ class Disk:
             finally:
                 os.close(fd)
 
+    def fsync_all(self, file: File) -> bool:
+        """Force every file and every name on the file system of `file` to disk, in one call.
+
+        Return False where the system cannot do that, or where any write to the file system has failed since `file` was
+        opened: then each file needs its own fsync, which tells whether its writes are lost.
+        """
+        syncfs = file_systems.syncfs_of(file.fd)
+        return syncfs is not None and syncfs(file.fd) == 0
+
     def truncate(self, file: File, size: int) -> None:
         with _translated("truncate", file.path):
             os.ftruncate(file.fd, size)
@@ -365,6 +374,10 @@ class DirectoryLock:
         self._file: File | None = file
         disk.truncate(file, 0)
         disk.write(file, b"pid %d\n" % os.getpid(), 0)
+
+    def fsync_all(self) -> bool:
+        """Force the whole file system to disk, as Disk.fsync_all does; the file has been open since the lock is held."""
+        return self._file is not None and self._disk.fsync_all(self._file)
 
     def release(self) -> None:
         """Release the lock. The file stays, because its removal would race with the next holder."""

@@ -89,13 +89,16 @@ class LeaderEpochs:
         if slot:
             self._replace(((self.entries[slot - 1][0], start_offset), *self.entries[slot:]))
 
-    def save(self) -> bool:
-        """Write the file if it is not up to date. Return whether the caller must force the directory to disk."""
+    def save(self, *, durable: bool = True) -> bool:
+        """Write the file if it is not up to date. Return whether the caller must force the directory to disk.
+
+        Not `durable`: the caller must force the file to disk, too.
+        """
         entries = self.entries
         if entries == self._saved:
             return False
         lines = [f"{epoch} {offset}" for epoch, offset in entries]
-        write_entries(self.path, lines, self._disk, sync_directory=False)
+        write_entries(self.path, lines, self._disk, durable=durable, sync_directory=False)
         self._saved = entries
         return True
 

@@ -393,24 +393,41 @@ class Log(ReadableLog):
 
     # -- Closing -----------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    @property
+    def is_resting(self) -> bool:
+        """Whether no record has come since a start that knew where the log ends: a close has next to nothing to do."""
+        return self._segments.active.is_resting
+
+    def complete(self, *, durable: bool = False) -> None:
+        """Complete the indexes and write the producers and the leader epochs, as a close does, and append no more.
+
+        Not `durable`: nothing is forced to disk. Raises as close() does.
+        """
+        self._check_writable()
+        active = self._segments.active
+        if not active.is_sealed:
+            active.seal()
+        # While the log rests, the stop before has written a snapshot of the same producers.
+        if not self.is_resting and not self._has_snapshot():
+            self._write_producers(durable=durable, keep_from=active.base_offset)
+            self._segments.names_dirty = True
+        self._segments.names_dirty |= self.epochs.save(durable=durable)
+
+    def close(self, *, is_on_disk: bool = False) -> None:
         """Flush, complete the indexes and save the producers, so that a clean start needs no checks. Idempotent.
 
-        Raises DiskError, and LogClosed after an earlier failure: then the stop was not clean.
+        `is_on_disk`: the caller has forced the whole file system to disk after complete(). Raises DiskError, and
+        LogClosed after an earlier failure: then the stop was not clean.
         """
         if self._closed:
             return
         try:
             self._check_writable()
-            active = self._segments.active
-            if not active.is_sealed:
-                active.seal()
-            # A resting segment had no append since the stop that has written a snapshot of the same producers.
-            has_snapshot = active.is_resting or self._has_snapshot()
-            if not has_snapshot:
-                self._write_producers(durable=True, keep_from=active.base_offset)
-                self._segments.names_dirty = True
-            self.flush()
+            if is_on_disk:
+                self.recovery_point = self.log_end_offset
+            else:
+                self.complete(durable=True)
+                self.flush()
             self.is_whole = True
         finally:
             self._closed = True

@@ -98,6 +98,10 @@ class DataDir:
         """
         checkpoints.write_clean_shutdown(self.path, known, self._disk)
 
+    def fsync_all(self) -> bool:
+        """Force every file here to disk in one call. Return False where each needs its own (Disk.fsync_all)."""
+        return self._lock.fsync_all()
+
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()

@@ -55,6 +55,10 @@ class LogDir:
         """Whether the last stop closed every log of the directory well."""
         return self.data is not None and self.data.clean
 
+    def fsync_all(self) -> bool:
+        """Force every file here to disk in one call. Return False where each needs its own."""
+        return self.data is not None and self.data.fsync_all()
+
     def take_known(self, name: str) -> KnownLog | None:
         """Return what the last stop knew of the log in the directory `name`, once: a start needs it no longer."""
         return self.data.known_logs.pop(name, None) if self.data is not None else None
@@ -137,6 +141,13 @@ class LogDirs:
     def of(self, log: Log) -> LogDir:
         """Return the directory of a log."""
         return self._by_path[log.directory.parent]
+
+    def shares(self, logs: Iterable[Log]) -> dict[LogDir, list[Log]]:
+        """Return the logs of each directory."""
+        shares: dict[LogDir, list[Log]] = {each: [] for each in self._dirs}
+        for log in logs:
+            shares[self.of(log)].append(log)
+        return shares
 
     def holding(self, path: Path) -> LogDir | None:
         """Return the directory that a file lies in, or None."""
@@ -264,9 +275,7 @@ class LogDirs:
 
     def mark_clean(self, logs: Iterable[Log]) -> None:
         """Write the clean-stop markers of all directories but those with a log that was not closed well."""
-        shares: dict[LogDir, list[Log]] = {each: [] for each in self._dirs}
-        for log in logs:
-            shares[self.of(log)].append(log)
+        shares = self.shares(logs)
         for each in self.online:
             if all(log.is_whole for log in shares[each]) and not each.unread and each.data is not None:
                 known = ((log.directory.name, log.known()) for log in shares[each])

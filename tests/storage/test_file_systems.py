@@ -78,3 +78,35 @@ def test_a_cold_byte_is_not_taken_for_a_missing_flag(tmp_path: Path, monkeypatch
         patched.setattr(os, "preadv", cold)
         assert DISK.read_nowait(file, 4, 3) is None
     assert bytes(DISK.read_cached(file, 4, 3)) == b"3456"
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "file_system", "is_trusted"),
+    [
+        ("linux", "5.17.0-1-amd64", "ext4", True),
+        ("linux", "6.18.44", "xfs", True),
+        ("linux", "5.16.9", "ext4", False),
+        ("linux", "4.19", "xfs", False),
+        ("linux", "odd", "ext4", False),
+        ("linux", "6.18.44", "nfs4", False),
+        ("linux", "6.18.44", "", False),
+        ("darwin", "23.1.0", "ext4", False),
+    ],
+)
+def test_one_call_forces_all_files_to_disk_only_where_it_tells_of_lost_writes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    system: str,
+    release: str,
+    file_system: str,
+    is_trusted: bool,
+) -> None:
+    monkeypatch.setattr(file_systems.sys, "platform", system)
+    monkeypatch.setattr(file_systems.platform, "release", lambda: release)
+    monkeypatch.setattr(file_systems, "_type_of", lambda device: file_system)
+    assert (file_systems.syncfs_of(written(tmp_path).fd) is not None) == is_trusted
+
+
+def test_forcing_the_whole_file_system_says_whether_it_was_possible(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert DISK.fsync_all(file) == (file_systems.syncfs_of(file.fd) is not None)

@@ -326,6 +326,16 @@ class FaultyDisk(Disk):
         self._changes = [each for each in self._changes if each not in here]
         self._moves = [move for move in self._moves if path not in (move[0].parent, move[1].parent)]
 
+    def fsync_all(self, file: File) -> bool:
+        """Put everything on the platter, unless an fsync fails: that loses nothing here, and says that it has failed."""
+        self._step()
+        if self.fsync_fails:
+            return False
+        for node in set(self._live.values()):
+            node.platter = self._written(node)
+        self._stable, self._changes, self._moves = dict(self._live), [], []
+        return not any(node.dropped for node in self._live.values())
+
     def truncate(self, file: File, size: int) -> None:
         self._step()
         if self.truncate_fails:
