@@ -55,8 +55,10 @@ class PausePoints:
 
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._reached: list[Reached] = []
         self._server = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
 
     @property
     def place(self) -> str:
@@ -71,15 +73,16 @@ class PausePoints:
                 with connection.makefile() as lines:
                     line = lines.readline()
                 if line:
-                    self.events.put(Reached(**json.loads(line), connection=connection))
+                    self._reached.append(Reached(**json.loads(line), connection=connection))
+                    self.events.put(self._reached[-1])
                 else:
                     connection.close()
 
     def close(self) -> None:
         """Stop listening, and let everything that waits go on."""
         self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._server.close()
-        while not self.events.empty():
-            event = self.events.get()
-            if isinstance(event, Reached):
-                event.go_on()
+        # Also those that a test has taken and not let go on, because it has failed.
+        for each in self._reached:
+            each.go_on()
