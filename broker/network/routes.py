@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
-from ..coordination.transactions.queries import MAX_PARTICIPANTS
+from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 

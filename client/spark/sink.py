@@ -227,7 +227,11 @@ def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpti
 
 
 def _headers(row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
-    return None if row is None else [(each["key"], each["value"]) for each in row]
+    if row is None:
+        return None
+    if any(each is None or each["key"] is None for each in row):
+        raise SchemaError("null header, or header with a null key, present in the data: Kafka has no such headers")
+    return [(each["key"], each["value"]) for each in row]
 
 
 def _timestamps(batch: ArrowBatch, columns: SinkColumns) -> list[int | None]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from ..schema import Message, Struct, array, boolean, int16, int32, int64, string
 
+# The most participants of a request. They are one record batch, of some 200 bytes each and more for many partitions.
+MAX_PARTICIPANTS = 2_000
+
 
 class OdradekEndQueryBatchRequest(Message, key=30001, versions="0", flexible="0+"):
     query_id: str = string("0+")

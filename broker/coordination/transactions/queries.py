@@ -40,8 +40,6 @@ from .states import TransactionState
 
 _log = logging.getLogger(__name__)
 
-# The most tasks of a batch: their records are one record batch, of some 200 bytes each and more for many partitions.
-MAX_PARTICIPANTS = 2_000
 MAX_NAME_BYTES = 1_000
 # How many participants, or partitions of them, one turn of the event loop takes: each costs up to 100 microseconds.
 _A_TURN = 50

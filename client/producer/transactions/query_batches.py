@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ....protocol.messages.odradek_end_query_batch import (
+    MAX_PARTICIPANTS,
     OdradekEndQueryBatchRequest,
     OdradekEndQueryBatchResponse,
     Participant,
@@ -58,9 +59,14 @@ class QueryBatches:
     async def end(self, batch_id: int, transactions: Sequence[OpenTransaction], *, commit: bool) -> bool:
         """Commit these transactions together, or abort them. Return whether the batch was committed before.
 
-        In that case they are aborted. Nothing is committed if one of them is not open any more. Raises as `join`.
+        In that case they are aborted. Nothing is committed if one of them is not open any more. Raises as `join`, and
+        INVALID_REQUEST for more than MAX_PARTICIPANTS to commit.
         """
-        participants = [Participant(*each) for each in transactions]
+        if commit and len(transactions) > MAX_PARTICIPANTS:
+            why = f"{len(transactions)} tasks have written rows, and at most {MAX_PARTICIPANTS} commit together"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"batch {batch_id}: {why}: write fewer partitions (coalesce)")
+        # An abort ends all that the run has left open, named or not.
+        participants = [Participant(*each) for each in transactions[:MAX_PARTICIPANTS]]
         request = OdradekEndQueryBatchRequest(self._query_id, self._run_id, batch_id, commit, participants)
 
         async def attempt() -> OdradekEndQueryBatchResponse:

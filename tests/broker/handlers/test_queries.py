@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.coordination.transactions.queries import MAX_PARTICIPANTS
 from odradek.protocol.apis import ApiKey, OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
-from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
+from odradek.protocol.messages.odradek_end_query_batch import (
+    MAX_PARTICIPANTS,
+    OdradekEndQueryBatchRequest,
+    Participant,
+)
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.protocol.records.batch import decode_batch, read_header
 from odradek.tests.support.raw import Raw, batch_of

@@ -146,6 +146,14 @@ async def test_columns_say_topic_partition_headers_and_time() -> None:
     assert (second.value, second.headers, second.timestamp_ms) == (b"2", (), at_ms)
 
 
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}], ids=["no header", "no key"])
+async def test_null_headers_fail_the_task(header: dict[str, Any] | None) -> None:
+    table = pa.table({"value": ["a"], "headers": pa.array([[header]], HEADERS)})
+    async with FakeCluster({"t": 1}) as fake:
+        with pytest.raises(SchemaError, match="null header, or header with a null key"):
+            await written(fake, table, "value string, headers headers", topic="t")
+
+
 async def test_rows_without_headers_keep_partition_and_time_and_a_large_one_its_place() -> None:
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     large = b"x" * 5_000

@@ -25,9 +25,8 @@ from odradek.client.spark.sink_batch import Place, TaskResult
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.odradek_describe_queries import (
-    OdradekDescribeQueriesRequest,
-)
+from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
+from odradek.protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from odradek.tests.support.command import completed
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.hand_cluster import HandCluster
@@ -116,6 +115,36 @@ async def test_a_task_that_fails_aborts_its_own_transaction(sink: SinkOptions, b
     with pytest.raises(OSError, match="was the last"):
         await asyncio.to_thread(write_task, batches(), columns, sink, place)
     assert await visible(broker.address) == []
+
+
+async def test_too_many_tasks_fail_as_a_whole_and_leave_nothing(sink: SinkOptions, broker: Broker, raw: Raw) -> None:
+    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    assert first.transaction is not None
+    name = first.transaction.transactional_id
+    others = [first.transaction._replace(transactional_id=f"{name}{number}") for number in range(MAX_PARTICIPANTS)]
+    many = [first, *(replace(first, transaction=each) for each in others)]
+    with pytest.raises(KafkaError, match=r"2001 tasks have written rows, and at most 2000 commit together: .*coalesce"):
+        await end(sink, *many)
+    await end(sink, *many[::-1], commit=False)
+    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+    assert [each.transactional_ids for each in described.queries] == [[]]
+    assert await visible(broker.address) == []
+
+
+async def test_a_topic_that_is_deleted_before_the_commit_leaves_the_others_of_the_batch(
+    broker: Broker, raw: Raw
+) -> None:
+    for topic in ("t", "deleted"):
+        await raw.create_topic(topic)
+    options = parse_sink_options({"kafka.bootstrap.servers": broker.address})
+    columns = columns_of_rows(StructType([*TEXT.fields, StructField("topic", StringType())]), options)
+    rows: Any = iter(pa.table({"value": ["1", "2"], "topic": ["t", "deleted"]}).to_batches())
+    written = await asyncio.to_thread(write_task, rows, columns, options, Place("q", "a", 0, "0.0"))
+    broker.services.delete_topic(broker.services.topics.get("deleted"))
+    assert await end(options, written) is False
+    assert await visible(broker.address) == [b"1"]
+    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+    assert [(each.committed_batch_id, each.transactional_ids) for each in described.queries] == [(0, [])]
 
 
 async def test_a_driver_whose_checkpoint_another_has_taken_is_fenced(sink: SinkOptions, broker: Broker) -> None:
