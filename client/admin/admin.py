@@ -278,7 +278,7 @@ class Admin:
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Set offsets of a group without members; it is created if it does not exist.
 
-        Raises KafkaError, NON_EMPTY_GROUP if it has members.
+        Raises KafkaError, NON_EMPTY_GROUP if it has members; ItemsFailed if some of several offsets are not taken.
         """
         await groups.set_offsets(self._group(group_id), offsets)
 

@@ -26,7 +26,7 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from ..descriptions import GroupDescription, GroupListing, GroupMember, GroupRebalance
-from ..errors import CommitFailed, raise_error
+from ..errors import raise_error
 from ..metadata import Node
 from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets, Generation
@@ -127,15 +127,26 @@ async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
 
 async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     """Commit offsets of a group without members. Raises NON_EMPTY_GROUP if it has members."""
+    committed = CommittedOffsets(coordinator)
+    text = f"the offsets of group {coordinator.key!r} are its members' to commit: stop its consumers first"
+    has_members = KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
+
+    async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        codes = await committed.commit_once({each: offsets[each] for each in some}, Generation())
+        return {
+            each: has_members if code is ErrorCode.UNKNOWN_MEMBER_ID else _offset_result(coordinator, each, code)
+            for each, code in codes.items()
+        }
+
+    await for_items(coordinator.cluster, offsets, attempt)
+
+
+def _offset_result(coordinator: Coordinator, partition: TopicPartition, code: ErrorCode) -> KafkaError | None:
     try:
-        await CommittedOffsets(coordinator).commit(offsets, Generation())
-    except CommitFailed as error:
-        if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
-            raise
-        raise KafkaError(
-            ErrorCode.NON_EMPTY_GROUP,
-            f"the offsets of group {coordinator.key!r} are its members' to commit: stop its consumers first",
-        ) from error
+        coordinator.raise_error(code, f"committing the offset of {partition.topic}-{partition.partition}")
+    except KafkaError as error:
+        return error
+    return None
 
 
 async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartition]) -> None:

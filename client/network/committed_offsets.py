@@ -64,12 +64,19 @@ class CommittedOffsets:
         if offsets:
             view = self._cluster.view
             ids = {partition.topic: view.topic_id(partition.topic) for partition in offsets}
-            await self._cluster.retry(lambda: self._commit_once(offsets, generation, ids))
+            await self._cluster.retry(lambda: self._commit_all(offsets, generation, ids))
 
-    async def _commit_once(
+    async def _commit_all(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation, ids: Mapping[str, bytes]
     ) -> None:
         self._check_topics(ids)
+        for code in (await self.commit_once(offsets, generation)).values():
+            self._check_committed(code)
+
+    async def commit_once(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Send one request to commit offsets. Return what the coordinator says of each partition."""
         connection = await self._coordinator.connection()
         topics = self._commit_topics(offsets)
         named = any(topic.topic_id == ZERO_UUID for topic in topics)
@@ -82,9 +89,14 @@ class CommittedOffsets:
             topics=topics,
         )
         response = await self._coordinator.request_over(connection, request, OffsetCommitResponse, version=version)
-        for topic in response.topics:
-            for partition in topic.partitions:
-                self._check_committed(partition.error_code)
+        names = {topic.topic_id: topic.name for topic in topics}
+        return {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), each.partition_index): ErrorCode.of(
+                each.error_code
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
 
     def _check_topics(self, ids: Mapping[str, bytes]) -> None:
         """Raise UnknownTopic if a topic was deleted and made again: the offsets are not of its records."""
@@ -107,15 +119,14 @@ class CommittedOffsets:
             )
         return list(topics.values())
 
-    def _check_committed(self, error_code: int) -> None:
-        code = ErrorCode.of(error_code)
+    def _check_committed(self, code: ErrorCode) -> None:
         if code in _FENCED:
             raise CommitFailed(
                 code,
                 f"group {self._coordinator.key!r} did not take the commit: {code.text} The records since the last "
                 "commit will be read again by the consumer that has their partitions now.",
             )
-        self._coordinator.raise_error(error_code, "committing offsets")
+        self._coordinator.raise_error(code, "committing offsets")
 
     # -- Fetch
 
