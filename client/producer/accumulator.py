@@ -21,13 +21,14 @@ sequence 0. If the failed batch may be written, other retries that may be writte
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from ...protocol.records.batch import encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import BufferFull, DeliveryTimedOut, KafkaError, Outcome, OutcomeUnknown
-from ..record import TopicPartition
+from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch
 from .partition_queue import PartitionQueue
 from .splitting import BatchLimits, split
@@ -96,11 +97,19 @@ class RecordAccumulator:
         return self.used_bytes + size_bytes <= self.buffer_memory
 
     def append(
-        self, queue: PartitionQueue, record: Record, size_bytes: int, callback: DeliveryCallback, now_ms: float
+        self,
+        queue: PartitionQueue,
+        record: Record,
+        size_bytes: int,
+        callback: DeliveryCallback | None,
+        now_ms: float,
+        future: asyncio.Future[RecordMetadata] | None = None,
     ) -> bool:
-        """Add a record. Return whether the sender must be woken. Raises BufferFull."""
-        self._take_room(size_bytes)
-        if queue.append(record, size_bytes, callback, now_ms):
+        """Add a record, with a callback or a future. Return whether the sender must be woken. Raises BufferFull."""
+        if self.used_bytes + size_bytes > self.buffer_memory:
+            raise self._no_room()
+        self.used_bytes += size_bytes
+        if queue.append(record, size_bytes, callback, now_ms, future):
             self._unsent[queue.partition] = queue
             return True
         return False
@@ -142,9 +151,12 @@ class RecordAccumulator:
 
     def _take_room(self, size_bytes: int) -> None:
         if self.used_bytes + size_bytes > self.buffer_memory:
-            text = f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
-            raise self.full(text)
+            raise self._no_room()
         self.used_bytes += size_bytes
+
+    def _no_room(self) -> BufferFull:
+        text = f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
+        return self.full(text)
 
     # -- Drain
 

@@ -35,6 +35,7 @@ class Lifecycle(Generic[K, V]):
     # These exist from start() to stop().
     _cluster: Cluster | None = None
     _sender: Sender | None = None
+    _loop: asyncio.AbstractEventLoop
     _transactions: Transactions | None = None
     # Why the sender's task ended, if it did.
     _sender_error: KafkaError | None = None
@@ -121,6 +122,7 @@ class Lifecycle(Generic[K, V]):
             choice_for(partitioner, self._partitioner),
             options.max_request_size,
         )
+        self._prepare = preparation.prepare_intercepted if interceptors else preparation.prepare
         # Whether `send_many` need not look at anything but bytes.
         serializes = preparation.serialize_key is not None or preparation.serialize_value is not None
         self._is_plain = not (serializes or interceptors or listeners) and partitioner == DEFAULT
@@ -135,6 +137,7 @@ class Lifecycle(Generic[K, V]):
         if self._cluster is not None:
             return
         self._cluster = cluster = await Cluster.open(self._cluster_options)
+        self._loop = asyncio.get_running_loop()
         options = self._options
         sender_options = SenderOptions(
             options.wire_acks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from itertools import accumulate, count
 from ...protocol.errors import KafkaError
 from ...protocol.records.batch import decode_batch
 from ...protocol.records.record import Record
-from ..record import TopicPartition
+from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch, ProducerIdAndEpoch
 
 
@@ -84,16 +85,29 @@ class PartitionQueue:
         """The oldest batch that is not in flight."""
         return self.sealed[0] if self.sealed else self.open
 
-    def append(self, record: Record, size_bytes: int, callback: DeliveryCallback, now_ms: float) -> bool:
-        """Add a record of at most `size_bytes`. Return whether that started a batch."""
+    def append(
+        self,
+        record: Record,
+        size_bytes: int,
+        callback: DeliveryCallback | None,
+        now_ms: float,
+        future: asyncio.Future[RecordMetadata] | None = None,
+    ) -> bool:
+        """Add a record of at most `size_bytes`, with a callback or a future. Return whether that started a batch."""
         batch = self.open
         started = batch is None or batch.size_bytes + size_bytes > self._batch_size
         if started:
             batch = self._start(now_ms)
         assert batch is not None
-        if not batch.callbacks or batch.callbacks[-1][1] is not callback:
-            batch.callbacks.append((len(batch.records), callback))
-        batch.records.append(record)
+        records, callbacks = batch.records, batch.callbacks
+        if not callbacks or callbacks[-1][1] is not callback:
+            callbacks.append((len(records), callback))
+        if future is not None:
+            awaited = batch.awaited
+            awaited.indexes.append(len(records))
+            awaited.timestamps_ms.append(record[1])
+            awaited.futures.append(future)
+        records.append(record)
         batch.size_bytes += size_bytes
         return started
 

@@ -41,15 +41,25 @@ def murmur2(data: bytes) -> int:
 class Partitioner:
     """Kafka's default partitioner. `choose` draws one of a sequence; tests pass their own."""
 
-    __slots__ = ("_choose", "_hashes", "_sticky", "_stride_bytes")
+    __slots__ = ("_hashes", "_pick", "_sticky", "_stride_bytes")
 
     def __init__(self, stride_bytes: int, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
-        self._choose = choose
+        self._pick = choose
         # How many bytes without a key go to one partition before the next is drawn.
         self._stride_bytes = stride_bytes
         self._hashes: dict[bytes, int] = {}
         # topic -> its current partition and the bytes that it still takes
         self._sticky: dict[str, tuple[int, int]] = {}
+
+    def choose(self, topic: TopicInfo, _key: object, raw: bytes | None, size_bytes: int) -> int:
+        """Return the partition of a record: a `Choice`."""
+        if raw is None:
+            return self.keyless(topic, size_bytes)
+        # `by_key` written out: a call less a record.
+        positive = self._hashes.get(raw)
+        if positive is None:
+            return self.by_key(raw, len(topic.partitions))
+        return positive % len(topic.partitions)
 
     def by_key(self, key: bytes, partitions: int) -> int:
         """Return the partition of a key, of `partitions` in all."""
@@ -73,4 +83,4 @@ class Partitioner:
     def _draw(self, topic: TopicInfo, previous: int) -> int:
         led = [info.partition for info in topic.partitions if info.leader != NO_LEADER]
         candidates = led or [info.partition for info in topic.partitions]
-        return self._choose([number for number in candidates if number != previous] or candidates)
+        return self._pick([number for number in candidates if number != previous] or candidates)

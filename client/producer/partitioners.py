@@ -34,9 +34,7 @@ def choice_for(option: str | OwnPartitioner, default: Partitioner) -> Choice:
     if callable(option):
         return _own(option)
     if option == DEFAULT:
-        return lambda topic, _key, raw, size: (
-            default.keyless(topic, size) if raw is None else default.by_key(raw, len(topic.partitions))
-        )
+        return default.choose
     if option == "sticky":
         return lambda topic, _key, _raw, size: default.keyless(topic, size)
     if option == "random":

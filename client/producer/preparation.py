@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from ...protocol.records.record import Record, new_record, size_upper_bound
 from ..clock import wall_clock_ms
-from ..errors import RecordTooLarge
-from ..metadata import TopicInfo
+from ..errors import KafkaError, RecordTooLarge
 from ..record import HeadersLike
 from ..serialization import checked_bytes
-from .listeners import Interceptors
+from .listeners import Interceptors, ProducerRecord
 from .partitioners import Choice
-from .record_checks import checked_headers, checked_partition, checked_timestamp
+from .record_checks import checked_headers, checked_timestamp
 
 
 class Prepared(NamedTuple):
@@ -69,11 +68,22 @@ class Preparation:
         record = new_record(Record, (-1, time_ms, raw_key, raw_value, headers))
         return _new_prepared(Prepared, (topic, partition, key, record, size))
 
-    def partition(self, prepared: Prepared, topic: TopicInfo) -> int:
-        """Return the partition of a record. Raises UnknownTopic if the topic has no such partition."""
-        if prepared.partition is not None:
-            return checked_partition(topic, prepared.partition)
-        return self.choose(topic, prepared.key, prepared.record.key, prepared.size_bytes)
+    def prepare_intercepted(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None = None,
+        given_headers: HeadersLike = (),
+    ) -> Prepared:
+        """Do as `prepare` with what the interceptors make of the record, and tell them of an error."""
+        given = self.interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, given_headers))
+        try:
+            return self.prepare(*given)
+        except KafkaError as error:
+            self.interceptors.on_acknowledgement(None, error)
+            raise
 
 
 def too_large(size_bytes: int, max_request_size: int) -> RecordTooLarge:

@@ -39,10 +39,7 @@ from ..record import (
 from .batch import DeliveryCallback
 from .deliveries import BulkDelivery, BulkMetadata, Delivery
 from .lifecycle import Lifecycle
-from .listeners import (
-    InterceptedDelivery,
-    ProducerRecord,
-)
+from .listeners import InterceptedDelivery
 from .preparation import Prepared, too_large
 from .record_checks import checked_batch, checked_partition, checked_timestamp
 from .room import value_batches
@@ -78,13 +75,14 @@ class Producer(Lifecycle[K, V]):
         Waits for the topic's metadata and for room in the buffer (`max_block_ms`). Raises UnknownTopic, RecordTooLarge,
         BufferFull; the future raises later errors.
         """
-        self._running()
+        view = self._running().view
         prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
-            info = self._topic_info(prepared.topic)
-            if info is None or not self._accumulator.has_room(prepared.size_bytes):
+            info = view.topics.get(prepared[0])
+            if info is None or not info.partitions or not self._accumulator.has_room(prepared[4]):
                 info = await self._wait_to_queue(prepared)
-            return self._queue_one(prepared, info)
+            # The loop of `start`: to ask for the running one is a system call.
+            return self._queue_one(prepared, info, self._loop)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
@@ -124,50 +122,47 @@ class Producer(Lifecycle[K, V]):
         self._running()
         prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
-            return self._queue_one(prepared, self._topic_info(prepared.topic))
+            # Asking for the running loop raises in a thread that has none.
+            return self._queue_one(prepared, self._topic_info(prepared.topic), asyncio.get_running_loop())
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
-    def _prepare(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None = None,
-        headers: HeadersLike = (),
-    ) -> Prepared:
-        if not self._has_interceptors:
-            return self._preparation.prepare(topic, value, key, partition, timestamp_ms, headers)
-        given = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        try:
-            return self._preparation.prepare(*given)
-        except KafkaError as error:
-            self._interceptors.on_acknowledgement(None, error)
-            raise
-
-    def _queue_one(self, prepared: Prepared, info: TopicInfo | None) -> asyncio.Future[RecordMetadata]:
-        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        self._queue_prepared(prepared, info, Delivery(future, prepared.record.timestamp_ms))
+    def _queue_one(
+        self, prepared: Prepared, info: TopicInfo | None, loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Future[RecordMetadata]:
+        future: asyncio.Future[RecordMetadata] = loop.create_future()
+        if self._has_interceptors:
+            self._queue_prepared(prepared, info, Delivery(future, prepared.record.timestamp_ms))
+        else:
+            self._queue_prepared(prepared, info, None, future)
         if self._transactions is not None:
             # The commit fails if the record does, so nobody need wait for the record as well.
             future.add_done_callback(_retrieve)
         return future
 
-    def _queue_prepared(self, prepared: Prepared, info: TopicInfo | None, callback: DeliveryCallback) -> None:
-        """Put a record into the buffer. Raises BufferFull, UnknownTopic."""
+    def _queue_prepared(
+        self,
+        prepared: Prepared,
+        info: TopicInfo | None,
+        callback: DeliveryCallback | None,
+        future: asyncio.Future[RecordMetadata] | None = None,
+    ) -> None:
+        """Put a record into the buffer, with a callback or a future. Raises BufferFull, UnknownTopic."""
         if self._transactions is not None:
             self._transactions.check_open()
-        topic, _, _, record, size_bytes = prepared
+        topic, partition, key, record, size_bytes = prepared
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
-        number = self._preparation.partition(prepared, info)
+        if partition is None:
+            number = self._preparation.choose(info, key, record[2], size_bytes)
+        else:
+            number = checked_partition(info, partition)
         accumulator = self._accumulator
         queue = accumulator.queues.get((topic, number)) or accumulator.queue(TopicPartition(topic, number))
-        if self._has_interceptors:
+        if self._has_interceptors and callback is not None:
             callback = InterceptedDelivery(self._interceptors, callback, record.timestamp_ms)
-        if accumulator.append(queue, record, size_bytes, callback, monotonic_ms()):
+        if accumulator.append(queue, record, size_bytes, callback, monotonic_ms(), future):
             assert self._sender is not None
             self._sender.wake()
         if self._has_listeners:

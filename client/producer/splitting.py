@@ -76,6 +76,7 @@ def split(
         part.size_bytes = size if end < len(sizes) else left_bytes
         left_bytes -= size
         part.callbacks = _callbacks_between(batch.callbacks, starts, start, end)
+        part.awaited = batch.awaited.between(start, end)
         part.on_done = [done]
         _encode(part, batch, records[start:end], start, compression, transactional)
         parts.append(part)
@@ -130,8 +131,8 @@ def _ends(sizes: list[int], most: float) -> list[int]:
 
 
 def _callbacks_between(
-    callbacks: list[tuple[int, DeliveryCallback]], starts: list[int], first: int, end: int
-) -> list[tuple[int, DeliveryCallback]]:
+    callbacks: list[tuple[int, DeliveryCallback | None]], starts: list[int], first: int, end: int
+) -> list[tuple[int, DeliveryCallback | None]]:
     """Return the callbacks of the records first..end-1, counted from `first`; one callback can be in several parts."""
     inside = callbacks[bisect_right(starts, first) - 1 : bisect_left(starts, end)]
     return [(max(start - first, 0), callback) for start, callback in inside]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from itertools import chain
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -445,3 +447,23 @@ async def test_the_first_batch_of_a_producer_id_goes_alone_because_a_broker_take
         async with Producer(cluster.address, batch_size=1, linger_ms=0, retry_backoff_ms=1) as producer:
             await producer.send_many("t", [(None, value) for value in values])
         assert cluster.values("t") == values
+
+
+async def test_a_record_that_is_sent_takes_few_calls() -> None:
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_globals["__name__"].startswith("odradek."):
+            calls.append(frame.f_code.co_name)
+
+    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, linger_ms=10_000) as producer:
+        await producer.send_and_wait("t", b"first", b"key")
+        sys.setprofile(note)
+        try:
+            for _ in range(10):
+                await producer.send("t", b"value", b"key")
+        finally:
+            sys.setprofile(None)
+    assert calls.count("send") == 10
+    last = calls[len(calls) - calls[::-1].index("send") - 1 :]  # the first one also starts a batch
+    assert len(last) <= 12, last

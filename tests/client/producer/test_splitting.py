@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import Future
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client import KafkaError, Producer, TopicPartition
+from odradek.client import KafkaError, Producer, RecordMetadata, TopicPartition
 from odradek.client.errors import TransactionFailed
 from odradek.client.producer.batch import ProducerBatch
 from odradek.client.producer.splitting import BatchLimits, split
@@ -154,6 +155,11 @@ def test_parts_have_the_records_sizes_sequences_and_callbacks_of_the_whole(
     whole = ProducerBatch(TopicPartition("t", 0), (7,), 0)
     owners = {start: Account() for start in starts}
     whole.callbacks = list(owners.items())
+    futures: dict[int, Future[RecordMetadata]] = {
+        number: Future() for number in sorted(data.draw(st.sets(st.integers(0, len(sizes) - 1))))
+    }
+    whole.awaited.indexes, whole.awaited.timestamps_ms = list(futures), [number + 1000 for number in futures]
+    whole.awaited.futures = list(futures.values())  # type: ignore[arg-type]
     whole.size_bytes = sum(size_upper_bound(None, record.value) for record in records)
     whole.base_sequence = 0x7FFFFFFF - len(sizes) // 2
     done: list[int] = []
@@ -171,10 +177,16 @@ def test_parts_have_the_records_sizes_sequences_and_callbacks_of_the_whole(
     for part, following in pairwise(parts):
         assert following.base_sequence == (part.base_sequence + part.count) % (1 << 31)
     assert [owner for part in parts for owner in owners_of(part)] == owners_of_whole(whole, len(records))
+    first = 0
     for part in parts:
         assert done == []
         part.on_done[0]()
+        part.base_offset = 50 + first
+        part.awaited.delivered(part)
+        first += part.count
     assert done == [1]
+    for number, future in futures.items():
+        assert future.result(timeout=0) == RecordMetadata("t", 0, 50 + number, 1000 + number)
 
 
 def owners_of(batch: ProducerBatch) -> list[object]:
