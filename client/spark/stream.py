@@ -228,31 +228,38 @@ class MicroBatches:
 def share(begun: Ends, ends: Ends, most: int) -> Ends:
     """Return ends so that a batch has at most `most` offsets, shared out by how much each partition has.
 
-    Shares are rounded up. The partitions with the most come first, so the rounding is at the cost of small ones, which
-    have a larger share next time.
+    Each partition that has more gets one offset at least, also where that is more than `most` in all: it would wait as
+    long as others are behind, and its rows would come behind the query's watermark.
     """
-    sizes = {each: max(end - begun.get(each, 0), 0) for each, end in sorted(ends.items())}
+    sizes = _sizes(begun, ends)
     total = sum(sizes.values())
     if total <= most:
         return dict(ends)
-    left, shared = most, dict(ends)
-    for each in sorted(sizes, key=lambda each: -sizes[each]):
-        portion = min(-(-sizes[each] * most // total), sizes[each], left)
-        shared[each] = ends[each] - sizes[each] + portion
-        left -= portion
-    return shared
+    portions = {each: max(size * most // total, 1) for each, size in sizes.items()}
+    # What rounding has left over, or the small ones have too much, goes to those that have the most, or comes from them.
+    left = most - sum(portions.values())
+    for each in sorted(portions, key=lambda each: -sizes[each]):
+        change = min(left, 1) if left > 0 else max(left, 1 - portions[each])
+        portions[each] += change
+        left -= change
+    return dict(ends) | {each: ends[each] - sizes[each] + portion for each, portion in portions.items()}
 
 
 def share_bytes(begun: Ends, ends: Ends, each_bytes: Mapping[TopicPartition, float], most: int) -> Ends:
     """Return ends so that a batch has about `most` bytes: of each partition the same part, and one offset at least."""
-    sizes = {each: max(end - begun.get(each, 0), 0) for each, end in ends.items()}
-    total = sum(sizes[each] * each_bytes.get(each, 0) for each in sizes)
+    sizes = _sizes(begun, ends)
+    total = sum(size * each_bytes.get(each, 0) for each, size in sizes.items())
     if total <= most:
         return dict(ends)
-    shared = {each: ends[each] - sizes[each] + int(sizes[each] * most / total) for each in ends}
-    if all(shared[each] == ends[each] - sizes[each] for each in ends):
-        shared[max(sorted(sizes), key=lambda each: sizes[each])] += 1
-    return shared
+    return dict(ends) | {
+        each: ends[each] - size + max(int(size * most / total), 1) for each, size in sizes.items()
+    }
+
+
+def _sizes(begun: Ends, ends: Ends) -> dict[TopicPartition, int]:
+    """Return how many offsets the partitions have that have more."""
+    sizes = {each: end - begun.get(each, 0) for each, end in sorted(ends.items())}
+    return {each: size for each, size in sizes.items() if size > 0}
 
 
 def to_json(offsets: Ends) -> Offsets:

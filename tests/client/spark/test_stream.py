@@ -209,6 +209,14 @@ def test_a_batch_has_no_more_offsets_than_its_limit() -> None:
     assert stream.next_end({"t": {"0": 0, "1": 0}}, limited=False) == {"t": {"0": 10, "1": 20}}
 
 
+@pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_a_partition_with_few_records_does_not_wait_until_others_have_caught_up(limit: str) -> None:
+    cluster = Cluster(**{"startingOffsets": "earliest", limit: "100"})
+    cluster.logs["t"] = [(0, 1_000_000), (0, 1_000_000), (0, 1_000_000), (0, 2)]
+    end = cluster.stream().next_end({}, limited=True)
+    assert end["t"]["3"] == 1
+
+
 def test_a_batch_has_about_as_many_bytes_as_its_limit() -> None:
     cluster = Cluster(startingOffsets="earliest", maxBytesPerTrigger="1000")
     stream = cluster.stream()
@@ -221,9 +229,9 @@ def test_a_batch_has_about_as_many_bytes_as_its_limit() -> None:
     assert sum(sizes) == 30
     assert max(sizes) <= 10
     assert len(sizes) <= 5
-    # One offset that is larger than the limit goes alone.
+    # Offsets that are larger than the limit go one by one.
     cluster.bytes_each = 5000
-    assert cluster.stream().next_end({"t": {"0": 0, "1": 0}}, limited=True) == {"t": {"0": 0, "1": 1}}
+    assert cluster.stream().next_end({"t": {"0": 0, "1": 0}}, limited=True) == {"t": {"0": 1, "1": 1}}
     # Trigger.Once has no limits, as in Spark's own connector.
     assert cluster.stream().next_end({"t": {"0": 0, "1": 0}}, limited=False) == {"t": {"0": 10, "1": 20}}
 
@@ -274,8 +282,10 @@ def test_shares_are_bounded_and_go_on(sizes: dict[int, tuple[int, int]], most: i
     ends = {TopicPartition("t", number): start + size for number, (start, size) in sizes.items()}
     found = share(begun, ends, most)
     assert all(begun[each] <= found[each] <= ends[each] for each in ends)
-    got = sum(found[each] - begun[each] for each in ends)
-    assert got == min(most, sum(size for _, size in sizes.values()))
+    taken = {each: found[each] - begun[each] for each in ends}
+    behind = [each for each in ends if begun[each] < ends[each]]
+    assert all(taken[each] for each in behind), "a partition waits for the others"
+    assert sum(taken.values()) == min(max(most, len(behind)), sum(size for _, size in sizes.values()))
 
 
 @given(
@@ -291,8 +301,8 @@ def test_shares_of_bytes_are_bounded_and_go_on(sizes: dict[int, tuple[int, int, 
     found = share_bytes(begun, ends, each_bytes, most)
     assert all(begun[each] <= found[each] <= ends[each] for each in ends)
     taken = {each: found[each] - begun[each] for each in ends}
-    assert sum(taken.values()) > 0 or begun == ends
-    assert sum(taken[each] * each_bytes[each] for each in ends) <= most or sum(taken.values()) == 1
+    assert all(taken[each] for each in ends if begun[each] < ends[each]), "a partition waits for the others"
+    assert sum((taken[each] - 1) * each_bytes[each] for each in ends if taken[each]) <= most
 
 
 @given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), st.integers(0, 2**62)))
