@@ -2,13 +2,14 @@
 
 A task knows the query's id, and the driver's side of a Python source does not. A batch begins where the batch before it
 ended, and Spark plans it only when that one is complete. So each task commits the beginning of its partition's range.
-Lag is therefore one batch late. A commit that fails is logged and costs nothing else: Spark's checkpoint is what a
-restart goes by.
+Lag is therefore one batch late. A commit that fails is logged, and holds its task up for some seconds at most: Spark's
+checkpoint is what a restart goes by, and the next batch commits again.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,13 +22,16 @@ from ...protocol.messages.offset_commit import (
 from ..network.addresses import Address
 from .brokers import Brokers
 from .offsets import OffsetRange
-from .options import SourceOptions
+from .options import ClientOptions, SourceOptions
 
 # The name of the query's id among the local properties of a task.
 QUERY_ID = "sql.streaming.queryId"
 _GROUP = 0
 # The first version of FindCoordinator that names several keys at once.
 FIRST_WITH_KEYS = 4
+# How long a task waits for a connection, for a response, and for a commit with all that is tried again.
+WITHIN_MS = 5_000
+_BOUNDED = ("socket.connection.setup.timeout.ms", "request.timeout.ms", "default.api.timeout.ms")
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +42,16 @@ def commit_start(wanted: OffsetRange, options: SourceOptions) -> None:
     if group is None or not wanted.is_first:
         return
     try:
-        with Brokers(options.client, first=wanted.partition, keeps_connections=True) as brokers:
+        with Brokers(_hurried(options.client), first=wanted.partition, keeps_connections=True) as brokers:
             brokers.retry(lambda: commit(brokers, group, wanted))
     except KafkaError as error:
         log.warning("the progress of %s was not committed to group %s: %s", wanted, group, error.message)
+
+
+def _hurried(client: ClientOptions) -> ClientOptions:
+    """Return the options of connections on which a task waits for no longer than WITHIN_MS."""
+    bounded = {each: min(client.numbers[each], WITHIN_MS) for each in _BOUNDED}
+    return replace(client, numbers={**client.numbers, **bounded})
 
 
 def group_of(options: SourceOptions, query_id: str | None) -> str | None:

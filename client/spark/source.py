@@ -46,7 +46,7 @@ from .progress import commit_start
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -205,8 +205,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = cast("Ranges | None", partition.value)
         if wanted is None:
             return iter(())
-        commit_start(wanted[0], self._options)
-        return read_ranges(wanted, self._options, self._columns)
+        (only,) = wanted
+        return read_range(only, self._options, self._columns, lambda: commit_start(only, self._options))
 
 
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
@@ -215,12 +215,19 @@ def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column
         yield from read_range(each, options, columns)
 
 
-def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
-    """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError."""
+def read_range(
+    wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column], meanwhile: Callable[[], None] | None = None
+) -> Iterator[ArrowBatch]:
+    """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError.
+
+    `meanwhile` is called when the first fetch is under way.
+    """
     from .direct_read import range_reader
 
     fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
-    fetch.prefetch()  # so that the broker works while numba loads
+    fetch.prefetch()  # so that the broker works while the decoder is loaded
+    if meanwhile is not None:
+        meanwhile()
 
     from .decoder import ArrowDecoder
 

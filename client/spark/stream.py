@@ -236,7 +236,7 @@ def share(begun: Ends, ends: Ends, most: int) -> Ends:
     if total <= most:
         return dict(ends)
     portions = {each: max(size * most // total, 1) for each, size in sizes.items()}
-    # What rounding has left over, or the small ones have too much, goes to those that have the most, or comes from them.
+    # What rounding leaves over goes to those that have the most; what the small ones have too much comes from them.
     left = most - sum(portions.values())
     for each in sorted(portions, key=lambda each: -sizes[each]):
         change = min(left, 1) if left > 0 else max(left, 1 - portions[each])
@@ -251,9 +251,7 @@ def share_bytes(begun: Ends, ends: Ends, each_bytes: Mapping[TopicPartition, flo
     total = sum(size * each_bytes.get(each, 0) for each, size in sizes.items())
     if total <= most:
         return dict(ends)
-    return dict(ends) | {
-        each: ends[each] - size + max(int(size * most / total), 1) for each, size in sizes.items()
-    }
+    return dict(ends) | {each: ends[each] - size + max(int(size * most / total), 1) for each, size in sizes.items()}
 
 
 def _sizes(begun: Ends, ends: Ends) -> dict[TopicPartition, int]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from odradek.client.errors import NoBrokerReachable
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
+from odradek.client.spark import progress
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
@@ -23,6 +24,7 @@ from odradek.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -78,6 +80,29 @@ async def test_a_task_commits_where_its_stream_is_over_one_connection_where_one_
         assert asked(cluster) == {"API_VERSIONS": 1, "FIND_COORDINATOR": 1, "OFFSET_COMMIT": 1}
         await asyncio.to_thread(commit_start, replace(place, is_first=False), wanted)
         assert asked(cluster) == {}
+
+
+async def test_a_group_that_has_no_coordinator_holds_a_task_up_for_some_seconds_at_most(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("pyspark", reason="the name of the query comes from pyspark (extra `spark`)")
+    monkeypatch.setattr(progress, "WITHIN_MS", 200, raising=False)
+
+    async def none(call: Call) -> object:
+        return FindCoordinatorResponse(coordinators=[Coordinator("g", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+
+    async def silent(call: Call) -> object:
+        await asyncio.Event().wait()
+        return FindCoordinatorResponse()
+
+    for step in (none, silent):
+        async with FakeCluster({"t": 1}) as cluster:
+            cluster.defaults[ApiKey.FIND_COORDINATOR] = step
+            place = OffsetRange("t", cluster.topic_id("t"), 0, 3, 5)
+            wanted = options(cluster, **{"kafka.group.id": "g"})
+            await asyncio.wait_for(asyncio.to_thread(commit_start, place, wanted), WAIT_S / 2)
+            assert "was not committed to group g" in caplog.text
+        caplog.clear()
 
 
 async def test_planning_connects_once_to_each_broker() -> None:
