@@ -21,7 +21,7 @@ from odradek.tests.support.spark_cases import CASES
 from odradek.tests.support.spark_topics import fill
 
 ROOT = Path(__file__).parents[2]
-# Each of the 28 cases is a query or some, in a JVM that starts cold.
+# Each of the 29 cases is a query or some, in a JVM that starts cold.
 WITHIN_S = 1200
 
 

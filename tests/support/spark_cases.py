@@ -159,13 +159,18 @@ def _restarts(reader: Reader) -> None:
     assert reader.offsets() == {topic: {"0": 5, "1": 5}}
 
 
-def _no_endings(reader: Reader) -> None:
-    try:
-        reader.stream({"subscribe": "things", "endingOffsets": "latest"})
-    except Exception as error:  # noqa: BLE001
-        assert "ending offset not valid in streaming queries" in str(error), str(error)[:500]
-    else:
-        raise AssertionError("it does not fail")
+def _fails_as_stream(name: str, options: dict[str, str], said: str) -> Case:
+    """The stream fails, at `load` or later, with a text that `said` matches."""
+
+    def check(reader: Reader) -> None:
+        try:
+            reader.stream({"subscribe": "things"} | options)
+        except Exception as error:  # noqa: BLE001 - any of Spark's classes; the text says what it is
+            assert re.search(said, str(error)), f"it says {str(error)[:500]}"
+        else:
+            raise AssertionError("it does not fail")
+
+    return Case(name, check)
 
 
 CASES = (
@@ -222,7 +227,14 @@ CASES = (
     _fails("two ways to name topics", {"subscribe": "things", "assign": '{"things": [0]}'}, "only one of"),
     _fails("a rejected setting", {"kafka.auto.offset.reset": "earliest"}, "auto.offset.reset.*is not supported"),
     Case("a stream over restarts", _restarts),
-    Case("a stream with ending offsets", _no_endings),
+    _fails_as_stream(
+        "a stream with ending offsets", {"endingOffsets": "latest"}, "ending offset not valid in streaming queries"
+    ),
+    _fails_as_stream(
+        "a stream that waits for more offsets than a batch may have",
+        {"minOffsetsPerTrigger": "11", "maxOffsetsPerTrigger": "10"},
+        r"11.* (is higher than|is more than) .*10",
+    ),
 )  # fmt: skip
 
 
