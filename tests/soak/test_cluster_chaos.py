@@ -16,4 +16,4 @@ FAULTS = 5
 @pytest.mark.parametrize("seed", range(100, 150))
 def test_records_transactions_and_groups_outlive_faults(tmp_path: Path, seed: int) -> None:
     with linked_processes(tmp_path) as cluster:
-        Chaos(cluster, seed).run(FAULTS)
+        Chaos(cluster).run([seed], FAULTS)

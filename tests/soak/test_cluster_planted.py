@@ -72,10 +72,10 @@ def test_a_planted_bug_is_found(tmp_path: Path, bug: str, monkeypatch: pytest.Mo
     # A follower that never gets in sync again is found, too.
     monkeypatch.setattr("odradek.tests.support.cluster_chaos.WAIT_S", 30.0)
     with linked_processes(tmp_path, program(bug)) as cluster, pytest.raises(AssertionError):
-        SCRIPTS[bug](cluster, 1).run(1)
+        SCRIPTS[bug](cluster).run([1], 1)
 
 
 @pytest.mark.parametrize("script", [Isolation, Starvation])
 def test_a_correct_broker_passes_the_same_faults(tmp_path: Path, script: type[Chaos]) -> None:
     with linked_processes(tmp_path) as cluster:
-        script(cluster, 1).run(1)
+        script(cluster).run([1], 1)

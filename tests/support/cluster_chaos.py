@@ -10,8 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,14 +99,14 @@ class Load(threading.Thread):
 class Chaos:
     """One run. `faults` says what was done, for a message that can be read."""
 
-    def __init__(self, cluster: ClusterProcesses, seed: int) -> None:
+    def __init__(self, cluster: ClusterProcesses) -> None:
         self.cluster = cluster
-        self.random = random.Random(seed)
+        self.random = random.Random()
         self.admin = AdminClient({"bootstrap.servers": cluster.addresses, "log_level": 0})
         self.faults: list[str] = []
 
-    def run(self, faults: int) -> None:
-        """Do so many faults under load and check what is left. Raises AssertionError."""
+    def run(self, seeds: Iterable[int], faults: int) -> None:
+        """Do so many faults of each seed under one load and check what is left. Raises AssertionError."""
         for topic in (TOPIC, WHOLE):
             self._wait(f"{topic} cannot be created", lambda topic=topic: self._has_created(topic))
         addresses = self.cluster.addresses
@@ -116,10 +115,12 @@ class Chaos:
         for each in (load, transactions, *watchers):
             each.start()
         self._wait_until_shared(watchers)
-        for _ in range(faults):
-            self._wait_until_acknowledged(load.history, transactions, watchers)
-            self._do_fault()
-            self._wait_until_whole()
+        for seed in seeds:
+            self.random.seed(seed)
+            for _ in range(faults):
+                self._wait_until_acknowledged(load.history, transactions, watchers)
+                self._do_fault()
+                self._wait_until_whole()
         self._wait_until_acknowledged(load.history, transactions, watchers)
         history, outcomes = load.finish(), transactions.finish()
         self._wait_until_whole()
@@ -131,25 +132,12 @@ class Chaos:
         for topic in (TOPIC, WHOLE):
             check_replicas([each.data_dir for each in self.cluster.brokers.values()], topic)
 
-    def clear(self) -> None:
-        """Delete the topics of a run, so that another may begin on the same cluster."""
-        for topic in (TOPIC, WHOLE):
-            self._wait(f"{topic} cannot be deleted", lambda topic=topic: self._has_deleted(topic))
-
     def _has_created(self, topic: str) -> bool:
-        """Ask for a topic. False where that of the run before is still being deleted."""
-        made = self.admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic]
-        return self._is_done(made, KafkaError.TOPIC_ALREADY_EXISTS)
-
-    def _has_deleted(self, topic: str) -> bool:
-        return self._is_done(self.admin.delete_topics([topic])[topic])
-
-    def _is_done(self, asked: Future[None], *passing: int) -> bool:
-        """Return False for an error that passes: the controller may have changed since librdkafka looked for it."""
+        """Ask for a topic. False where the controller has changed since librdkafka looked for it."""
         try:
-            asked.result(WAIT_S)
+            self.admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(WAIT_S)
         except KafkaException as error:
-            if error.args[0].code() not in (KafkaError.NOT_CONTROLLER, *passing):
+            if error.args[0].code() != KafkaError.NOT_CONTROLLER:
                 raise
             return False
         return True
@@ -243,14 +231,18 @@ class Chaos:
 
         before = counts()
         self._wait(
-            f"nothing is acknowledged any more ({history.errors[:3]}, {transactions.failure})",
+            lambda: (
+                f"some of partitions, transactions and offsets stand still: {before} and {counts()} acknowledged, "
+                f"{history.errors[:3]}, {transactions.failure}"
+            ),
             lambda: all(now > then for now, then in zip(counts(), before, strict=True)),
         )
 
-    def _wait(self, what: str, is_true: Callable[[], bool]) -> None:
+    def _wait(self, what: str | Callable[[], str], is_true: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT_S
         while not is_true():
-            assert time.monotonic() < deadline, f"{what} after {self.faults}"
+            late = time.monotonic() >= deadline
+            assert not late, f"{what if isinstance(what, str) else what()} after {self.faults}"
             time.sleep(0.1)
 
 
