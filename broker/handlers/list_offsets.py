@@ -42,6 +42,9 @@ EARLIEST_PENDING_UPLOAD = -6
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 # From this version on clients know OFFSET_NOT_AVAILABLE.
 FIRST_WITH_NOT_AVAILABLE = 5
+# The replica ids of clients that are no broker.
+CONSUMER = -1
+DEBUGGING_CONSUMER = -2
 _NO_TIMESTAMP = -1
 _NO_OFFSET = -1
 _NO_EPOCH = -1
@@ -95,7 +98,7 @@ def _search(
     if timestamp == MAX_TIMESTAMP:
         return lambda view: view.max_timestamp()
     if timestamp >= 0:
-        up_to = partition.end_for(request.isolation_level)
+        up_to = _end(partition, request)
         return lambda view: view.find_time(timestamp, up_to)
     return None
 
@@ -138,16 +141,15 @@ def _result(
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if context.api_version == 0:
-            partition.check_leading()
+            _check_place(partition, request)
             now_ms = services.clock.now_ms()
             offsets = _offsets_before(partition, wanted.timestamp, wanted.max_num_offsets, now_ms, found)
             return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
         partition.check_epoch(wanted.current_leader_epoch)
-        partition.check_leading()
-        # A follower asks for the end of the log.
-        end = partition.end_for(READ_TO_END if request.replica_id >= 0 else request.isolation_level)
-        timestamp, offset, epoch = _find(partition, wanted.timestamp, end, found)
-        if partition.replication is not None and request.replica_id < 0 and _needs_end(wanted.timestamp, offset):
+        _check_place(partition, request)
+        timestamp, offset, epoch = _find(partition, wanted.timestamp, _end(partition, request), found)
+        is_consumer = request.replica_id == CONSUMER
+        if partition.replication is not None and is_consumer and _needs_end(wanted.timestamp, offset):
             partition.replication.check_end_known()
     except KafkaError as error:
         code = error.code
@@ -158,6 +160,19 @@ def _result(
     if context.api_version >= 4:
         response.leader_epoch = epoch
     return response
+
+
+def _check_place(partition: Partition, request: ListOffsetsRequest) -> None:
+    """Raise NOT_LEADER_OR_FOLLOWER where another broker leads. A debugging consumer may ask any replica."""
+    if request.replica_id == DEBUGGING_CONSUMER:
+        partition.check_online()
+    else:
+        partition.check_leading()
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Return where the log ends for the client: only a consumer sees no more than what is committed."""
+    return partition.end_for(request.isolation_level if request.replica_id == CONSUMER else READ_TO_END)
 
 
 def _check_version(timestamp: int, version: int) -> None:

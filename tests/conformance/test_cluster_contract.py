@@ -31,6 +31,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_for_leader_epoch import (
@@ -48,6 +49,8 @@ WAIT_S = 30
 LOOK_S = 0.05
 TOPIC, BROKER = 2, 4
 EVERYONE = (1, 2, 3)
+# Replica ids of clients.
+CONSUMER, DEBUGGING = -1, -2
 
 
 @pytest.fixture(scope="module", params=["odradek", "kafka-3.9.1"])
@@ -125,10 +128,19 @@ class Cluster:
         async with await Raw.connect(self.processes.brokers[number].address, WAIT_S) as raw:
             return await raw.produce(topic, records, **{"timeout_ms": 20_000, **rest})
 
-    async def fetch(self, topic: str, number: int, offset: int = 0, epoch: int = -1) -> Any:
+    async def fetch(self, topic: str, number: int, offset: int = 0, epoch: int = -1, **asker: int) -> Any:
+        """Fetch from partition 0 of a broker. `asker` may be `version` and `replica_id`."""
         wanted = FetchPartition(0, current_leader_epoch=epoch, fetch_offset=offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[FetchTopic(topic, partitions=[wanted])])
-        return (await self.ask(number, ApiKey.FETCH, 11, request)).responses[0].partitions[0]
+        topics = [FetchTopic(topic, partitions=[wanted])]
+        request = FetchRequest(replica_id=asker.get("replica_id", -1), max_wait_ms=0, max_bytes=1 << 20, topics=topics)
+        return (await self.ask(number, ApiKey.FETCH, asker.get("version", 11), request)).responses[0].partitions[0]
+
+    async def end_offset(self, topic: str, number: int, replica_id: int) -> tuple[int, int]:
+        """Ask a broker where the log of partition 0 ends; return the error and the offset."""
+        wanted = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=-1)])]
+        answer = await self.ask(number, ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id, topics=wanted))
+        found = answer.topics[0].partitions[0]
+        return found.error_code, found.offset
 
     async def elect(self, topic: str, kind: int = 0, number: int = 0) -> int:
         """Ask for an election of partition 0; return the error."""
@@ -299,6 +311,41 @@ async def test_acks_all_needs_as_many_replicas_in_sync_as_the_topic_says_now(clu
     await cluster.until_isr("strict", EVERYONE)
     await cluster.alter(TOPIC, "strict", {"min_insync_replicas": "3"}, number=controller)
     await until(is_accepted)
+
+
+async def test_a_debugging_consumer_asks_each_replica_for_its_own_log(cluster: Cluster) -> None:
+    """Its replica id is -2. ListOffsets tells it the end of each log, from which the lag of a replica follows."""
+    leader = await cluster.controller()
+    behind, near = (each for each in EVERYONE if each != leader)
+    assert await cluster.create("debugged", [[leader, near, behind]], min_insync_replicas="1") == 0
+    await cluster.until_isr("debugged", EVERYONE, leader)
+
+    async def is_copied() -> bool:
+        awake = set(EVERYONE) - cluster.paused
+        ends = [await cluster.end_offset("debugged", each, DEBUGGING) for each in awake]
+        return set(ends) == {(0, expected)}
+
+    assert (await cluster.produce("debugged", batch_of(b"x"), leader)).error_code == 0
+    expected = 1
+    await until(is_copied)
+    for follower in (near, behind):
+        assert (await cluster.end_offset("debugged", follower, CONSUMER))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # To a fetch it is a consumer as any other, which may read from followers from version 11 on.
+        answer = await cluster.fetch("debugged", follower, version=10, replica_id=DEBUGGING)
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.processes.brokers[behind].pause()
+    cluster.paused.add(behind)
+    try:
+        assert (await cluster.produce("debugged", batch_of(b"y"), leader, acks=1)).error_code == 0
+        expected = 2
+        # At once: the high watermark still waits for the paused broker.
+        assert await cluster.end_offset("debugged", leader, DEBUGGING) == (0, 2)
+        await until(is_copied)
+    finally:
+        cluster.processes.brokers[behind].go_on()
+        cluster.paused.clear()
+    await until(is_copied)
+    await cluster.until_isr("debugged", EVERYONE)
 
 
 async def test_another_replica_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
