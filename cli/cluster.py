@@ -11,6 +11,7 @@ import click
 from .cluster_moves import drain, elect_leaders, reassign
 from .cluster_start import start
 from .output import Rows, row_options
+from .replica_lag import Lags, replica_lags
 from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _BROKER = ("cluster", "broker", "host", "port", "rack", "controller", "partitions_led")
 _SHARE = (
     *("broker", "rack", "controller", "leaders", "preferred", "replicas", "out_of_sync"),
-    *("under_replicated", "under_min_isr"),
+    *("under_replicated", "under_min_isr", "max_lag"),
 )
 _CHECK = ("check", "healthy", "finding")
 _MIN_ISR = "min.insync.replicas"
@@ -82,7 +83,8 @@ def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) ->
 def describe(as_json: bool, bootstrap_server: str) -> None:
     """Print for every broker how many partitions it leads, of how many it is the preferred leader, how many replicas it
     holds, and how many of these are not in sync. Of the partitions that it leads: how many lack replicas in sync, and
-    how many have fewer than min.insync.replicas. A broker that is not there, and holds replicas, is printed too.
+    how many have fewer than min.insync.replicas. `max_lag` is by how many records its replicas are behind their leaders
+    at most, empty where it does not answer. A broker that is not there, and holds replicas, is printed too.
 
     \b
     Examples:
@@ -91,11 +93,15 @@ def describe(as_json: bool, bootstrap_server: str) -> None:
     """
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
+        from ..client import TopicPartition
+
         cluster = await admin.describe_cluster()
         placed = await _placed(admin, list((await admin.describe_topics()).values()))
+        partitions = {TopicPartition(each.topic, each.partition.partition): each.partition for each in placed}
+        lags = await replica_lags(admin, partitions)
         racks = {node.node_id: node.rack for node in cluster.nodes}
         brokers = sorted(racks.keys() | {broker for each in placed for broker in each.partition.replicas})
-        return [_share(broker, racks.get(broker), cluster.controller_id, placed) for broker in brokers]
+        return [_share(broker, racks.get(broker), cluster.controller_id, placed, lags) for broker in brokers]
 
     with Rows(_SHARE, as_json) as rows:
         for row in with_admin(bootstrap_server, work):
@@ -133,13 +139,14 @@ async def _placed(admin: Admin, topics: list[TopicInfo]) -> list[_Placed]:
     return [_Placed(topic.name, each, min_isr.get(topic.name, 1)) for topic in topics for each in topic.partitions]
 
 
-def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed]) -> dict[str, Any]:
+def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed], lags: Lags) -> dict[str, Any]:
     held = [each.partition for each in placed if broker in each.partition.replicas]
     led = [each for each in placed if each.partition.leader == broker]
     preferred = sum(each.replicas[0] == broker for each in held)
     lacking = sum(broker not in each.isr for each in held)
     behind = sum(each.is_under_replicated for each in led), sum(each.is_under_min_isr for each in led)
-    values = (broker, rack, broker == controller, len(led), preferred, len(held), lacking, *behind)
+    max_lag = max((lag for (holder, _), lag in lags.items() if holder == broker), default=None)
+    values = (broker, rack, broker == controller, len(led), preferred, len(held), lacking, *behind, max_lag)
     return dict(zip(_SHARE, values, strict=True))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from .names import TOPIC
 from .output import Rows, row_options
 from .pairs import config_pairs
 from .partition_option import partition_option, partitions_of
+from .replica_lag import Lags, replica_lags
 from .session import bootstrap_option, with_admin, with_advice
 from .topic_copy import copy
 from .topic_patterns import has_wildcard, matching
@@ -21,10 +22,10 @@ from .watch import watch, watch_option
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
-    from ..client.metadata import TopicInfo
+    from ..client.metadata import PartitionInfo, TopicInfo
 
 _CONFIG = ("topic", "config", "value", "own", "means")
-_TROUBLED = ("topic", "partition", "leader", "replicas", "isr", "offline")
+_TROUBLED = ("topic", "partition", "leader", "replicas", "isr", "offline", "lag")
 # DescribeConfigs' number for a value that was given to the topic itself.
 _DYNAMIC_TOPIC_CONFIG = 1
 
@@ -167,6 +168,7 @@ def describe(
     """Print leader, replicas, offsets and size of every partition of TOPIC, or its configs. * and ? match any names.
 
     With --under-replicated or --unavailable only partitions that are so are printed, of all topics where none is named.
+    `lag` is then by how many records each of the replicas is behind the leader, empty for one that does not answer.
 
     \b
     Examples:
@@ -187,7 +189,9 @@ def describe(
         wanted = matching(topics, names)
         if is_selective:
             described = (await admin.describe_topics(*wanted)).values()
-            return list(_troubled(described, under_replicated, unavailable))
+            troubled = _troubled(described, under_replicated, unavailable)
+            lags = await replica_lags(admin, troubled)
+            return [_trouble(*each, lags) for each in troubled.items()]
         return await work(admin, wanted)
 
     if is_selective:
@@ -201,15 +205,25 @@ def describe(
     watch(every_s, show)
 
 
-def _troubled(topics: Iterable[TopicInfo], under_replicated: bool, unavailable: bool) -> Iterator[dict[str, Any]]:
-    """Yield the partitions that lack replicas in sync, or a leader. Their offsets and sizes may be out of reach."""
-    for topic in sorted(topics, key=lambda each: each.name):
-        for each in topic.partitions:
-            lacks = under_replicated and len(each.isr) < len(each.replicas)
-            if lacks or (unavailable and each.leader < 0):
-                leader = None if each.leader < 0 else each.leader
-                values = (topic.name, each.partition, leader, each.replicas, each.isr, each.offline)
-                yield dict(zip(_TROUBLED, values, strict=True))
+def _troubled(
+    topics: Iterable[TopicInfo], under_replicated: bool, unavailable: bool
+) -> dict[TopicPartition, PartitionInfo]:
+    """Return the partitions that lack replicas in sync, or a leader. Their offsets and sizes may be out of reach."""
+    from ..client import TopicPartition
+
+    return {
+        TopicPartition(topic.name, each.partition): each
+        for topic in sorted(topics, key=lambda each: each.name)
+        for each in topic.partitions
+        if (under_replicated and len(each.isr) < len(each.replicas)) or (unavailable and each.leader < 0)
+    }
+
+
+def _trouble(partition: TopicPartition, info: PartitionInfo, lags: Lags) -> dict[str, Any]:
+    """Return the row of such a partition. `lag` is by replica, None for one that does not answer."""
+    leader = None if info.leader < 0 else info.leader
+    lag = [lags.get((broker, partition)) for broker in info.replicas]
+    return dict(zip(_TROUBLED, (*partition, leader, info.replicas, info.isr, info.offline, lag), strict=True))
 
 
 async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:

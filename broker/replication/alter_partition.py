@@ -55,6 +55,9 @@ class IsrChanges:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._controller = controller
+        # How many changes this broker has made as a leader: Kafka's IsrShrinksPerSec and IsrExpandsPerSec count them.
+        self._shrinks = 0
+        self._expands = 0
         # Invariant: at most one for each partition.
         self._waiting: dict[Replica, IsrChange] = {}
         self._peer: Peer | None = None
@@ -112,17 +115,20 @@ class IsrChanges:
             return False
         topics = response.topics
         answers = {(topic.topic_id, each.partition_index): each for topic in topics for each in topic.partitions}
-        is_settled = True
+        is_settled, counted = True, self._shrinks + self._expands
         for replica, change in asked.items():
             answer = answers.get((replica.topic_id, replica.partition.index))
             is_settled &= answer is not None and self._settle(replica, change, answer)
+        if self._shrinks + self._expands > counted:
+            _log.info("ISR changes of this leader so far: %d shrinks, %d expands", self._shrinks, self._expands)
         return is_settled
 
     def _settle(self, replica: Replica, change: IsrChange, answer: AlteredPartition) -> bool:
         """Return whether the answer leaves nothing to be asked again."""
         code = ErrorCode.of(answer.error_code)
         if not code:
-            replica.altered(answer.leader_epoch, tuple(answer.isr), answer.partition_epoch)
+            isr = tuple(answer.isr)
+            self._count(replica.altered(answer.leader_epoch, isr, answer.partition_epoch), isr)
         elif code in _REJECTED:
             replica.rejected(change)
         elif code not in _MOVED_ON:
@@ -132,6 +138,10 @@ class IsrChanges:
         if self._waiting.get(replica) == change:
             del self._waiting[replica]
         return True
+
+    def _count(self, before: tuple[int, ...], isr: tuple[int, ...]) -> None:
+        self._shrinks += len(isr) < len(before)
+        self._expands += len(isr) > len(before)
 
     def _connect(self) -> Peer | None:
         address = self._controller()

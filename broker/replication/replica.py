@@ -186,17 +186,19 @@ class Replica:
         if leadership is not None and self.partition.is_online:
             self._act(leadership, leadership.tick(self._clock.monotonic_ms()))
 
-    def altered(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> None:
-        """Take over an ISR that the controller has written."""
+    def altered(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> tuple[int, ...]:
+        """Take over an ISR that the controller has written; return the one before, which is the same for no news."""
         leadership = self.leadership
         if leadership is None or leadership.role.leader_epoch != leader_epoch:
-            return
+            return isr
         before = leadership.isr
-        leadership.confirmed(isr, partition_epoch)
-        if set(before) != set(leadership.isr):
+        if not leadership.confirmed(isr, partition_epoch):
+            return isr
+        if set(before) != set(isr):
             text = "%s: the ISR is %s (it was %s), partition epoch %d"
-            _log.info(text, self, list(leadership.isr), list(before), leadership.partition_epoch)
+            _log.info(text, self, list(isr), list(before), partition_epoch)
         self.partition.advance(leadership.high_watermark)
+        return before
 
     def repeated(self, change: IsrChange) -> None:
         """Note that the controller is asked for a change again."""

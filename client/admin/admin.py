@@ -36,7 +36,7 @@ from ..metadata import Node, TopicInfo
 from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets
 from ..network.coordinator import Coordinator
-from ..network.log_offsets import ISOLATION_LEVELS, list_offsets
+from ..network.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offsets
 from ..network.options import ClusterOptions, check_choice
 from ..network.security_options import SecurityArguments, security_options
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -152,10 +152,20 @@ class Admin:
         return await topics_admin.delete_records(self._running(), before, self._timeout_ms())
 
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+        self,
+        wanted: Mapping[TopicPartition, int],
+        *,
+        isolation_level: str = "read_uncommitted",
+        node_id: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return for each partition the first offset at or after a time (ms), or an end: LATEST (-1), EARLIEST (-2)."""
+        """Return for each partition the first offset at or after a time (ms), or an end: LATEST (-1), EARLIEST (-2).
+
+        Leaders are asked. With `node_id` that broker is asked, once, for its own replicas: LATEST is where its log
+        ends, whatever is committed.
+        """
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        if node_id is not None:
+            return await list_replica_offsets(self._running(), node_id, wanted)
         return await list_offsets(self._running(), wanted, ISOLATION_LEVELS[isolation_level])
 
     # -- Configs

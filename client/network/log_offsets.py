@@ -18,6 +18,9 @@ from .leaders import request_from_leaders
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+_CONSUMER = -1
+# Replicas that are not the leader's answer only to it.
+_DEBUGGING_CONSUMER = -2
 ISOLATION_LEVELS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 
@@ -43,13 +46,27 @@ async def list_offsets(
     return results_of(found)
 
 
-def _request(cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation_level: int) -> ListOffsetsRequest:
+async def list_replica_offsets(
+    cluster: Cluster, node_id: int, timestamps: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Ask a broker for the offsets of its own replicas, which reach to the end of its log; once.
+
+    Raises ConnectionLost, KafkaError, ItemsFailed if some of several partitions fail.
+    """
+    request = _request(cluster, timestamps, READ_UNCOMMITTED, _DEBUGGING_CONSUMER)
+    response = await cluster.request(node_id, request, ListOffsetsResponse)
+    return results_of(dict(_offsets(response)))
+
+
+def _request(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation_level: int, replica_id: int = _CONSUMER
+) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for (name, number), timestamp in timestamps.items():
         topic = topics.setdefault(name, ListOffsetsTopic(name=name))
         topic.partitions.append(ListOffsetsPartition(partition_index=number, timestamp=timestamp))
     return ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=replica_id,
         isolation_level=isolation_level,
         topics=list(topics.values()),
         timeout_ms=int(cluster.options.request_timeout_ms),

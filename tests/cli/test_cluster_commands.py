@@ -16,10 +16,12 @@ from odradek.cli.cluster import _partitions, _Placed, _share
 from odradek.cli.cluster_moves import plan_drain
 from odradek.cli.cluster_throttle import listed, throttled
 from odradek.cli.errors import CliError
-from odradek.cli.topics import _troubled
+from odradek.cli.replica_lag import replica_lags
+from odradek.cli.topics import _trouble, _troubled
 from odradek.cli.topics import command as topics_command
-from odradek.client import Admin, ConfigResource, TopicPartition
+from odradek.client import Admin, ConfigResource, OffsetAndTimestamp, TopicPartition
 from odradek.client.descriptions import ClusterDescription, ConfigEntry
+from odradek.client.errors import ConnectionLost, ErrorCode, ItemsFailed, KafkaError
 from odradek.client.metadata import Node, PartitionInfo, TopicInfo
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
@@ -49,10 +51,8 @@ def test_a_cluster_is_started_drained_and_stopped(tmp_path: Path) -> None:
             odradek("topics", "create", "t", "--partitions", "2", "--replication-factor", "1", *at)
             assert {each["broker"] for each in odradek("cluster", "info", "--json", *at)} == {1, 2}
             shares = odradek("cluster", "describe", "--json", *at)
-            assert [(each["broker"], each["replicas"], each["out_of_sync"]) for each in shares] == [
-                (1, 1, 0),
-                (2, 1, 0),
-            ]
+            columns = "broker", "replicas", "out_of_sync", "max_lag"
+            assert [tuple(each[name] for name in columns) for each in shares] == [(1, 1, 0, 0), (2, 1, 0, 0)]
             assert odradek("topics", "describe", "--under-replicated", "--unavailable", "--json", *at) == []
             moves = odradek("cluster", "drain", "2", "--json", *at)
             assert [(each["topic"], each["from"], each["to"]) for each in moves] == [("t", [2], [1])]
@@ -152,14 +152,41 @@ def test_partitions_in_trouble_are_those_that_lack_replicas_or_a_leader() -> Non
     topics = [TopicInfo("t", bytes(16), (whole, behind, dead))]
 
     def found(*, under_replicated: bool = False, unavailable: bool = False) -> list[int]:
-        return [each["partition"] for each in _troubled(topics, under_replicated, unavailable)]
+        return [each.partition for each in _troubled(topics, under_replicated, unavailable)]
 
     assert found(under_replicated=True) == [1]
     assert found(unavailable=True) == [2]
     assert found(under_replicated=True, unavailable=True) == [1, 2]
-    rows = list(_troubled(topics, under_replicated=True, unavailable=True))
+    place = TopicPartition("t", 2)
     expected = {"topic": "t", "partition": 2, "leader": None, "replicas": (2,), "isr": (2,), "offline": (2,)}
-    assert rows[1] == expected
+    assert _trouble(place, dead, {}) == {**expected, "lag": [None]}
+
+
+class Ends:
+    """An Admin of brokers whose logs end at 10 and 7. The third is not there, and a replica of the second fails."""
+
+    async def list_offsets(self, wanted: dict[TopicPartition, int], *, node_id: int) -> dict[TopicPartition, Any]:
+        if node_id == 3:
+            raise ConnectionLost("gone")
+        ends = {each: OffsetAndTimestamp(10 if node_id == 1 else 7, -1, 0) for each in wanted}
+        if node_id == 2:
+            raise ItemsFailed({**ends, TopicPartition("t", 1): KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "broken")})
+        return ends
+
+
+async def test_a_lag_is_left_out_where_a_replica_does_not_answer() -> None:
+    first, second, third = (TopicPartition("t", each) for each in range(3))
+    placed = {
+        first: PartitionInfo(0, 1, 0, (1, 2, 3), (1,)),
+        second: PartitionInfo(1, 1, 0, (1, 2), (1,)),
+        # Its leader does not answer, so nobody knows what the others lack.
+        third: PartitionInfo(2, 3, 0, (3, 1), (3,)),
+    }
+    lags = await replica_lags(cast("Admin", Ends()), placed)
+    assert lags == {(1, first): 0, (2, first): 3, (1, second): 0}
+    assert _trouble(first, placed[first], lags)["lag"] == [0, 3, None]
+    share = _share(2, None, 1, [_Placed(each.topic, info, 1) for each, info in placed.items()], lags)
+    assert share["max_lag"] == 3
 
 
 @pytest.mark.parametrize(
@@ -176,8 +203,9 @@ def test_a_share_counts_what_a_broker_leads_holds_and_lacks() -> None:
     partitions = [PartitionInfo(0, 1, 0, (1, 2), (1, 2)), PartitionInfo(1, 1, 0, (2, 1), (1,))]
     placed = [_Placed("t", each, 2) for each in partitions]
     expected = {"broker": 2, "rack": "r", "controller": False, "leaders": 0, "preferred": 1, "replicas": 2}
-    assert _share(2, "r", 1, placed) == {**expected, "out_of_sync": 1, "under_replicated": 0, "under_min_isr": 0}
-    led = _share(1, "r", 1, placed)
+    expected |= {"out_of_sync": 1, "under_replicated": 0, "under_min_isr": 0, "max_lag": None}
+    assert _share(2, "r", 1, placed, {}) == expected
+    led = _share(1, "r", 1, placed, {})
     assert (led["leaders"], led["under_replicated"], led["under_min_isr"]) == (2, 1, 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -318,3 +319,15 @@ async def test_a_full_request_leaves_only_what_it_names(cluster: HandCluster) ->
     await cluster.start(1)
     assert not directory.exists()
     assert [each.name for each in directory.parent.glob("u-0.*-stray")] or not list(directory.parent.glob("u-0*"))
+
+
+async def test_a_leader_logs_how_often_its_isr_has_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with HandCluster(tmp_path, replica_lag_time_max_ms=200) as cluster:
+        # Broker 3 is not told that it follows.
+        await cluster.assign("t", leader=1, to=(1, 2))
+        assert (await produce(cluster, 1, b"x", acks=1)).error_code == 0
+        await until(lambda: "ISR changes of this leader so far: 1 shrinks, 0 expands" in caplog.text)
+        assert "t-0: the ISR is [1, 2] (it was [1, 2, 3]), partition epoch 1" in caplog.text
+        await cluster.leader_and_isr(3, [("t", 0)])
+        await until(lambda: "ISR changes of this leader so far: 1 shrinks, 1 expands" in caplog.text)
