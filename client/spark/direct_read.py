@@ -61,6 +61,8 @@ class DirectRead(RangeFetch):
         self._at = 0
         # Whether a file of the present lease could be opened.
         self._has_opened = False
+        # Where the last lease began.
+        self._leased_at = -1
         self._buffer = memoryview(bytearray(CHUNK_BYTES))
 
     def prefetch(self) -> None:
@@ -119,6 +121,9 @@ class DirectRead(RangeFetch):
             self._nothing(ends)
             return
         self._lease = SegmentLease(granted, address, self._options.client)
+        if not self._failures and self._leased_at == self._position:
+            raise DirectReadNotPossible(f"{address} leases files that have nothing from {self._position} on")
+        self._leased_at = self._position
         self._lease.check()
         self._files.extend(granted.files)
         self._has_opened = False

@@ -20,9 +20,10 @@ pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
 from odradek.broker import Broker, BrokerConfig
 from odradek.client.errors import DirectReadNotPossible
 from odradek.client.network.addresses import Address
-from odradek.client.spark import direct_read
+from odradek.client.spark import direct_read, segment_lease
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import Column
+from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.decoder import ArrowDecoder
 from odradek.client.spark.direct_read import DirectRead, range_reader
 from odradek.client.spark.errors import DataLoss
@@ -30,6 +31,7 @@ from odradek.client.spark.fetch import RangeFetch
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import CorruptCrc
@@ -284,6 +286,79 @@ def another_broker(directory: Path) -> None:
 
 def another_machine(directory: Path) -> None:
     (directory / "meta.properties").unlink()
+
+
+def elsewhere(granted: OdradekLeaseSegmentsResponse) -> None:
+    granted.files[0].name = f"../../{granted.files[0].name}"
+
+
+def absolute(granted: OdradekLeaseSegmentsResponse) -> None:
+    granted.files[0].name = "/etc/passwd"
+
+
+def another_kind(granted: OdradekLeaseSegmentsResponse) -> None:
+    granted.files[0].name = ".."
+
+
+def without_files(granted: OdradekLeaseSegmentsResponse) -> None:
+    granted.files = []
+
+
+def without_batches(granted: OdradekLeaseSegmentsResponse) -> None:
+    for each in granted.files:
+        each.position, each.next_offset = each.end, 0
+
+
+@pytest.mark.parametrize("change", [elsewhere, absolute, another_kind, without_files, without_batches])
+@pytest.mark.usefixtures("filled")
+async def test_a_broker_that_names_other_files_or_none_is_fetched_from(
+    broker: Broker,
+    change: Callable[[OdradekLeaseSegmentsResponse], None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask, asked = segment_lease.ask, []
+
+    def changed(*arguments: Any) -> OdradekLeaseSegmentsResponse:
+        asked.append(arguments)
+        assert len(asked) < 10, "it asks for ever"
+        granted = ask(*arguments)
+        change(granted)
+        return granted
+
+    monkeypatch.setattr(segment_lease, "ask", changed)
+    said = r"direct read not possible: t-0.*(is no file of its lease|nothing)"
+    with pytest.raises(DirectReadNotPossible, match=said):
+        await read(broker, "direct", 0, 20)
+    asked.clear()
+    assert values(await read(broker, "auto", 0, 20)) == EVERYTHING
+    assert "direct read not possible: t-0" in caplog.text
+    assert len(broker.services.segment_leases) == 0
+
+
+async def test_the_broker_sends_as_little_for_large_files_as_for_small_ones(
+    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its processor has nothing to do with the bytes; benchmarks/direct_read.py measures that."""
+    await raw.create_topic("t")
+    received: list[int] = []
+    fill = BlockingConnection._fill
+
+    def counting(connection: BlockingConnection, size: int) -> memoryview:
+        received.append(size)
+        return fill(connection, size)
+
+    monkeypatch.setattr(BlockingConnection, "_fill", counting)
+    answers: list[tuple[int, int]] = []
+    for count in (1, 8):
+        for _ in range(count):
+            await raw.produce("t", encode_batch([Record(-1, 0, None, os.urandom(500_000))]))
+        received.clear()
+        assert len(await read(broker, "direct", 0, broker.services.topics.get("t").partitions[0].high_watermark)) > 0
+        answers.append((len(received), sum(received)))
+    small, large = answers
+    assert large == small
+    assert sum(large) < 5_000
 
 
 @pytest.mark.parametrize(
