@@ -6,10 +6,11 @@ SPARK_KAFKA_PYTHON names a Python with PySpark 4.2.0 and what `odradek[spark]` n
 the connector's jars; without them only our source is measured. The connector is tuned (TUNED). Each contender has a
 session of its own, in turn: a warm run of each query, then the median of `--runs`. Reads write to `noop`, which takes
 every row; "direct" reads the broker's files, which only ours can. The sinks write rows that Spark makes, with a key of
-8 bytes; ours is exactly once, the connector's is not. Printed are rows a second, the CPU seconds of Python and of the
-JVM per million rows, which other work on the machine moves least, and the most memory that a Python worker had so far.
-Then comes what a batch of a stream costs beside that of an empty Python source (spark_triggers.py), and when a fresh
-worker has its first rows (spark_worker.py).
+8 bytes; ours is exactly once, the connector's is not. The "floor" is what Spark itself costs with a Python source that
+has its rows ready, and with a Python sink that drops them (spark_floor.py). Printed are rows a second, the CPU seconds
+of Python and of the JVM per million rows, which other work on the machine moves least, and the most memory that a
+Python worker had so far. Then comes what a batch of a stream costs beside that of an empty Python source
+(spark_triggers.py), and when a fresh worker has its first rows (spark_worker.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from odradek.benchmarks import spark_read, spark_triggers, spark_worker
+from odradek.benchmarks import spark_floor, spark_read, spark_triggers, spark_worker
 from odradek.client import NewTopic
 from odradek.client.blocking import Admin
 
@@ -148,10 +149,13 @@ def measure(arguments: argparse.Namespace) -> None:
     rows = arguments.rows // arguments.partitions * arguments.partitions
     for query, count, frame in queries(spark, arguments, rows):
         tell(query, timed(reading(frame), count, arguments.runs))
-    tell("sink", timed(writing(spark, arguments, rows), rows, arguments.runs))
+    name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
+    tell("sink", timed(writing(spark, arguments, rows, name), rows, arguments.runs))
+    if name == "odradek":
+        tell("floor, value", timed(reading(lambda: floor(spark, arguments)), rows, arguments.runs))
+        tell("floor, sink", timed(writing(spark, arguments, rows, "floor"), rows, arguments.runs))
     *_, small = topics(arguments, arguments.value_bytes[0])
     texts = {"kafka.bootstrap.servers": arguments.bootstrap, "subscribe": spark_read.topic_name(small)}
-    name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
     seconds, empty = spark_triggers.measured(spark, name, texts, arguments.partitions)
     tell("trigger", f"{seconds:.3f} s a batch, {seconds / empty:.2f} of an empty Python source's")
     if name == "odradek":
@@ -169,11 +173,20 @@ def reading(frame: Callable[[], Any]) -> Callable[[], None]:
     return lambda: frame().write.format("noop").mode("overwrite").save()
 
 
-def writing(spark: Any, arguments: argparse.Namespace, rows: int) -> Callable[[], None]:
-    """Return what writes rows that Spark makes."""
+def floor(spark: Any, arguments: argparse.Namespace) -> Any:
+    """Return a frame of values that a Python source has ready."""
+    reader = spark.read.format("floor").option("rows", str(arguments.rows))
+    return (
+        reader.option("valueBytes", str(arguments.value_bytes[0]))
+        .option("partitions", str(arguments.partitions))
+        .load()
+    )
+
+
+def writing(spark: Any, arguments: argparse.Namespace, rows: int, name: str) -> Callable[[], None]:
+    """Return what writes rows that Spark makes to the sink `name`."""
     from pyspark.sql import functions
 
-    name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
     number = functions.col("id").cast("string")
     key = functions.lpad(number, 8, "0").cast("binary").alias("key")
     value = functions.lpad(number, arguments.value_bytes[0], "value ").cast("binary").alias("value")
@@ -218,6 +231,7 @@ def session(arguments: argparse.Namespace) -> Any:
         builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(arguments.jars).glob("*.jar")))))
     spark = builder.getOrCreate()
     spark.dataSource.register(OdradekSource)
+    spark.dataSource.register(spark_floor.FloorSource)
     return spark
 
 
