@@ -3,11 +3,15 @@
 A waiting request is parked under keys (its partitions), with a deadline. When a key is woken, every request under it
 tries to complete; at its deadline it completes with what there is. Nothing polls. Wakes in one turn of the event loop
 are merged: a fetch that the first of many appends wakes sees all of them.
+
+It also remembers in which order keys were woken last, so that a wide fetch session learns what has changed since it
+looked, without a look at each of its partitions.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +22,9 @@ Result = TypeVar("Result")
 # The keys of the requests that are tried in one turn. A request looks at each of its partitions again, some 10
 # microseconds each, and one that is answered then takes 30 more.
 KEYS_PER_TURN = 250
+# Keys whose last wake is remembered: as many as the widest fetch session has. A reader for whom that is not enough
+# looks at everything.
+REMEMBERED_KEYS = 10_000
 # Called with expired=False when woken: None means not yet. Called with expired=True at the deadline: it must return a
 # response.
 Attempt = Callable[[bool], Result | None]
@@ -78,6 +85,12 @@ class Purgatory:
         # Requests that were woken and wait for their turn.
         self._due: dict[Parked[Any], None] = {}
         self._scheduled = False
+        # Key -> number of its last wake. Invariant: ascending, at most REMEMBERED_KEYS.
+        self._changed: OrderedDict[Hashable, int] = OrderedDict()
+        # The number of the last wake.
+        self.wakes = 0
+        # What was woken up to this number may not be in `_changed`.
+        self._forgotten = 0
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -95,11 +108,33 @@ class Purgatory:
         return parked
 
     def wake(self, key: Hashable) -> None:
-        """Let the requests under `key` try to complete. Costs one look-up if there are none."""
+        """Let the requests under `key` try to complete, and remember the wake. Costs little if there are none."""
+        self.wakes += 1
+        changed = self._changed
+        changed[key] = self.wakes
+        changed.move_to_end(key)
+        if len(changed) > REMEMBERED_KEYS:
+            _, self._forgotten = changed.popitem(last=False)
         if key in self._by_key:
             self._woken[key] = None
             if not self._scheduled:
                 self._schedule()
+
+    def changed_since(self, wakes: int) -> list[Hashable] | None:
+        """Return the keys that were woken since `self.wakes` was `wakes`; None where that is too long ago to tell."""
+        if wakes < self._forgotten:
+            return None
+        found: list[Hashable] = []
+        for key, number in reversed(self._changed.items()):
+            if number <= wakes:
+                break
+            found.append(key)
+        return found
+
+    def forget(self, key: Hashable) -> None:
+        """Forget when a key was woken, because it goes away. Each reader then looks at everything once."""
+        if self._changed.pop(key, None) is not None:
+            self._forgotten = self.wakes
 
     def expire_all(self) -> None:
         """Complete every request now with what there is, because the broker stops."""

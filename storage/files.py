@@ -376,7 +376,7 @@ class DirectoryLock:
         disk.write(file, b"pid %d\n" % os.getpid(), 0)
 
     def fsync_all(self) -> bool:
-        """Force the whole file system to disk, as Disk.fsync_all does; the file has been open since the lock is held."""
+        """Force the whole file system to disk, as Disk.fsync_all does: its file is open while the lock is held."""
         return self._file is not None and self._disk.fsync_all(self._file)
 
     def release(self) -> None:

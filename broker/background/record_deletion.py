@@ -33,6 +33,7 @@ class RecordDeletion:
             raise
         finally:
             self._file_removal.remove_segments(partition)
+        partition.note_log_start()
         self._drop_rest(partition)
 
     def drop_segments(self, partition: Partition) -> bool:

@@ -148,6 +148,7 @@ class Retention:
             return False
         finally:
             self._file_removal.remove_segments(partition)
+        partition.note_log_start()
         _log.info(
             "%s-%d begins at offset %d now, %d bytes went by retention", partition.topic, partition.index,
             log.log_start_offset, before - log.size_bytes,

@@ -19,7 +19,7 @@ A request of thousands of partitions walks over a part of them a turn of the eve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -70,13 +70,15 @@ def handle(
 ) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
     """Respond at once, or park the request."""
     version = context.api_version
+    partitions: Collection[FetchedPartition]
     partitions, forgotten = _partitions(services, context, request)
     session: FetchSession | None = None
     has_session = request.session_id != 0 or request.session_epoch != FINAL_EPOCH
     if version >= FIRST_WITH_SESSIONS and has_session:
         session = services.fetch_sessions.resolve(request, partitions, forgotten, version >= FIRST_WITH_IDS)
     if session is not None:
-        partitions = list(session.partitions.values())
+        # A view: to copy 5,000 of them would take most of the time of a fetch that finds one change.
+        partitions = session.partitions.values()
     elif len(partitions) > 1:
         # A partition that comes twice is read once, as it is named last (a session sees to that itself).
         partitions = list({each.key: each for each in partitions}.values())
@@ -156,7 +158,7 @@ class _Fetch:
         services: Services,
         request: FetchRequest,
         session: FetchSession | None,
-        partitions: list[FetchedPartition],
+        partitions: Collection[FetchedPartition],
         version: int,
     ) -> None:
         self._services = services
@@ -172,7 +174,7 @@ class _Fetch:
         # Whether a leader may send this consumer to a follower (KIP-392).
         selector = services.config.replica_selector_class
         self._wants_rack = selector == RACK_AWARE_SELECTOR and bool(request.rack_id) and self._replica_id < 0
-        # Whether partitions that have nothing new for the client are passed over: 0.1 us each, instead of 10. In a
+        # Whether partitions that have nothing new for the client are not even looked at, instead of 10 us each. In a
         # cluster a partition may be replaced, and what a follower asks for is noted for each.
         self._passes_settled = self._incremental and services.replicas is None and not self._wants_rack
         # The positions of a follower are noted once, not at each walk.
@@ -219,9 +221,9 @@ class _Fetch:
     def _found(self) -> list[Partition]:
         """Return every partition that may have news: those of the last walk, and those that it passed over."""
         walked = [found for _, found, _ in self._results if isinstance(found, Partition)]
-        if not self._passes_settled:
+        if self._session is None or not self._passes_settled:
             return walked
-        return list(dict.fromkeys([*walked, *(each.settled for each in self._partitions if each.settled is not None)]))
+        return list(dict.fromkeys([*walked, *self._session.settled]))
 
     async def _respond_in_turns(self, expired: bool) -> _Response:
         """Return the response of a request with thousands of partitions. It has the same waits as a smaller one."""
@@ -309,15 +311,12 @@ class _Fetch:
 
     def _news(self) -> list[FetchedPartition]:
         """Return the partitions that may have something new for the client."""
-        if not self._passes_settled:
-            return self._partitions
-        return [
-            each
-            for each in self._partitions
-            if (found := each.settled) is None
-            or found.changes != each.seen_changes
-            or found.log.log_start_offset != each.log_start_offset
-        ]
+        session, purgatory = self._session, self._services.purgatory
+        if session is None or not self._passes_settled:
+            return list(self._partitions)
+        changed = purgatory.changed_since(session.seen_wakes)
+        session.seen_wakes = purgatory.wakes
+        return session.news(changed)
 
     def _begin(self, news: list[FetchedPartition]) -> _Walk:
         walk = _Walk()
@@ -334,8 +333,8 @@ class _Fetch:
             room = self._max_bytes - got_bytes
             data = self._read(each, found, room, minimum_one=got_bytes == 0 or (self._one_each and room > 0))
             results.append((each, found, data))
-            if self._passes_settled:
-                each.settle(found if isinstance(found, Partition) else None, data)
+            if self._session is not None and self._passes_settled:
+                self._session.settle(each, found if isinstance(found, Partition) else None, data)
             if data.error_code == 0:
                 walk.any_exists = True
                 if isinstance(data.records, FileRange):

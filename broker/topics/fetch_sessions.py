@@ -12,15 +12,14 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import count
+from operator import attrgetter
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchRequest, PartitionData
 from ...protocol.primitives import ZERO_UUID
 from ..clock import Clock
-
-if TYPE_CHECKING:
-    from .partition import Partition
+from .partition import Partition
 
 # KIP-227's number: a session that was used more recently is not evicted.
 MIN_EVICTION_MS = 120_000
@@ -31,6 +30,7 @@ MAX_PARTITIONS_OF_ONE = 10_000
 NEW_SESSION_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
+_PLACE = attrgetter("place")
 
 # (topic name, topic id, partition). The name is "" for an id that no topic has, the id is zero where the client uses
 # names.
@@ -55,18 +55,17 @@ class FetchedPartition:
     last_fetched_epoch: int
     high_watermark: int = -1
     log_start_offset: int = -1
-    # The partition, while it has nothing to tell that the client does not know; and its changes at that time.
+    # The partition, while it has nothing to tell that the client does not know.
     settled: Partition | None = None
-    seen_changes: int = 0
+    # Where it comes in its session.
+    place: int = 0
 
-    def settle(self, found: Partition | None, data: PartitionData) -> None:
-        """Note whether a walk has found nothing that is new to the client."""
+    def is_settled_by(self, data: PartitionData) -> bool:
+        """Return whether a walk has found nothing that is new to the client."""
         has_news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
         is_at_end = data.error_code == 0 and self.fetch_offset >= data.high_watermark
         moves = data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
-        self.settled = None if has_news or moves or not is_at_end else found
-        if found is not None:
-            self.seen_changes = found.changes
+        return is_at_end and not has_news and not moves
 
     @property
     def key(self) -> Key:
@@ -97,29 +96,68 @@ class FetchSession:
         self.next_epoch = 1
         self.last_used_ms = 0
         self.partitions: OrderedDict[Key, FetchedPartition] = OrderedDict()
+        # Invariant: each of `partitions` is in one of the two: the settled ones by the partition, the others by key.
+        self.settled: dict[Partition, FetchedPartition] = {}
+        self._unsettled: dict[Key, FetchedPartition] = {}
+        # `wakes` of the purgatory at the last look at what has changed.
+        self.seen_wakes = 0
+        self._places = count()
+
+    def news(self, changed: Iterable[object] | None) -> list[FetchedPartition]:
+        """Return the partitions that may have something new for the client, in the order in which they are served.
+
+        `changed` are the partitions that have changed since the last walk; None: any may have.
+        """
+        if changed is None:
+            return list(self.partitions.values())
+        settled = (self.settled.get(each) for each in changed if isinstance(each, Partition))
+        news = [*self._unsettled.values(), *(each for each in settled if each is not None)]
+        news.sort(key=_PLACE)
+        return news
+
+    def settle(self, each: FetchedPartition, found: Partition | None, data: PartitionData) -> None:
+        """Note whether a walk has found nothing in a partition that is new to the client."""
+        if not each.is_settled_by(data):
+            found = None
+        if each.settled is not found and self.partitions.get(each.key) is each:
+            self._unsettle(each)
+            if found is not None:
+                each.settled = found
+                self.settled[found] = self._unsettled.pop(each.key)
+
+    def _unsettle(self, each: FetchedPartition) -> None:
+        if each.settled is not None:
+            del self.settled[each.settled]
+            each.settled = None
+        self._unsettled[each.key] = each
 
     def update(self, changed: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
         """Take over the changes of a request."""
         for each in changed:
             kept = self.partitions.get(each.key)
             if kept is None:
-                self.partitions[each.key] = each
+                self.partitions[each.key] = self._unsettled[each.key] = each
+                each.place = next(self._places)
                 continue
             kept.fetch_offset = each.fetch_offset
             kept.max_bytes = each.max_bytes
             kept.current_leader_epoch = each.current_leader_epoch
             kept.last_fetched_epoch = each.last_fetched_epoch
-            kept.settled = None
+            self._unsettle(kept)
             # A topic that was unknown when the client asked first has a name by now.
             kept.topic = each.topic or kept.topic
         for key in forgotten:
-            self.partitions.pop(place_of(*key), None)
+            gone = self.partitions.pop(place_of(*key), None)
+            if gone is not None:
+                self._unsettle(gone)
+                del self._unsettled[gone.key]
 
     def move_to_end(self, key: Key) -> None:
         """Serve the other partitions first next time, because this one got data: none may starve."""
         place = place_of(*key)
         if place in self.partitions:
             self.partitions.move_to_end(place)
+            self.partitions[place].place = next(self._places)
 
     def advance(self) -> None:
         """Expect the next epoch in the next request."""

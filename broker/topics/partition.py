@@ -159,8 +159,6 @@ class Partition:
         self.verifying: dict[int, object] = {}
         # Rises whenever this broker ceases to lead. Epochs of one reign follow each other without another leader.
         self.reign = 0
-        # Rises with whatever a reader may learn from a fetch, but for the log start offset.
-        self.changes = 0
         # Why clients may not write, nor read what only a leader knows; None: this broker leads the partition.
         self.not_leading: KafkaError | None = None
         if failure is not None:
@@ -197,7 +195,6 @@ class Partition:
         self.replication = replication
         if self.failure is None:
             self.not_leading = None
-        self.changes += 1
         self._purgatory.wake(self)
 
     def stop_leading(self, leader_epoch: int) -> None:
@@ -206,7 +203,6 @@ class Partition:
         self.replication = None
         self.reign += 1
         self._refuse_leading()
-        self.changes += 1
         self._purgatory.wake(self)
 
     def _refuse_leading(self) -> None:
@@ -258,7 +254,6 @@ class Partition:
         """Move the high watermark, and wake the requests that wait for it. A follower's may also go back."""
         if high_watermark != self.high_watermark:
             self.high_watermark = high_watermark
-            self.changes += 1
             self._purgatory.wake(self)
 
     def append_replicated(
@@ -271,9 +266,12 @@ class Partition:
         except StorageError as error:
             self.note_failure(error)
             raise
-        self.changes += 1
         self._purgatory.wake(self)
         self.flush_if_due()
+
+    def note_log_start(self) -> None:
+        """Tell readers that the log start offset has moved."""
+        self._purgatory.wake(self)
 
     # -- State -----------------------------------------------------------------------------------------
 
@@ -301,7 +299,6 @@ class Partition:
             self.failure = error
             self._refuse_all(error)
             self.log.give_up(error)
-            self.changes += 1
             self._purgatory.wake(self)
             if log:
                 _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
@@ -478,7 +475,6 @@ class Partition:
             raise
         replication, end_offset = self.replication, log.log_end_offset
         self.high_watermark = end_offset if replication is None else replication.appended(end_offset)
-        self.changes += 1
         self._purgatory.wake(self)
         flush_delay_ms = log.flush_delay_ms(now_ms)
         if flush_delay_ms is not None:

@@ -270,8 +270,8 @@ class Topics:
         existing = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
         for partition in existing:
             self._dirs.of(partition.log).count -= 1
-            partition.changes += 1
             self._purgatory.wake(partition)
+            self._purgatory.forget(partition)
         _log.info("topic %s deleted", topic.name)
 
         def done(logs: list[Log]) -> None:

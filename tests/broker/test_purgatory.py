@@ -121,3 +121,26 @@ async def test_stopping_answers_everyone(room: Room) -> None:
     futures = [room.purgatory.park(["p"], 60_000, room.attempt) for _ in range(3)]
     room.purgatory.expire_all()
     assert await asyncio.gather(*futures) == ["expired"] * 3
+
+
+async def test_tells_which_keys_were_woken_since_then_the_last_one_first(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.purgatory.REMEMBERED_KEYS", 3)
+    purgatory = room.purgatory
+    begin = purgatory.wakes
+    for key in ("a", "b", "a", "c"):
+        purgatory.wake(key)
+    assert purgatory.changed_since(begin) == ["c", "a", "b"]
+    assert purgatory.changed_since(begin + 2) == ["c", "a"]
+    assert purgatory.changed_since(purgatory.wakes) == []
+    # "b" was woken second. A reader that last looked before that is not told what has changed.
+    purgatory.wake("d")
+    assert purgatory.changed_since(begin + 1) is None
+    assert purgatory.changed_since(begin + 2) == ["d", "c", "a"]
+    purgatory.forget("c")
+    assert purgatory.changed_since(purgatory.wakes - 1) is None
+    assert purgatory.changed_since(purgatory.wakes) == []
+    purgatory.forget("never woken")
+    purgatory.wake("e")
+    assert purgatory.changed_since(purgatory.wakes - 1) == ["e"]

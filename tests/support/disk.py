@@ -327,7 +327,7 @@ class FaultyDisk(Disk):
         self._moves = [move for move in self._moves if path not in (move[0].parent, move[1].parent)]
 
     def fsync_all(self, file: File) -> bool:
-        """Put everything on the platter, unless an fsync fails: that loses nothing here, and says that it has failed."""
+        """Put everything on the platter, unless an fsync fails: nothing is lost then, and the answer is False."""
         self._step()
         if self.fsync_fails:
             return False
