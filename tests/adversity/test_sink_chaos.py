@@ -1,4 +1,4 @@
-"""Kills while Spark copies a topic exactly once, at steps of a batch. tests/soak has 20 seeds."""
+"""Kills while Spark copies a topic exactly once, at steps of a batch. tests/soak has 20 seeds, also for drivers."""
 
 from __future__ import annotations
 
