@@ -3,8 +3,8 @@
     python -m benchmarks.cluster             both in turn
     python -m benchmarks.cluster --mb 50     how much is written
 
-Replication factor 3, acks=all, min.insync.replicas=2, clients of librdkafka but for the failover. All brokers and the client share this
-machine, so that the figures compare two clusters and say little of either alone.
+Replication factor 3, acks=all, min.insync.replicas=2, clients of librdkafka but for the failover. All brokers and the
+client share this machine, so that the figures compare two clusters and say little of either alone.
 """
 
 from __future__ import annotations
