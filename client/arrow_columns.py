@@ -93,7 +93,7 @@ class ArrowColumns:
         # Of one Arrow batch. The kernel makes room for so many at once.
         self._max_rows = min(max(max_rows, 1), _MAX_ROWS)
         self._compiled = has_kernel() if compiled is None else compiled
-        self._schema: Any = _schema(pyarrow, columns)
+        self._schema: Any = _schema(self._names)
         self._batches: list[Any] = []
         self._records: list[Record] = []
         self._types: list[int] = []
@@ -167,7 +167,9 @@ class ArrowColumns:
         return self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _schema(arrow: Any, columns: Sequence[str]) -> Any:
+@cache  # each poll's table asks
+def _schema(columns: tuple[str, ...]) -> Any:
+    arrow: Any = import_module("pyarrow")
     types = {
         "key": arrow.binary(),
         "value": arrow.binary(),

@@ -162,6 +162,8 @@ class ArrowDecoder:
         self._cursor = np.zeros(layout.CURSOR_WIDTH, np.int64)
         self._open: _Columns = self._new_columns(max_bytes)
         self._headers: _Headers | None = self._new_headers()
+        # Whether the open columns were handed out as an Arrow batch. A next record opens new ones.
+        self._is_finished = False
 
     def feed(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
         """Decode these batches, and yield each Arrow batch that is full. Raises RecordError, SchemaError."""
@@ -185,6 +187,9 @@ class ArrowDecoder:
         # The kernel reads whole rows of int64; a table with columns left out would lie otherwise in memory.
         table = np.ascontiguousarray(table)
         while True:
+            if self._is_finished:
+                self._open, self._headers = self._new_columns(self._max_bytes), self._new_headers()
+                self._is_finished = False
             first = int(cursor[layout.ROWS])
             status = decode_rows(
                 _address(source), len(source), _address(table), len(table), _address(cursor),
@@ -235,7 +240,7 @@ class ArrowDecoder:
         return _Headers(self._max_rows) if self._wanted & layout.WANT_HEADERS else None
 
     def _finish(self) -> ArrowBatch:
-        """Close the open columns as an Arrow batch and open new ones."""
+        """Close the open columns as an Arrow batch."""
         rows = int(self._cursor[layout.ROWS])
         arrays = [self._array(column, rows) for column in self._columns]
         if self._typed:
@@ -247,8 +252,7 @@ class ArrowDecoder:
                 )
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self._cursor[layout.ROWS :] = 0
-        self._open = self._new_columns(self._max_bytes)
-        self._headers = self._new_headers()
+        self._is_finished = True
         return batch
 
     def _typed_arrays(self, arrays: list[Any], rows: int) -> list[Any]:

@@ -208,6 +208,10 @@ def test_arrow_batches_are_full_before_they_are_handed_out() -> None:
     assert rest is not None
     assert rest.num_rows == 2
     assert under_test.rest() is None
+    assert [batch.num_rows for batch in under_test.feed(source, table)] == [4, 4], "it goes on behind its rest"
+    again = under_test.rest()
+    assert again is not None and again.column("value").to_pylist() == [b"8", b"9"]
+    assert rest.column("value").to_pylist() == [b"8", b"9"]
 
 
 def test_arrow_batches_stay_as_they_are_when_the_source_is_used_again() -> None:
