@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -294,7 +295,10 @@ def check(history: History, found: list[list[tuple[int, int]]]) -> None:
     assert not history.errors, f"records were given up: {history.errors[:3]}"
     for partition, records in enumerate(found):
         numbers = [number for _, number in records]
-        assert len(set(numbers)) == len(numbers), f"partition {partition} has records twice"
+        times = Counter(numbers)
+        told = history.acknowledged[partition]
+        twice = [(number, at, told.get(number)) for at, number in records if times[number] > 1]
+        assert not twice, f"partition {partition} has records twice (number, offset, acknowledged offset): {twice[:20]}"
         assert numbers == sorted(numbers), f"partition {partition} is out of order"
         at = {number: offset for offset, number in records}
         lost = [number for number in history.acknowledged[partition] if number not in at]
