@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
 from .. import operations
-from ..operations import Delete, Put, Steps, children, portions, read, read_all, write, write_all
+from ..operations import Delete, Put, Steps, children, portions, read, read_all, select, write, write_all
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,
@@ -80,7 +80,8 @@ class ControllerMachine:
         yield from self._read_topics()
         for broker in self.cluster.live:
             self._outbox.welcome(broker)
-        yield from self._lead_everything()
+        # The last controller may have died together with others, or be one of the dead itself.
+        yield from self._replicas_died((yield from self._dead_in_isr()))
         yield from self.reassignment.take_up()
         yield from self.deletion.take_up()
         yield from self.elect_as_asked()
@@ -132,6 +133,15 @@ class ControllerMachine:
         places = [TopicPartition(topic, index) for index in sorted(assignment.partitions)]
         self.cluster.replicas.update((each, assignment.partitions[each.partition]) for each in places)
         return places
+
+    def _dead_in_isr(self) -> Steps[dict[int, list[TopicPartition]]]:
+        """Return the brokers that are dead, with the partitions whose ISR they are in."""
+        states, live = self.cluster.states, self.cluster.live.keys()
+        found: dict[int, list[TopicPartition]] = {}
+        for place in (yield from select(states, lambda each: not live >= set(states[each].isr))):
+            for broker in set(states[place].isr) - live:
+                found.setdefault(broker, []).append(place)
+        return found
 
     def _lead_everything(self) -> Steps[None]:
         """Give a leader to every partition that has none and can have one."""

@@ -442,6 +442,15 @@ class Simulation:
             self._known[where] = state
         self._looked_at = len(self.zookeeper.history)
 
+    def check_dead(self) -> None:
+        """Check the cluster at rest with some brokers dead: beside the living nobody dead is in an ISR."""
+        live = {int(each) for each in self.zookeeper.children_of("/brokers/ids")}
+        for where in self._known:
+            state = self._state(where)
+            if live and state is not None:
+                dead = set(state.isr) - live
+                assert not dead or len(state.isr) == 1, f"the brokers {dead} are dead, and in the ISR of {where}"
+
     def check_rest(self) -> None:
         """Check the cluster at rest with every broker alive: all is led, and brokers know what ZooKeeper knows."""
         for where in self._known:

@@ -43,6 +43,8 @@ def run(simulation: Simulation) -> None:
             simulation.turn()
     for node in simulation.nodes.values():
         node.is_paused = False
+    simulation.settle()
+    simulation.check_dead()
     while not all(node.is_alive for node in simulation.nodes.values()):
         simulation.start()
     # Followers catch up, so that reassignments end.
