@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,11 +11,21 @@ from pathlib import Path
 
 import pytest
 from odradek import __version__
+from odradek.tests.support.containers import (
+    ROOT,
+    base_image,
+    composed,
+    engine_with,
+    skip_if_taken,
+    wait_for,
+)
+from odradek.tests.support.containers import odradek as command
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import why_missing, zookeeper
 
-COMPOSE = (Path(__file__).parent.parent / "docker" / "compose-cluster.yaml").read_text(encoding="utf-8")
+FILE = ROOT / "docker" / "compose-cluster.yaml"
+COMPOSE = FILE.read_text(encoding="utf-8")
 NUMBERS = (1, 2, 3)
 READY_WITHIN_S = 60
 
@@ -111,3 +122,35 @@ def test_the_commands_of_the_containers_make_a_cluster(tmp_path: Path) -> None:
         assert described.count('"isr": [') == 3, described
         assert odradek("topics", "describe", "--under-replicated", "--json") == ""
         odradek("cluster", "health")
+
+
+def test_an_engine_starts_a_cluster_that_outlives_one_of_its_brokers(tmp_path: Path) -> None:
+    (image,) = re.findall(r"image: (\S+)", service("zookeeper"))
+    engine = engine_with(base_image(), image)
+    engine.build()  # once, and not for each service at the same time
+    published = {number: f"localhost:{9091 + number}" for number in NUMBERS}
+    skip_if_taken(*published.values())
+    services = ("zookeeper", *(f"broker-{number}" for number in NUMBERS))
+    with composed(FILE, services, tmp_path):
+
+        def odradek(*words: str, stdin: str = "") -> str:
+            done = command(*words, stdin=stdin)
+            return done.stdout if done.returncode == 0 else f"{words}: {done.stdout}{done.stderr}"
+
+        def in_sync(address: str) -> str:
+            rows = odradek("topics", "describe", "flights", "--json", "-b", address).splitlines()
+            return " ".join(str(len(json.loads(row).get("isr", ()))) for row in rows if row.startswith("{"))
+
+        for address in published.values():
+            wait_for("0", lambda at=address: str(command("cluster", "health", "-b", at).returncode))
+        assert odradek("topics", "create", "flights", "--partitions", "3", "-b", published[1]) == ""
+        wait_for("3 3 3", lambda: in_sync(published[2]))
+        lines = "".join(f"{number}\n" for number in range(300))
+        assert odradek("produce", "flights", "-b", published[1], stdin=lines) == ""
+        # The name of its container differs from one composer to the next.
+        (killed,) = [name for name in engine("ps", "--format", "{{.Names}}").splitlines() if "broker-1" in name]
+        engine("kill", killed)
+        wait_for("2 2 2", lambda: in_sync(published[3]))
+        read = odradek("consume", "flights", "--until-end", "-b", published[3])
+        assert sorted(read.split(), key=int) == lines.split()
+        assert odradek("produce", "flights", "-b", published[2], stdin="again\n") == ""

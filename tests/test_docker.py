@@ -8,17 +8,26 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from odradek import __version__
+from odradek.tests.support.containers import (
+    DOCKERFILE,
+    IMAGE,
+    ROOT,
+    Engine,
+    base_image,
+    composed,
+    ended_well,
+    engine_with,
+    odradek,
+    skip_if_taken,
+    wait_for,
+)
 from odradek.tests.support.lines import Lines
 
-ROOT = Path(__file__).parent.parent
-DOCKERFILE = ROOT / "docker" / "Dockerfile"
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
 
 
@@ -120,52 +129,12 @@ def test_what_a_container_starts_is_a_broker_that_its_health_check_finds(tmp_pat
     assert sick.returncode == 1
 
 
-class Engine:
-    """Docker or Podman, with the image of docker/Dockerfile."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        # Images in Podman's own format have no health check.
-        form = ["--format", "docker"] if name == "podman" else []
-        self("build", "-q", *form, "-f", str(DOCKERFILE), "--build-arg", f"VERSION={__version__}", "-t", IMAGE, ".")
-
-    def __call__(self, *args: str) -> str:
-        ended = subprocess.run([self._name, *args], cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
-        return ended.stdout.strip()
-
-    def health(self, container: str) -> str:
-        """What the engine says of a container's health. Podman without systemd checks only when it is told to."""
-        if self._name == "podman":
-            subprocess.run([self._name, "healthcheck", "run", container], check=False, capture_output=True, timeout=60)
-        return self("inspect", container, "--format", "{{.State.Health.Status}}")
-
-
-IMAGE = "odradek-test"
-BECOMES_WITHIN_S = 120.0
-
-
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    """A container engine that works here and can get the base image of docker/Dockerfile."""
-    for name in ("docker", "podman"):
-        if shutil.which(name) and ended_well(name, "info"):
-            break
-    else:
-        pytest.skip("no container engine runs here")
-    (base,) = {rest.split()[0] for rest in all_of("FROM")}
-    if not (ended_well(name, "image", "inspect", base) or ended_well(name, "pull", base)):
-        pytest.skip(f"{name} cannot get {base}")
-    return Engine(name)
-
-
-def ended_well(*command: str) -> bool:
-    return subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0
-
-
-def wait_for(wanted: str, ask: Callable[[], str]) -> None:
-    deadline_s = time.monotonic() + BECOMES_WITHIN_S
-    while (found := ask()) != wanted:
-        assert time.monotonic() < deadline_s, f"{found}, not {wanted}"
+    """An engine with the image of docker/Dockerfile."""
+    found = engine_with(base_image())
+    found.build()
+    return found
 
 
 def test_an_engine_builds_and_starts_it_and_sees_its_health(engine: Engine) -> None:
@@ -188,44 +157,13 @@ def test_an_engine_builds_and_starts_it_and_sees_its_health(engine: Engine) -> N
         engine("rm", "-f", "-v", container)
 
 
-def composer() -> list[str]:
-    """The command that starts the services of a compose file here."""
-    if ended_well("docker", "compose", "version") and ended_well("docker", "info"):
-        return ["docker", "compose"]
-    if shutil.which("podman-compose"):
-        return ["podman-compose", "--podman-build-args=--format docker"]
-    pytest.skip("neither docker compose nor podman-compose runs here")
-
-
-# Limits that an engine can set which has none of the system's privileges itself.
-LOW_LIMITS = """
-services:
-  odradek:
-    ulimits:
-      nofile: 4096
-      nproc: 4096
-"""
-
-
 @pytest.mark.usefixtures("engine")
 def test_the_compose_file_starts_a_broker_that_clients_of_this_machine_reach(tmp_path: Path) -> None:
-    limits = tmp_path / "limits.yaml"
-    limits.write_text(LOW_LIMITS)
-    compose = [*composer(), "-f", str(ROOT / "docker" / "compose.yaml"), "-f", str(limits), "-p", "odradek-test"]
-    if ended_well(sys.executable, "-m", "odradek", "ping", "-b", "127.0.0.1:9092"):
-        pytest.skip("a broker has the published port, 127.0.0.1:9092, already")
-    subprocess.run([*compose, "up", "-d", "--build"], check=True, capture_output=True, timeout=600)
-    try:
+    skip_if_taken("127.0.0.1:9092")
+    with composed(ROOT / "docker" / "compose.yaml", ("odradek",), tmp_path):
         wait_for("0", lambda: str(odradek("ping", "-b", "localhost:9092").returncode))
         # The client is told an advertised address, and goes on there.
         sent = odradek("produce", "flights", "-b", "localhost:9092", stdin="UA 1545\n")
         assert sent.returncode == 0, sent.stderr
         read = odradek("consume", "flights", "--until-end", "-b", "localhost:9092")
         assert (read.returncode, read.stdout) == (0, "UA 1545\n"), read.stderr
-    finally:
-        subprocess.run([*compose, "down", "-v"], check=True, capture_output=True, timeout=120)
-
-
-def odradek(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "odradek", *args]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
