@@ -25,6 +25,8 @@ def split_addresses(texts: str) -> list[tuple[str, str, int]]:
 
 def _split(text: str) -> tuple[str, int]:
     """Return the host and port of HOST, HOST:PORT or [HOST]:PORT."""
+    if "/" in text:  # as in advertised.listeners
+        raise BadAddress(f"-b is HOST:PORT, not {text!r}")
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
         return text.strip("[]"), DEFAULT_PORT

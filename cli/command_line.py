@@ -42,7 +42,7 @@ COMMANDS = {
 
 @contextmanager
 def _ends_in_one_line() -> Generator[None]:
-    """Ctrl-C at any moment is status 130, output that fails is one line, and an unknown option gets a hint."""
+    """Ctrl-C at any moment is status 130, output that fails is one line, and wrong usage says what to type."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
@@ -52,6 +52,12 @@ def _ends_in_one_line() -> Generator[None]:
         from .habits import explained
 
         raise explained(error) from None
+    except click.MissingParameter:
+        raise
+    except click.BadParameter as error:
+        from .bad_values import in_plain_words
+
+        raise in_plain_words(error) from None
     except OSError as error:
         raise output_failure(error) from error
 

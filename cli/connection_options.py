@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from . import profiles
-from .broker_address import ADDRESS_VARIABLE, DEFAULT_ADDRESS
+from .broker_address import ADDRESS_VARIABLE, DEFAULT_ADDRESS, BadAddress, split_addresses
 
 PROFILE_VARIABLE = "ODRADEK_PROFILE"
 
@@ -119,7 +119,12 @@ def _chosen_profile(context: click.Context) -> profiles.Profile | None:
 
 
 def _resolve_address(context: click.Context, _: click.Parameter, given: str | None) -> str:
-    return given or _resolve(context)
+    found = _resolve(context) if given is None else given
+    try:
+        split_addresses(found)
+    except BadAddress as error:
+        raise click.UsageError(str(error), context) from None
+    return found
 
 
 def _resolve(context: click.Context) -> str:

@@ -91,12 +91,16 @@ def _client_configs() -> dict[str, str]:
 
 
 def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool, as_json: bool) -> None:
+    from ..client.errors import InvalidOption
     from ..client.sql.packages import check_packages
 
     check_packages()
     from ..client.sql.topic_tables import TopicTables, parse_fields
 
-    fields = None if schema is None else parse_fields(schema)
+    try:
+        fields = None if schema is None else parse_fields(schema)
+    except InvalidOption as error:
+        raise click.UsageError(error.message) from None
     with TopicTables(options, fields=fields, is_binary=binary) as tables:
         columns, portions = tables.run(query)
         if as_csv:

@@ -158,7 +158,6 @@ def test_a_result_goes_to_a_file(address: str, tmp_path: Path) -> None:
         (["select * from my-topic"], 'quote "my-topic" and "offset"'),
         (["select nothing from flights"], "nothing"),
         (['select value from "a.b"'], "--binary"),
-        (["select a from flights", "--schema", "a"], "--schema"),
     ],
 )
 def test_what_is_wrong_is_one_line(address: str, args: list[str], text: str) -> None:
@@ -166,6 +165,12 @@ def test_what_is_wrong_is_one_line(address: str, args: list[str], text: str) -> 
     assert result.exit_code == 1
     assert text in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_a_schema_that_is_none_is_wrong_usage(address: str) -> None:
+    result = run("sql", "select a from flights", "--schema", "a", "-b", address)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("Error: --schema: 'a' is no name and type, as in: carrier string, delay int\n")
 
 
 @pytest.mark.parametrize("gone", [("duckdb",), ("duckdb", "pyarrow", "numba")], ids=" ".join)
