@@ -52,6 +52,8 @@ def engine_with(*images: str) -> Engine:
     for image in images:
         if not (ended_well(name, "image", "inspect", image) or ended_well(name, "pull", image)):
             pytest.skip(f"{name} cannot get {image}")
+    if images and not ended_well(name, "run", "--rm", images[0], "true"):
+        pytest.skip(f"{name} cannot run a container here")
     return Engine(name)
 
 
