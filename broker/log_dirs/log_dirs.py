@@ -144,10 +144,11 @@ class LogDirs:
 
     def shares(self, logs: Iterable[Log]) -> dict[LogDir, list[Log]]:
         """Return the logs of each directory."""
-        shares: dict[LogDir, list[Log]] = {each: [] for each in self._dirs}
+        # By name: to compare paths would be most of the time of a turn of the loop that looks at each log.
+        shares: dict[str, list[Log]] = {str(each.path): [] for each in self._dirs}
         for log in logs:
-            shares[self.of(log)].append(log)
-        return shares
+            shares[log.parent_name].append(log)
+        return {each: shares[str(each.path)] for each in self._dirs}
 
     def holding(self, path: Path) -> LogDir | None:
         """Return the directory that a file lies in, or None."""
