@@ -170,6 +170,12 @@ class Disk:
         while written < len(data):
             written += os.pwrite(file.fd, data[written:], position + written)
 
+    def will_need(self, file: File, position: int) -> None:
+        """Have the system read the file from `position` on into the page cache, without waiting for it."""
+        if sys.platform == "linux":  # elsewhere the read comes when it is needed
+            with suppress(OSError):
+                os.posix_fadvise(file.fd, position, 0, os.POSIX_FADV_WILLNEED)
+
     def forget(self, file: File, size: int, position: int) -> None:
         """Drop these bytes from the page cache, except unwritten ones, so that the next read comes from the disk."""
         if sys.platform == "linux":  # elsewhere the read comes from the cache

@@ -398,6 +398,10 @@ class Log(ReadableLog):
         """Whether no record has come since a start that knew where the log ends: a close has next to nothing to do."""
         return self._segments.active.is_resting
 
+    def read_ahead(self) -> None:
+        """Have the system read what the first append to a resting log reads. Raises DiskError. A thread may call it."""
+        self._segments.active.read_ahead()
+
     def complete(self, *, durable: bool = False) -> None:
         """Complete the indexes and write the producers and the leader epochs, as a close does, and append no more.
 

@@ -17,6 +17,7 @@ from ..topics.topics import Topics
 from .cleaner import Cleaner
 from .file_removal import FileRemoval
 from .producer_expiry import ProducerExpiry
+from .read_ahead import ReadAhead
 from .record_deletion import RecordDeletion
 from .retention import Retention
 from .scrubber import Scrubber
@@ -43,6 +44,7 @@ class BackgroundTasks:
         self.retention = Retention(config, topics, timers, clock, self.work, self.record_deletion, self.file_removal)
         self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, threads, self.file_removal)
         self.scrubber = Scrubber(config, topics, timers, disk)
+        self.read_ahead = ReadAhead(topics)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
 
     def start(self) -> None:
@@ -51,9 +53,10 @@ class BackgroundTasks:
         self.cleaner.start()
         self.scrubber.start()
         self.producer_expiry.start()
+        self.read_ahead.start()
         self.checkpoints.start()
 
     def stop(self) -> list[asyncio.Future[None]]:
         """Stop the tasks; return what is still under way, for the caller to wait for."""
-        stopping: tuple[Awaitable[None], ...] = (self.cleaner.stop(), self.scrubber.stop())
+        stopping: tuple[Awaitable[None], ...] = (self.cleaner.stop(), self.scrubber.stop(), self.read_ahead.stop())
         return [*self.work.running, *map(asyncio.ensure_future, stopping)]

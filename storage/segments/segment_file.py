@@ -18,12 +18,14 @@ from ..files import DISK, Buffer, Disk, File, NotCached
 from . import walk
 from .damage import MISPLACED, WRONG_CRC, Damage
 from .damage_end import next_sound
-from .names import DELETED_FILE_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, segment_path
+from .names import DELETED_FILE_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from .offset_index import starts_behind
 from .staged_batch import StagedBatch
 from .time_index import NO_TIMESTAMP
 from .walk import MAX_INT32
 
+# Enough for the last batches, which the first append after a start reads.
+END_BYTES = 1024 * 1024
 # Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
 NAMES_LOCK = RLock()
 # The value of `_synced` after the file was cut: until the next fsync, a power cut may undo the cut.
@@ -112,6 +114,12 @@ class SegmentFile:
         After a failed fsync the cache still shows bytes that never reached the disk. Unwritten pages stay cached.
         """
         self._disk.forget(self.file, self.size - position, position)
+
+    def read_ahead(self) -> None:
+        """Have the system read the end of the log file and of its indexes. Raises DiskError."""
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            file = self._disk.open(self.path(suffix), writable=False)
+            self._disk.will_need(file, max(self._disk.size(file) - END_BYTES, 0))
 
     def truncate(self, position: int) -> None:
         """Cut the file at `position`, where a batch begins. The indexes must hold nothing from there on."""
