@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -171,7 +172,11 @@ def test_threads_start_and_stop_a_client_together(cluster: FakeCluster) -> None:
 
 def test_a_call_from_the_callback_of_a_future_says_what_is_wrong(cluster: FakeCluster) -> None:
     raised: list[BaseException] = []
-    done = threading.Event()
+    registered, done = threading.Event(), threading.Event()
+
+    async def answer_a_registered_callback(call: Call) -> Any:
+        await asyncio.to_thread(registered.wait, WITHIN_S)
+        return await call.default()
 
     def callback(future: Future[RecordMetadata]) -> None:
         try:
@@ -181,7 +186,9 @@ def test_a_call_from_the_callback_of_a_future_says_what_is_wrong(cluster: FakeCl
         done.set()
 
     with producer_for(cluster) as producer:
+        cluster.on(ApiKey.PRODUCE, answer_a_registered_callback)
         producer.send("t", b"x").add_done_callback(callback)
+        registered.set()
         assert done.wait(WITHIN_S)
     assert [type(each) for each in raised] == [LoopThreadCall]
 

@@ -186,7 +186,7 @@ async def test_records_that_wait_for_a_password_fail_with_its_reason_and_with_th
             sasl.users["alice"] = "changed"
             return Silence()
 
-        limits = {"delivery_timeout_ms": 300, "request_timeout_ms": 250}
+        limits = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 250}
         async with Producer(cluster.address, **QUICK, **limits, **password("PLAIN")) as producer:
             await producer.send_and_wait("t", b"first")
             if sent:

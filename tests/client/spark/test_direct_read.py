@@ -357,8 +357,9 @@ async def test_the_broker_sends_as_little_for_large_files_as_for_small_ones(
         assert len(await read(broker, "direct", 0, broker.services.topics.get("t").partitions[0].high_watermark)) > 0
         answers.append((len(received), sum(received)))
     small, large = answers
-    assert large == small
-    assert sum(large) < 5_000
+    # The same number of frames, and a byte more here and there for larger numbers.
+    assert large[0] == small[0]
+    assert large[1] < small[1] + 50 < 5_000
 
 
 @pytest.mark.parametrize(
