@@ -258,7 +258,7 @@ class SendQueue:
         self._on_progress()
 
 
-def _write(transport: asyncio.Transport, pieces: list[bytes | bytearray | memoryview], size: int) -> None:
+def _write(transport: asyncio.WriteTransport, pieces: list[bytes | bytearray | memoryview], size: int) -> None:
     """Hand pieces over: small ones in one buffer, large ones without a copy where uvloop is used.
 
     In Python 3.12 and 3.13, `writelines` of asyncio neither heeds the buffer's limit nor a connection that is lost.

@@ -226,12 +226,15 @@ def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpti
     return [None if each is None else each.encode() for each in found]
 
 
-def _headers(row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+def _headers(row: list[dict[str, Any] | None] | None) -> list[tuple[str, bytes | None]] | None:
     if row is None:
         return None
-    if any(each is None or each["key"] is None for each in row):
-        raise SchemaError("null header, or header with a null key, present in the data: Kafka has no such headers")
-    return [(each["key"], each["value"]) for each in row]
+    headers: list[tuple[str, bytes | None]] = []
+    for each in row:
+        if each is None or each["key"] is None:
+            raise SchemaError("null header, or header with a null key, present in the data: Kafka has no such headers")
+        headers.append((each["key"], each["value"]))
+    return headers
 
 
 def _timestamps(batch: ArrowBatch, columns: SinkColumns) -> list[int | None]:
