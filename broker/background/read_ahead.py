@@ -1,7 +1,8 @@
 """Reads the ends of logs ahead, after a start that has not opened them.
 
 The first append to each log reads its end, on the event loop. It would hold the loop up where the disk must be waited
-for: a hundred logs in one request did so for 0.4 s. So a thread has the system bring the ends into the page cache meanwhile.
+for: a hundred logs in one request did so for 0.4 s. So a thread has the system bring the ends into the page cache
+meanwhile.
 """
 
 from __future__ import annotations
