@@ -165,10 +165,8 @@ async def test_out_of_descriptors_it_goes_on_once_there_are_some_again(
     process: BrokerProcess, many_files: None
 ) -> None:
     process.start()
-    assert process._process is not None
-    pid = process._process.pid
-    hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 30, hard))
+    hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{process.pid}/fd")) + 30, hard))
     clients = [await Raw.connect(process.address) for _ in range(60)]
     for client in clients:
         client.close()
@@ -187,11 +185,9 @@ async def test_clients_that_only_connect_do_not_stop_the_writes_of_others(
     process: BrokerProcess, many_files: None
 ) -> None:
     process.start()
-    assert process._process is not None
-    pid = process._process.pid
     async with await Raw.connect(process.address) as raw:
-        hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (100, hard))
+        hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (100, hard))
         clients = [await Raw.connect(process.address) for _ in range(150)]
         assert await clients[-1].is_closed()
         assert (await raw.create_topic("t", partitions=3)).error_code == 0
