@@ -10,7 +10,7 @@ from __future__ import annotations
 import resource
 from typing import Protocol
 
-# The share of the descriptors that files and connections to other brokers keep: one in so many.
+# Connections leave one in so many descriptors to files, and to the connections to other brokers.
 KEPT_FOR_FILES = 10
 
 
