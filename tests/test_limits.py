@@ -23,7 +23,7 @@ PAGE = Path(odradek.__path__[0]) / "docs" / "limits.md"
 BY_KEY = {route.key: route for route in routes.ROUTES}
 # A row without a config: what it bounds, and the bound.
 FIXED = {
-    "share of the descriptors (`ulimit -n`) that connections leave to the logs: one in": connection_limits.KEPT_FOR_FILES,
+    "share of the descriptors (`ulimit -n`) left to the logs: one in": connection_limits.KEPT_FOR_FILES,
     "any other request": dispatcher.MAX_VALUES_BYTES,
     "values (array elements) of one request": large_messages.MAX_VALUES,
     "tagged fields in a request header": decoding.MAX_HEADER_TAGS,
