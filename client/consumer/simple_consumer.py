@@ -1,6 +1,6 @@
 """A consumer of one broker, as the first Kafka clients had it: no group, no metadata, no retries, no position.
 
-    async with SimpleConsumer("127.0.0.1", 9092) as consumer:
+    async with SimpleConsumer("127.0.0.1:9092") as consumer:
         leader = await consumer.find_leader("flights", 0)
         found = await consumer.fetch("flights", 0, offset=0)
 
@@ -27,6 +27,7 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
 from ..metadata import ClusterView, Node
+from ..network.addresses import broker_address
 from ..network.connection import Connection
 from ..network.log_offsets import ISOLATION_LEVELS
 from ..network.options import check_choice
@@ -51,12 +52,12 @@ class Fetched:
 
 
 class SimpleConsumer:
-    """Fetches from one broker. Use `async with`, or `start()` and `stop()`."""
+    """Fetches from one broker: "host:port", or host and port apart. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(
         self,
         host: str = "127.0.0.1",
-        port: int = 9092,
+        port: int | None = None,
         *,
         client_id: str = "odradek-simple-consumer",
         isolation_level: str = "read_uncommitted",
@@ -65,7 +66,7 @@ class SimpleConsumer:
         **security: Unpack[SecurityArguments],
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        self._address = host, port
+        self._address = broker_address(host, port)
         self._client_id = client_id
         self._isolation_level = ISOLATION_LEVELS[isolation_level]
         self._request_timeout_ms = request_timeout_ms

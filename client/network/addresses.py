@@ -24,6 +24,19 @@ def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
     return addresses
 
 
+def broker_address(host: str, port: int | None) -> Address:
+    """Return the address of one broker, which `host` holds whole, as "host:port", where there is no `port`.
+
+    Raises InvalidOption.
+    """
+    if port is not None:
+        return host, port
+    addresses = bootstrap_addresses(host)
+    if len(addresses) > 1:
+        raise InvalidOption(f"{host!r} names {len(addresses)} servers; this client connects to one: HOST:PORT")
+    return addresses[0]
+
+
 def _address(entry: str) -> Address:
     if entry.startswith("["):
         host, _, rest = entry[1:].partition("]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.client.errors import InvalidOption
-from odradek.client.network.addresses import bootstrap_addresses
+from odradek.client.network.addresses import bootstrap_addresses, broker_address
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_hosts_and_ports_are_found(servers: str | list[str], addresses: list[tup
 def test_what_is_no_address_is_refused_by_name(servers: str | list[str]) -> None:
     with pytest.raises(InvalidOption, match="bootstrap_servers"):
         bootstrap_addresses(servers)
+
+
+def test_one_broker_is_named_whole_or_by_host_and_port() -> None:
+    assert broker_address("::1", 9093) == ("::1", 9093)
+    assert broker_address("somewhere:9093", None) == ("somewhere", 9093)
+    assert broker_address("somewhere", None) == ("somewhere", 9092)
+    with pytest.raises(InvalidOption, match="names 2 servers"):
+        broker_address("a:1,b:2", None)
