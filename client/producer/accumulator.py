@@ -15,8 +15,9 @@ Idempotence (KIP-98): each queue has a producer id and counts sequences. A batch
 and keeps it with the same bytes through every retry, so that the broker can detect duplicates. The first batch of a
 producer id goes alone, because a broker takes any sequence of one that it does not know. While a retry waits, nothing
 is drained until all batches in flight have come back; then they go again in order. After a batch has failed,
-its sequence is missing for good. The queue then waits for what is in flight, and goes on with a new producer id from
-sequence 0. If the failed batch may be written, other retries that may be written fail, so that none is written twice.
+its sequence is missing for good. The queue then waits for what is in flight. Batches before the failed one go again as
+they are. Those behind it go on with a new producer id from sequence 0; but one that may be written fails, because no
+broker would recognize it any more, and could write it twice.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Callable, Sequence
 from ...protocol.records.batch import encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
-from ..errors import BufferFull, DeliveryTimedOut, KafkaError, Outcome, OutcomeUnknown
+from ..errors import BufferFull, DeliveryTimedOut, ErrorCode, KafkaError, Outcome, OutcomeUnknown
 from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch
 from .partition_queue import PartitionQueue
@@ -182,7 +183,7 @@ class RecordAccumulator:
 
     def _wait_ms(self, queue: PartitionQueue, now_ms: float, linger: bool) -> float | None:
         """Return the milliseconds until the queue may be drained (0 or less: now), None if time alone is not enough."""
-        if queue.in_flight and (queue.retrying or queue.producer_id_lost or queue.waits_for_first):
+        if queue.in_flight and (queue.retrying or queue.lost_from is not None or queue.waits_for_first):
             return None
         if not queue.has_unsent:
             return None
@@ -259,8 +260,10 @@ class RecordAccumulator:
         queue = self.queues[batch.partition]
         queue.in_flight.remove(batch)
         queue.last_error, queue.acknowledged_id = None, batch.producer.producer_id
+        queue.acknowledged_number = max(queue.acknowledged_number, batch.number)
         self._release(batch)
         batch.complete(base_offset, log_append_time_ms)
+        self.fail_unrepeatable(queue)
 
     def retry(self, batch: ProducerBatch, now_ms: float, pause_ms: float) -> None:
         """Send the batch again after a pause, before everything behind it."""
@@ -284,21 +287,23 @@ class RecordAccumulator:
         """The batch has failed for good. With idempotence, its queue needs a new producer id."""
         queue = self.queues[batch.partition]
         self._fail_one(queue, batch, error)
-        if queue.outcome_unknown:
-            self.fail_uncertain(queue)
+        self.fail_unrepeatable(queue)
 
-    def fail_uncertain(self, queue: PartitionQueue) -> None:
-        """Fail sealed batches that may be written: the end of the log is not known, so they must not go again."""
-        while (batch := next((batch for batch in queue.sealed if batch.maybe_written), None)) is not None:
+    def fail_unrepeatable(self, queue: PartitionQueue) -> None:
+        """Fail sealed batches that would be written twice or out of order under a new producer id."""
+        while (batch := queue.next_unrepeatable()) is not None:
             topic, number = batch.partition
-            text = f"{topic}-{number}: an earlier batch got no answer; this one may be written or not"
-            self._fail_one(queue, batch, OutcomeUnknown(text))
+            if batch.maybe_written:
+                text = f"{topic}-{number}: an earlier batch has failed; this one may be written or not"
+                self._fail_one(queue, batch, OutcomeUnknown(text))
+            else:
+                text = f"{topic}-{number}: an earlier batch has failed, and later ones are written already"
+                self._fail_one(queue, batch, KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text))
 
     def _fail_one(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         queue.remove(batch)
         if batch.base_sequence >= 0:
-            queue.producer_id_lost = True
-            queue.outcome_unknown = queue.outcome_unknown or batch.maybe_written
+            queue.lose_sequence(batch)
         self._release(batch)
         for tell in self.on_failure:
             tell(batch, error)

@@ -22,16 +22,17 @@ class PartitionQueue:
         "_batch_size",
         "_numbers",
         "acknowledged_id",
+        "acknowledged_number",
         "in_flight",
         "last_error",
+        "lost_from",
         "muted_until_ms",
         "next_sequence",
         "open",
-        "outcome_unknown",
         "partition",
         "producer",
-        "producer_id_lost",
         "sealed",
+        "sent_to",
     )
 
     def __init__(self, partition: TopicPartition, batch_size: int) -> None:
@@ -46,20 +47,48 @@ class PartitionQueue:
         # None until InitProducerId has returned one.
         self.producer: ProducerIdAndEpoch | None = None
         self.next_sequence = 0
-        # The producer id of the last batch that was acknowledged.
+        # The producer id of the last batch that was acknowledged, and the highest number of those that were.
         self.acknowledged_id = -1
-        # A sequence is missing for good, so the queue needs a new producer id.
-        self.producer_id_lost = False
-        # A batch has failed that may or may not be written.
-        self.outcome_unknown = False
+        self.acknowledged_number: tuple[int, ...] = ()
+        # The number of the first batch whose sequence is missing for good: from there on the queue needs a new producer
+        # id. None while all sequences are there.
+        self.lost_from: tuple[int, ...] | None = None
+        # The leader that has the batches in flight.
+        self.sent_to = -1
         self.muted_until_ms = 0.0
         # Why the last attempt to send failed, for records that expire; None since an acknowledgement.
         self.last_error: KafkaError | None = None
 
     @property
     def needs_producer_id(self) -> bool:
-        """Whether the queue has no producer id to go on with."""
-        return self.producer is None or self.producer_id_lost
+        """Whether the queue has no producer id to go on with.
+
+        A batch before the missing sequence goes again under the old one, by which a broker knows what it has.
+        """
+        if self.lost_from is None:
+            return self.producer is None
+        return not (self.sealed and self.sealed[0].number < self.lost_from)
+
+    def lose_sequence(self, batch: ProducerBatch) -> None:
+        """The sequence of a batch will be missing in the log."""
+        if self.lost_from is None or batch.number < self.lost_from:
+            self.lost_from = batch.number
+
+    def lacks_before(self, batch: ProducerBatch) -> bool:
+        """Whether a batch before this one will be missing in the log, or waits to be sent or acknowledged."""
+        if self.lost_from is not None and self.lost_from < batch.number:
+            return True
+        return any(other.number < batch.number for other in (*self.sealed, *self.in_flight))
+
+    def next_unrepeatable(self) -> ProducerBatch | None:
+        """Return a sealed batch that must not go again under a new producer id, but needs one; None if there is none.
+
+        It may be written, or a later one was acknowledged.
+        """
+        if self.lost_from is None:
+            return None
+        behind = (batch for batch in self.sealed if batch.number >= self.lost_from)
+        return next((each for each in behind if each.maybe_written or each.number < self.acknowledged_number), None)
 
     @property
     def waits_for_first(self) -> bool:
@@ -181,7 +210,7 @@ class PartitionQueue:
     def reset_producer_id(self, producer: ProducerIdAndEpoch) -> None:
         """Go on with another producer id from sequence 0; sealed batches that have a sequence get a new one."""
         self.producer, self.next_sequence = producer, 0
-        self.producer_id_lost = self.outcome_unknown = False
+        self.lost_from = None
         for batch in self.sealed:
             if batch.whole is not None:
                 batch.encoded, batch.base_sequence = None, -1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -52,7 +52,13 @@ _UNCERTAIN = {
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.KAFKA_STORAGE_ERROR,
 }
+# With acks=all, after these too: a leader that waits for its replicas answers so when it loses the partition.
+_UNCERTAIN_AFTER_A_WAIT = _UNCERTAIN | {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_ALL = -1
+# The broker does not know the sequence before that of the batch.
+_SEQUENCE_ERRORS = {ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 # After these errors the records may still fit in smaller batches.
 _TOO_LARGE: set[int] = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 # After these errors another broker may lead the partition.
@@ -94,6 +100,7 @@ class Sender:
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
+        self._uncertain = _UNCERTAIN_AFTER_A_WAIT if options.acks == _ALL else _UNCERTAIN
         # Monotonic, in milliseconds.
         self._clock = clock
         self._listeners = listeners
@@ -210,9 +217,14 @@ class Sender:
             if leader == NO_LEADER:
                 queue.last_error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader of the partition is known")
                 self._cluster.refresh_leader(queue.partition)
-            elif gate is None or gate.ready(queue):
+            elif gate is None or (self._may_go_to(leader, queue) and gate.ready(queue)):
                 leaders.setdefault(leader, []).append(queue)
         return leaders
+
+    @staticmethod
+    def _may_go_to(leader: int, queue: PartitionQueue) -> bool:
+        """Whether no other broker has batches of the queue: a leader recognizes the last five of a producer alone."""
+        return queue.sent_to == leader or not queue.in_flight
 
     def _send_request(self, node_id: int, queues: list[PartitionQueue]) -> bool:
         """Send one request with as many of the queues' batches as fit, if the broker can take one now."""
@@ -225,7 +237,8 @@ class Sender:
                 for queue in queues:
                     queue.last_error = self._connect_failures[node_id][1]
             return False
-        batches = self._drain(queues)
+        batches = self._drain(node_id, queues)
+        names = self._cluster.view.topic_names
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         began_ms = self._clock()
         try:
@@ -242,11 +255,11 @@ class Sender:
             self._cluster.spawn(self._drained(node_id, batches, connection), "produce")
         else:
             response.add_done_callback(
-                lambda done: self._do(lambda: self._answered(node_id, batches, began_ms, done)),
+                lambda done: self._do(lambda: self._answered(node_id, batches, names, began_ms, done)),
             )
         return True
 
-    def _drain(self, queues: list[PartitionQueue]) -> list[ProducerBatch]:
+    def _drain(self, node_id: int, queues: list[PartitionQueue]) -> list[ProducerBatch]:
         """Drain one batch per queue, up to `max_request_size` bytes but at least one."""
         batches: list[ProducerBatch] = []
         size = 0
@@ -256,6 +269,7 @@ class Sender:
             if batches and size + following.size_bytes > self._options.max_request_size:
                 break
             size += following.size_bytes
+            queue.sent_to = node_id
             batches.append(self._accumulator.drain(queue))
         return batches
 
@@ -309,16 +323,21 @@ class Sender:
     # -- Responses
 
     def _answered(
-        self, node_id: int, batches: list[ProducerBatch], began_ms: float, done: asyncio.Future[ProduceResponse]
+        self,
+        node_id: int,
+        batches: list[ProducerBatch],
+        names: Mapping[bytes, str],
+        began_ms: float,
+        done: asyncio.Future[ProduceResponse],
     ) -> None:
-        """Complete, retry or fail each of a request's batches."""
+        """Complete, retry or fail each of a request's batches. `names` are those of the topic ids that it used."""
         try:
             response = done.result()
         except KafkaError as error:
             self._fail_request(batches, error)
         else:
             self._counts.answered(self._clock() - began_ms, response.throttle_time_ms)
-            results = self._results(response)
+            results = _results(response, names)
             for batch in batches:
                 self._complete_batch(batch, results.get(batch.partition))
         self._request_done(node_id)
@@ -349,14 +368,6 @@ class Sender:
             self._listeners.acknowledged(batch, base_offset)
         self._accumulator.acknowledge(batch, base_offset, log_append_time_ms)
 
-    def _results(self, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
-        names = self._cluster.view.topic_names
-        return {
-            (topic.name or names.get(topic.topic_id, ""), partition.index): partition
-            for topic in response.responses
-            for partition in topic.partition_responses
-        }
-
     def _request_done(self, node_id: int) -> None:
         self._in_flight[node_id] -= 1
         if self._accumulator.has_unsent:
@@ -372,7 +383,7 @@ class Sender:
         queue = accumulator.queues[batch.partition]
         now_ms = self._clock()
         queue.last_error = error
-        if error.code in _UNCERTAIN or isinstance(error, ConnectionLost):
+        if error.code in self._uncertain or isinstance(error, ConnectionLost):
             batch.maybe_written = True
         if error.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             batch.is_appended = True
@@ -389,23 +400,35 @@ class Sender:
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)
             self._counts.retried(batch)
             accumulator.retry(batch, now_ms, pause_ms)
-            if queue.outcome_unknown:
-                accumulator.fail_uncertain(queue)
+            accumulator.fail_unrepeatable(queue)
         else:
             accumulator.fail(batch, error)
 
     def _lacks_predecessor(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
         """Whether the broker rejects the batch because an earlier one is missing, or it has forgotten the producer id.
 
-        Either way the batch is not in the log and may go again: behind the missing one, or with a new producer id.
+        Either way the batch may go again: behind the missing one, or with a new producer id (KIP-360).
         """
-        transactional = self.transactions is not None
-        if error.code == ErrorCode.UNKNOWN_PRODUCER_ID and not batch.maybe_written and not transactional:
-            queue.producer_id_lost = True
-            return True
-        if error.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        if error.code not in _SEQUENCE_ERRORS:
             return False
-        return queue.producer_id_lost or any(other.number < batch.number for other in (*queue.sealed, *queue.in_flight))
+        if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.lacks_before(batch):
+            return True
+        # With a new producer id it must neither be written twice, nor behind a later one.
+        if batch.maybe_written or batch.number < queue.acknowledged_number or self.transactions is not None:
+            return False
+        _log.warning("the broker has lost what this producer wrote before, or forgotten the producer: %s", error.message)
+        queue.lose_sequence(batch)
+        return True
+
+
+def _results(
+    response: ProduceResponse, names: Mapping[bytes, str]
+) -> dict[tuple[str, int], PartitionProduceResponse]:
+    return {
+        (topic.name or names.get(topic.topic_id, ""), partition.index): partition
+        for topic in response.responses
+        for partition in topic.partition_responses
+    }
 
 
 def _error(batch: ProducerBatch, result: PartitionProduceResponse) -> KafkaError:

@@ -71,6 +71,10 @@ class FakeLog:
                 found += batch
         return found
 
+    def forget_producers(self) -> None:
+        """Forget their sequences, as a broker does after `producer.id.expiration.ms` without a batch."""
+        self._producers.clear()
+
     def records(self) -> list[Record]:
         return [record for batch in self.batches if not read_header(batch).is_control for record in decode_batch(batch)]
 

@@ -350,7 +350,7 @@ def check(stage: Stage) -> None:
     for queue in acc.queues.values():
         assert [batch.number for batch in queue.sealed] == sorted(batch.number for batch in queue.sealed)
         assert [batch.number for batch in queue.in_flight] == sorted(batch.number for batch in queue.in_flight)
-        if not queue.producer_id_lost:
+        if queue.lost_from is None:
             assert _consecutive(sorted([*queue.in_flight, *queue.sealed], key=lambda batch: batch.number))
 
 

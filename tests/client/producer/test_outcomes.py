@@ -47,7 +47,7 @@ async def test_a_failure_says_what_is_in_the_log(case: str) -> None:
 
 async def test_many_records_are_counted_by_outcome() -> None:
     async with FakeCluster({"t": 1}) as cluster, producer_for(cluster, batch_size=1) as producer:
-        cluster.on(ApiKey.PRODUCE, *[drop] * 1000)
+        cluster.on(ApiKey.PRODUCE, drop, *[refuse_produce(ErrorCode.NOT_ENOUGH_REPLICAS)] * 1000)
         with pytest.raises(DeliveryTimedOut) as caught:
             await producer.send_many("t", ((None, b"%d" % number) for number in range(3)))
         assert caught.value.__notes__[0].startswith(

@@ -1,4 +1,4 @@
-"""The property of the accumulator (`test_accumulator.py`) finds bugs that are planted in it."""
+"""The properties of the accumulator (`test_accumulator.py`) and of schedules (`test_schedules.py`) find planted bugs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from odradek.client.producer import sender
 from odradek.client.producer.accumulator import RecordAccumulator
 from odradek.client.producer.batch import ProducerBatch
 from odradek.client.producer.partition_queue import PartitionQueue
 from odradek.tests.client.producer import test_accumulator as accumulator
+from odradek.tests.client.producer import test_schedules as schedules
 
 Plant = Callable[[Any], Any]
 
@@ -77,3 +80,35 @@ def test_a_planted_bug_is_found(kind: type, name: str, plant: Plant, monkeypatch
     check = accumulator.test_memory_order_and_outcomes_hold_whatever_happens.hypothesis.inner_test
     with pytest.raises((AssertionError, ExceptionGroup)):
         quick(given(accumulator.WALKS)(check))()
+
+
+def batches_before_a_failed_one_get_a_new_producer_id(_: Any) -> Any:
+    return property(lambda self: self.producer is None or self.lost_from is not None)
+
+
+def what_may_be_written_gets_a_new_producer_id(_: Any) -> Any:
+    return lambda self: None
+
+
+def a_leader_is_believed_that_has_lost_the_partition(_: Any) -> Any:
+    return sender._UNCERTAIN  # pyright: ignore[reportPrivateUsage]
+
+
+PLANTED_FOR_SCHEDULES: list[tuple[Any, str, Plant]] = [
+    (PartitionQueue, "needs_producer_id", batches_before_a_failed_one_get_a_new_producer_id),
+    (PartitionQueue, "next_unrepeatable", what_may_be_written_gets_a_new_producer_id),
+    (sender, "_UNCERTAIN_AFTER_A_WAIT", a_leader_is_believed_that_has_lost_the_partition),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "plant"), PLANTED_FOR_SCHEDULES, ids=[plant.__name__ for _, _, plant in PLANTED_FOR_SCHEDULES]
+)
+def test_a_planted_bug_is_found_by_schedules(
+    place: Any, name: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, name, plant(getattr(place, name)))
+    quick = settings(max_examples=300, derandomize=True, deadline=None, phases=[Phase.generate], database=None)
+    check = schedules.test_the_log_agrees_with_what_was_told.hypothesis.inner_test
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        quick(given(schedules.SCHEDULES, st.booleans(), st.just(300_000))(check))()
