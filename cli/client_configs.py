@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
-from math import isfinite
 from typing import Any
 
 import click
@@ -55,11 +54,6 @@ _OTHER_NAMES = {
 }
 _SECURITY = ("security.", "sasl.", "ssl.")
 _BOOLEANS = {"true": True, "false": False}
-# Kafka's numbers have 32 bits, most of them also in its requests. This one may be larger.
-_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
-_LARGE = "buffer.memory"
-# Kafka's texts have a length of 16 bits in requests.
-_MOST_TEXT_BYTES = 2**15 - 1
 
 
 def options_of(kind: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -135,43 +129,48 @@ def _check_security(name: str, text: str, source: str) -> None:
         raise click.UsageError(f"{source}: {error.message}") from None
 
 
-def _text(text: str) -> str:
-    if len(text.encode()) > _MOST_TEXT_BYTES:
+def _name(text: str) -> str:
+    if not text:
         raise ValueError
     return text
 
 
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError
-    return _text(text)
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 class _Parameter:
     """A parameter of a client's class: its name, and how it reads a text."""
 
     def __init__(self, name: str, annotation: str) -> None:
+        from ..client.option_values import MOST_TEXT_BYTES, NUMBERS, fits
+
         self.name = name
         self._config = name.replace("_", ".")
-        self._most = _INT64_MAX if self._config == _LARGE else _INT32_MAX
-        needs, self._read = _READERS[annotation]
-        self.needs = needs.format(most=self._most)
+        self._read = _READERS[annotation]
+        self._has: Callable[[Any], bool] = fits
+        if annotation == "bool":
+            self.needs, self._has = "true or false", _is_bool
+        elif annotation in ("int", "float"):
+            self.needs, self._has = str(NUMBERS[name]), NUMBERS[name].has
+        else:
+            self.needs = f"a text of {MOST_TEXT_BYTES} bytes or less" + ("" if annotation == "str" else ", not empty")
 
     def parse(self, text: str) -> Any:
         """Return the value. Raises ValueError or KeyError; UsageError for a unit that the config does not take."""
         value = self._read(parse_value(self._config, text))
-        if isinstance(value, int | float) and not (isfinite(value) and 0 <= value <= self._most):
+        if not self._has(value):
             raise ValueError
         return value
 
 
-# By annotation: what a user is told, and the function that reads a text, or raises ValueError or KeyError.
-_READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "int": ("a whole number from 0 to {most}", int),
-    "float": ("a number from 0 to {most}", float),
-    "bool": ("true or false", lambda text: _BOOLEANS[text.lower()]),
-    "str": (f"a text of {_MOST_TEXT_BYTES} bytes or less", _text),
-    "str | None": (f"a text of 1 to {_MOST_TEXT_BYTES} bytes", _name),
+# By annotation: the function that reads a text, or raises ValueError or KeyError.
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": lambda text: _BOOLEANS[text.lower()],
+    "str": str,
+    "str | None": _name,
 }
 
 

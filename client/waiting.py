@@ -11,6 +11,7 @@ from .metadata import Node
 from .network.cluster import Cluster
 from .network.options import ClusterOptions
 from .network.security_options import SecurityArguments, security_options
+from .option_values import check_numbers
 
 _PAUSE_S = 0.05
 
@@ -26,10 +27,11 @@ async def wait_for_broker(
 
     Raises NoBrokerReachable after `timeout_ms`, with the last reason.
     """
+    check_numbers(timeout_ms=timeout_ms)
     options = ClusterOptions(
         bootstrap_servers,
         client_id="odradek-wait",
-        request_timeout_ms=timeout_ms,
+        request_timeout_ms=max(timeout_ms, 1),
         security=security_options("wait_for_broker", security),
     )
     loop = asyncio.get_running_loop()

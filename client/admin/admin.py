@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ..arguments import check_apart, check_list
 from ..descriptions import (
     ActiveProducer,
     ClusterDescription,
@@ -109,10 +110,12 @@ class Admin:
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
     ) -> None:
         """Create topics, or check whether they could be created. Raises KafkaError: TOPIC_ALREADY_EXISTS, ..."""
+        check_list("create_topics", topics)
         await topics_admin.create(self._running(), topics, validate_only, self._timeout_ms(timeout_ms))
 
     async def delete_topics(self, *names: str, timeout_ms: int | None = None) -> None:
         """Delete topics with all their records. Raises UnknownTopic, KafkaError."""
+        check_apart("delete_topics", names)
         await topics_admin.delete(self._running(), names, self._timeout_ms(timeout_ms))
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
@@ -121,6 +124,7 @@ class Admin:
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
         """Return partitions, leaders and replicas of topics, of all if none is named. Raises UnknownTopic."""
+        check_apart("describe_topics", names)
         return await topics_admin.describe(self._running(), names)
 
     async def create_partitions(self, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
@@ -134,6 +138,8 @@ class Admin:
 
         `unclean` elects any living replica of partitions whose in-sync replicas are all dead, which loses records.
         """
+        if partitions is not None:
+            check_list("elect_leaders", partitions)
         return await reassignments.elect_leaders(self._running(), partitions, unclean, self._timeout_ms())
 
     async def alter_partition_reassignments(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
@@ -174,6 +180,7 @@ class Admin:
         self, resources: Iterable[ConfigResource], *, names: Collection[str] | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """Return the configs of topics, brokers or groups by name: all of them, or those in `names`."""
+        check_list("describe_configs", resources)
         return await configs.describe(self._running(), resources, names)
 
     async def alter_configs(
@@ -203,6 +210,7 @@ class Admin:
         self, *node_ids: int, partitions: Collection[TopicPartition] | None = None
     ) -> list[log_dirs.LogDir]:
         """Return the log directories of these brokers, or of all, with their replicas: all, or of these partitions."""
+        check_apart("describe_log_dirs", node_ids)
         return await log_dirs.describe(self._running(), node_ids, partitions)
 
     async def alter_replica_log_dirs(self, moves: Mapping[tuple[int, TopicPartition], str]) -> None:
@@ -232,10 +240,12 @@ class Admin:
 
         Raises KafkaError, RESOURCE_NOT_FOUND for a user without a password.
         """
+        check_apart("describe_user_scram_credentials", users)
         return await scram_users.describe(self._running(), users)
 
     async def alter_user_scram_credentials(self, *passwords: scram_users.ScramPassword) -> None:
         """Store passwords of users, or delete them. Only their salted hashes are sent."""
+        check_apart("alter_user_scram_credentials", passwords)
         await scram_users.alter(self._running(), passwords)
 
     async def describe_client_quotas(
@@ -259,10 +269,12 @@ class Admin:
 
     async def create_acls(self, *wanted: acls.Acl) -> None:
         """Create ACLs; one that is there already is no error. Raises KafkaError, SECURITY_DISABLED."""
+        check_apart("create_acls", wanted)
         await acls.create(self._running(), wanted)
 
     async def delete_acls(self, *filters: acls.AclFilter) -> dict[acls.AclFilter, list[acls.Acl]]:
         """Delete the ACLs that filters match. Return those of each filter. Raises KafkaError, SECURITY_DISABLED."""
+        check_apart("delete_acls", filters)
         return await acls.delete(self._running(), filters)
 
     # -- Groups
@@ -279,6 +291,7 @@ class Admin:
 
         Raises KafkaError, GROUP_ID_NOT_FOUND for a group that does not exist; old brokers call it Dead.
         """
+        check_apart("describe_groups", group_ids)
         return await groups.describe(self._running(), group_ids)
 
     async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -294,10 +307,12 @@ class Admin:
 
     async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """Delete offsets of a group. Raises KafkaError, GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic."""
+        check_list("delete_group_offsets", partitions)
         await groups.delete_offsets(self._group(group_id), partitions)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups without members, and their offsets. Raises KafkaError, NON_EMPTY_GROUP."""
+        check_apart("delete_groups", group_ids)
         await groups.delete_all(self._running(), group_ids)
 
     async def remove_group_members(
@@ -311,6 +326,7 @@ class Admin:
 
         A member that still runs joins again. Raises KafkaError, UNKNOWN_MEMBER_ID for one that the group does not have.
         """
+        check_apart("remove_group_members", member_ids)
         await groups.remove_members(self._group(group_id), member_ids, instance_ids, reason)
 
     async def explain_group(self, group_id: str) -> list[GroupRebalance]:
@@ -336,6 +352,7 @@ class Admin:
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
         """Return state, producer and partitions of transactional ids. Raises TRANSACTIONAL_ID_NOT_FOUND."""
+        check_apart("describe_transactions", transactional_ids)
         return await transactions.describe(self._running(), transactional_ids)
 
     async def list_queries(self) -> list[QueryDescription]:
@@ -347,6 +364,7 @@ class Admin:
 
     async def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the producers that partitions remember, with the start of their open transactions."""
+        check_apart("describe_producers", partitions)
         return await transactions.describe_producers(self._running(), partitions)
 
     async def fence_producers(self, *transactional_ids: str) -> None:
@@ -354,6 +372,7 @@ class Admin:
 
         Raises KafkaError, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
         """
+        check_apart("fence_producers", transactional_ids)
         await transactions.fence(self._running(), transactional_ids, self._timeout_ms())
 
     async def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:

@@ -26,6 +26,7 @@ from ...protocol.errors import KafkaError
 from ..arrow_columns import load_kernel
 from ..clock import monotonic_ms, wait_for
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
+from ..option_values import INT32_MAX, check_numbers
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .fetched_batch import FetchedBatch
 from .in_flight import InFlight
@@ -66,6 +67,8 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         the next record of a partition cannot be deserialized: `seek` behind it.
         """
         limit = self._max_poll_records if max_records is None else max_records
+        if limit < 1:
+            check_numbers(max_records=limit)
         return await self._poll(timeout_ms, lambda each: self._collect(each, limit, each.collector.next_records))
 
     async def getbatches(
@@ -99,6 +102,8 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         self, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]
     ) -> dict[TopicPartition, list[T]]:
         session = self._running()
+        if not 0 <= timeout_ms <= INT32_MAX:
+            check_numbers(timeout_ms=timeout_ms)
         session.polls.begin()
         session.counts.polls += 1
         session.counts.last_poll_ms = monotonic_ms()

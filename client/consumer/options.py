@@ -11,6 +11,7 @@ from ..durations import duration_ms
 from ..errors import InvalidOption
 from ..network.log_offsets import ISOLATION_LEVELS
 from ..network.options import check_choice
+from ..option_values import check_numbers, check_texts
 from ..record import EARLIEST, LATEST
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
@@ -59,8 +60,13 @@ def fetch_options(
 ) -> FetchOptions:
     """Return the options of fetching from those of a consumer. Raises InvalidOption."""
     check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-    if max_bytes < 1:
-        raise InvalidOption(f"fetch_max_bytes must be at least 1, not {max_bytes}")
+    check_texts(client_rack=rack)
+    check_numbers(
+        fetch_min_bytes=min_bytes,
+        fetch_max_wait_ms=max_wait_ms,
+        fetch_max_bytes=max_bytes,
+        max_partition_fetch_bytes=max_partition_bytes,
+    )
     return FetchOptions(
         min_bytes,
         max_wait_ms,
@@ -107,6 +113,14 @@ def group_options(
     """Return the options of membership from those of a consumer, None without a group. Raises InvalidOption."""
     if group_id == "":
         raise InvalidOption("group_id must not be empty: leave it out for no group")
+    check_texts(group_id=group_id, group_instance_id=group_instance_id)
+    check_numbers(
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=heartbeat_interval_ms,
+        max_poll_interval_ms=max_poll_interval_ms,
+    )
+    if group_instance_id == "":
+        raise InvalidOption("group_instance_id must not be empty: leave it out for a member that is not static")
     if heartbeat_interval_ms >= session_timeout_ms:
         raise InvalidOption(
             f"heartbeat_interval_ms ({heartbeat_interval_ms:g}) must be below session_timeout_ms ({session_timeout_ms})"

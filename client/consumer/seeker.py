@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..arguments import check_apart, check_list
 from ..clock import monotonic_ms
 from ..errors import CommitFailed, InvalidOption, NotAssigned
 from ..metrics import Metric
@@ -69,10 +70,12 @@ class Seeker(Subscriber):
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue from the first record of these partitions, of all assigned ones if none is given."""
+        check_apart("seek_to_beginning", partitions)
         self._seek_to(EARLIEST, partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue behind the last record of these partitions, of all assigned ones if none is given."""
+        check_apart("seek_to_end", partitions)
         self._seek_to(LATEST, partitions)
 
     def _seek_to(self, timestamp: int, partitions: Sequence[TopicPartition]) -> None:
@@ -85,12 +88,14 @@ class Seeker(Subscriber):
 
         A rebalance keeps the pause of a partition that this consumer has after it, and forgets it with the partition.
         """
+        check_apart("pause", partitions)
         self._return_run(partitions)
         for partition in partitions:
             self._positions.pause(self._state(partition), paused=True)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again."""
+        check_apart("resume", partitions)
         for partition in partitions:
             self._positions.pause(self._state(partition), paused=False)
         self._positions_changed()
@@ -148,14 +153,17 @@ class Seeker(Subscriber):
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""
+        check_apart("committed", partitions)
         return await self._running().committed_offsets().fetch(partitions or self._positions.partitions())
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""
+        check_list("beginning_offsets", partitions)
         return await self._end_of_log(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition; with read_committed the last stable offset."""
+        check_list("end_offsets", partitions)
         return await self._end_of_log(partitions, LATEST)
 
     async def offsets_for_times(

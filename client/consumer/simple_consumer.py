@@ -33,6 +33,7 @@ from ..network.log_offsets import ISOLATION_LEVELS
 from ..network.options import check_choice
 from ..network.security_options import SecurityArguments, security_options
 from ..network.tls import TlsContexts
+from ..option_values import check_numbers, check_texts
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
 from . import simple_offsets
 from .completed_fetch import CompletedFetch
@@ -66,6 +67,8 @@ class SimpleConsumer:
         **security: Unpack[SecurityArguments],
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        check_numbers(request_timeout_ms=request_timeout_ms)
+        check_texts(client_id=client_id)
         self._address = broker_address(host, port)
         self._client_id = client_id
         self._isolation_level = ISOLATION_LEVELS[isolation_level]

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from ..arguments import check_apart, check_list
 from ..assignors import Assignor, RangeAssignor
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..metadata import ClusterView
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityArguments, security_options
+from ..option_values import check_numbers, check_stop_timeout
 from ..record import ConsumerRecord, TopicPartition
 from ..serialization import Deserializer, Deserializers
 from .assignment import RebalanceListener
@@ -82,7 +84,8 @@ class Subscriber:
         value_deserializer: Deserializer | None = None,
         **security: Unpack[SecurityArguments],
     ) -> None:
-        _check_limits(max_poll_records, request_timeout_ms, fetch_max_wait_ms)
+        check_apart("Consumer", topics)
+        check_numbers(max_poll_records=max_poll_records, auto_commit_interval_ms=auto_commit_interval_ms)
         self._cluster_options = ClusterOptions(
             bootstrap_servers,
             client_id=client_id,
@@ -104,6 +107,8 @@ class Subscriber:
             auto_offset_reset=auto_offset_reset,
             rack=client_rack,
         )
+        if request_timeout_ms <= fetch_max_wait_ms:
+            raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")
         self._group_options = group_options(
             group_id=group_id,
             group_instance_id=group_instance_id,
@@ -159,6 +164,7 @@ class Subscriber:
         After `timeout_ms` (request_timeout_ms if none) it closes without the commit or the LeaveGroup that is not done:
         the records are read again, and the group waits for the session time-out.
         """
+        check_stop_timeout(timeout_ms)
         if self._session is not None:
             self._session.polls.mark_processed_by(asyncio.current_task())
         await self._close(timeout_ms)
@@ -214,6 +220,7 @@ class Subscriber:
         With a `pattern`, read every topic whose whole name it matches, also those that are made later (they are found
         within `metadata_max_age_ms`), but no internal ones.
         """
+        check_apart("subscribe", topics)
         if self._assigned_by_user:
             raise NotAssigned("partitions were assigned by hand: unsubscribe() first")
         if topics and pattern is not None:
@@ -234,6 +241,7 @@ class Subscriber:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""
+        check_list("assign", partitions)
         if self._topics or self._pattern is not None:
             raise NotAssigned("topics are subscribed: unsubscribe() first")
         self._assigned_by_user = tuple(TopicPartition(*partition) for partition in partitions)
@@ -301,11 +309,3 @@ class Subscriber:
             run.state.rewind()
             if self._session is not None:
                 self._session.signals.wake_fetcher()
-
-
-def _check_limits(max_poll_records: int, request_timeout_ms: float, fetch_max_wait_ms: int) -> None:
-    """Raise InvalidOption for limits with which no fetch could return records."""
-    if max_poll_records < 1:
-        raise InvalidOption(f"max_poll_records must be at least 1, not {max_poll_records}")
-    if request_timeout_ms <= fetch_max_wait_ms:
-        raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")

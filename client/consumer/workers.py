@@ -24,6 +24,7 @@ from ..clock import monotonic_ms
 from ..errors import DeserializationFailed, HandlerFailed, InvalidOption
 from ..network.backoff import Backoff
 from ..network.task_ends import end_tasks
+from ..option_values import check_numbers
 from ..record import ConsumerRecord
 from .in_flight import InFlight
 
@@ -51,6 +52,11 @@ class WorkOptions:
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.attempts < 1:
             raise InvalidOption("concurrency and attempts must be at least 1")
+        check_numbers(
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+            drain_timeout_ms=self.drain_timeout_ms,
+        )
 
 
 class Workers:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..errors import InvalidOption
+from ..option_values import check_numbers, check_texts
 from .addresses import bootstrap_addresses
 from .security_options import PLAINTEXT, SecurityOptions
 
@@ -28,9 +29,15 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         bootstrap_addresses(self.bootstrap_servers)
-        for name in ("request_timeout_ms", "connect_timeout_ms", "metadata_max_age_ms", "default_api_timeout_ms"):
-            if not getattr(self, name) > 0:
-                raise InvalidOption(f"{name} must be above 0, not {getattr(self, name)}")
+        check_texts(client_id=self.client_id)
+        check_numbers(
+            request_timeout_ms=self.request_timeout_ms,
+            connect_timeout_ms=self.connect_timeout_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+            metadata_max_age_ms=self.metadata_max_age_ms,
+            default_api_timeout_ms=self.default_api_timeout_ms,
+        )
 
 
 def check_choice(name: str, value: str, choices: Collection[str]) -> None:

@@ -13,6 +13,7 @@ from ..errors import ClientStopped, DeliveryStopped, ErrorCode, KafkaError
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityArguments, security_options
+from ..option_values import check_stop_timeout
 from ..record import K, V
 from ..serialization import Serializer, serializer
 from .accumulator import RecordAccumulator
@@ -169,6 +170,7 @@ class Lifecycle(Generic[K, V]):
         transaction is waited for at most `max_block_ms`; after that its coordinator aborts it, unless it has the
         request to commit, when transaction_timeout_ms is over or another producer takes the id over.
         """
+        check_stop_timeout(timeout_ms)
         cluster, self._cluster = self._cluster, None
         if cluster is None:
             return

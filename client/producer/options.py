@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...protocol.records.compression import Compression
 from ..errors import InvalidOption
+from ..option_values import check_numbers, check_texts
 
 _ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
 _MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember the last five batches of a producer
@@ -45,17 +46,27 @@ class ProducerOptions:
         if self.compression_type.upper() not in Compression.__members__:
             names = ", ".join(codec.name.lower() for codec in Compression)
             raise InvalidOption(f"compression_type must be one of {names}, not {self.compression_type!r}")
+        self._check_values()
         self._check_idempotence()
-        for name in ("batch_size", "buffer_memory", "linger_ms"):
-            if getattr(self, name) < 0:
-                raise InvalidOption(f"{name} must not be below 0, but is {getattr(self, name)}")
-        if self.max_in_flight_requests_per_connection < 1:
-            raise InvalidOption("max_in_flight_requests_per_connection must be at least 1")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise InvalidOption(
                 f"delivery_timeout_ms ({self.delivery_timeout_ms:g}) must not be below linger_ms + request_timeout_ms "
                 f"({self.linger_ms + self.request_timeout_ms:g})"
             )
+
+    def _check_values(self) -> None:
+        check_texts(transactional_id=self.transactional_id)
+        check_numbers(
+            linger_ms=self.linger_ms,
+            batch_size=self.batch_size,
+            max_request_size=self.max_request_size,
+            max_in_flight_requests_per_connection=self.max_in_flight_requests_per_connection,
+            buffer_memory=self.buffer_memory,
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            max_block_ms=self.max_block_ms,
+            request_timeout_ms=self.request_timeout_ms,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+        )
 
     def _check_idempotence(self) -> None:
         too_many = self.max_in_flight_requests_per_connection > _MAX_IDEMPOTENT_IN_FLIGHT
@@ -66,5 +77,3 @@ class ProducerOptions:
             )
         if self.transactional_id is not None and not (self.transactional_id and self.enable_idempotence):
             raise InvalidOption("transactional_id needs enable_idempotence=True, and must not be empty")
-        if self.transaction_timeout_ms < 1:
-            raise InvalidOption(f"transaction_timeout_ms must be above 0, not {self.transaction_timeout_ms}")

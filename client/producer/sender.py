@@ -416,14 +416,12 @@ class Sender:
         # With a new producer id it must neither be written twice, nor behind a later one.
         if batch.maybe_written or batch.number < queue.acknowledged_number or self.transactions is not None:
             return False
-        _log.warning("the broker has lost what this producer wrote before, or forgotten the producer: %s", error.message)
+        _log.warning("the broker has lost earlier records of this producer, or forgotten it: %s", error.message)
         queue.lose_sequence(batch)
         return True
 
 
-def _results(
-    response: ProduceResponse, names: Mapping[bytes, str]
-) -> dict[tuple[str, int], PartitionProduceResponse]:
+def _results(response: ProduceResponse, names: Mapping[bytes, str]) -> dict[tuple[str, int], PartitionProduceResponse]:
     return {
         (topic.name or names.get(topic.topic_id, ""), partition.index): partition
         for topic in response.responses

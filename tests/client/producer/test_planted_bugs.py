@@ -1,4 +1,4 @@
-"""The properties of the accumulator (`test_accumulator.py`) and of schedules (`test_schedules.py`) find planted bugs."""
+"""The properties of the accumulator (`test_accumulator.py`) and of `test_schedules.py` find planted bugs."""
 
 from __future__ import annotations
 

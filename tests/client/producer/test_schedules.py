@@ -41,7 +41,13 @@ AFTER = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
-OPTIONS: dict[str, Any] = {"batch_size": 1, "linger_ms": 0, "retry_backoff_ms": 0.1, "retry_backoff_max_ms": 0.2, "request_timeout_ms": 50}
+OPTIONS: dict[str, Any] = {
+    "batch_size": 1,
+    "linger_ms": 0,
+    "retry_backoff_ms": 0.1,
+    "retry_backoff_max_ms": 0.2,
+    "request_timeout_ms": 50,
+}
 
 
 def move(cluster: Any) -> None:

@@ -1,0 +1,72 @@
+"""Lists where things are given one by one, and the other way round: the error says what to write."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from odradek.client import Admin, ConfigResource, Consumer, NewTopic, TopicPartition, blocking
+
+T0 = TopicPartition("t", 0)
+# Calls that take a list; what one thing of it is.
+LISTS: dict[str, Any] = {
+    "create_topics": NewTopic("t"),
+    "describe_configs": ConfigResource.topic("t"),
+    "elect_leaders": T0,
+    "assign": T0,
+    "beginning_offsets": T0,
+    "end_offsets": T0,
+}
+
+
+def takes_one_by_one(method: Any) -> bool:
+    return any(each.kind is each.VAR_POSITIONAL for each in inspect.signature(method).parameters.values())
+
+
+CALLS = [
+    (cls, name)
+    for cls in (Admin, Consumer, blocking.Admin, blocking.Consumer)
+    for name, method in inspect.getmembers(cls, inspect.isfunction)
+    if not name.startswith("_") and takes_one_by_one(method)
+]
+
+
+async def call(client: Any, name: str, *arguments: Any) -> None:
+    made = getattr(client, name)(*arguments)
+    if isinstance(made, Awaitable):
+        await made
+
+
+def first_arguments(client: Any, name: str) -> list[str]:
+    return ["g"] if name == "remove_group_members" else []
+
+
+def test_the_calls_that_take_things_one_by_one_are_found() -> None:
+    names = {name for _, name in CALLS}
+    assert {"describe_topics", "delete_groups", "pause", "seek_to_end", "committed", "subscribe"} <= names
+
+
+@pytest.mark.parametrize(("cls", "name"), CALLS, ids=[f"{cls.__module__}.{name}" for cls, name in CALLS])
+async def test_a_list_in_the_place_of_things_one_by_one_is_refused_with_what_to_write(cls: type, name: str) -> None:
+    client = cls()
+    for wrong in (["t"], ("t", "u"), {"t"}, [T0], (T0, T0), {"t": 1}.keys()):
+        with pytest.raises(TypeError) as caught:
+            await call(client, name, *first_arguments(client, name), wrong)
+        kind = type(wrong).__name__
+        assert f"{name} takes them one by one, not in a {kind}: write {name}(*...)" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_one_thing_in_the_place_of_a_list_is_refused_with_what_to_write(name: str) -> None:
+    client: Any = Admin() if hasattr(Admin, name) else Consumer()
+    for wrong in (LISTS[name], "t"):
+        with pytest.raises(TypeError) as caught:
+            await call(client, name, wrong)
+        assert f"{name} takes several things, not one alone: write {name}([...])" in str(caught.value)
+
+
+async def test_topics_of_a_constructor_are_given_one_by_one() -> None:
+    with pytest.raises(TypeError, match=r"Consumer takes them one by one, not in a list: write Consumer\(\*"):
+        Consumer(["t"])  # type: ignore[arg-type]
