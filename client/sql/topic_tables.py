@@ -10,6 +10,7 @@ objects.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -31,6 +32,10 @@ SAMPLE_ROWS = 100
 RESULT_ROWS = 2048
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
+# A name as DuckDB writes it, with its schema: words, and parts in quotes.
+_TABLE = re.compile(r'(?:"(?:[^"]|"")*"|[^" ])+')
+
+log = logging.getLogger(__name__)
 
 
 class TopicTables:
@@ -100,8 +105,8 @@ class TopicTables:
         except self._error as error:
             why = _first_lines(str(error))
             raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
-        # DuckDB says `flights AS f`; no name of a topic has a space.
-        named = {name.partition(" AS ")[0] for name in named}
+        # DuckDB says `flights AS f`, and what a TABLESAMPLE takes.
+        named = {found[0] for name in named if (found := _TABLE.match(name))}
         named = {name for name in named if _unquoted(name) not in self._datasets}
         brokers = Brokers(parse_options({**self._options, "subscribe": "-"}).client)
         topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named else []
@@ -120,8 +125,10 @@ class TopicTables:
         raw = _quoted(f"records of {topic}")
         self._connection.register(f"records of {topic}", dataset)
         shown = ", ".join(map(_quoted, _SHOWN))
-        structure = self._structure(raw)
+        structure = self._structure(dataset)
         if not name.startswith('"') and "." in name:
+            if name.count(".") > 1:
+                raise InvalidOption(f"a name with two dots needs quotes: {_quoted(topic)}")
             self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.split('.')[0])}").fetchall()
         source = raw
         if structure:
@@ -133,28 +140,35 @@ class TopicTables:
         view = f"CREATE VIEW {name} AS SELECT {shown} FROM {source}"
         self._guarded(lambda: self._connection.execute(view).fetchall())
 
-    def _structure(self, raw: str) -> dict[str, Any]:
+    def _structure(self, dataset: TopicDataset) -> dict[str, Any]:
         """Return the fields of JSON values with their types: those given, or those of the first values."""
         if self._fields is not None:
             return dict(self._fields)
         if self._is_binary:
             return {}
-        first = f"SELECT value FROM {raw} WHERE value IS NOT NULL LIMIT {SAMPLE_ROWS}"
-        try:
-            found = self._guarded(
-                lambda: self._connection.execute(
-                    f"SELECT json_group_structure(value::JSON) FROM ({first}) WHERE json_valid(value)"
-                ).fetchall()
-            )
-        except NotText:
-            # The query may not need the values.
-            for each in self._datasets.values():
-                each.failure = None
-            return {}
-        structure = json.loads(found[0][0]) if found[0][0] else None
-        if not isinstance(structure, dict):
-            return {}
-        return {name: _signed(kind) for name, kind in structure.items() if name.lower() not in COLUMNS}
+        return _fields(self._sampled(dataset))
+
+    def _sampled(self, dataset: TopicDataset) -> Any:
+        """Return the structure that the first JSON values have together, None where they have none.
+
+        One value of more than 128 levels makes DuckDB give up a whole database: this one is not needed again.
+        """
+        import duckdb
+
+        first = f"SELECT value FROM records WHERE value IS NOT NULL LIMIT {SAMPLE_ROWS}"
+        asked = f"SELECT json_group_structure(value::JSON) FROM ({first}) WHERE json_valid(value)"
+        with duckdb.connect() as sampling:
+            sampling.register("records", dataset)
+            try:
+                ((text,),) = self._guarded(lambda: sampling.execute(asked).fetchall())
+            except NotText:
+                # The query may not need the values.
+                dataset.failure = None
+                return None
+            except InvalidOption as error:
+                log.warning("fields of JSON are no columns, unless --schema names them: %s", error.message)
+                return None
+        return json.loads(text) if text else None
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -171,9 +185,28 @@ def parse_fields(text: str) -> dict[str, str]:
     return fields
 
 
+def _fields(structure: Any) -> dict[str, Any]:
+    """Return the columns of a sampled structure. `value ->> 'Name'` reaches fields that are left out.
+
+    Left out are those without a name, and those that differ from another column by upper and lower case alone.
+    """
+    found: dict[str, Any] = {}
+    taken = {"", *COLUMNS}
+    for name, kind in structure.items() if isinstance(structure, dict) else ():
+        if name.lower() not in taken:
+            taken.add(name.lower())
+            found[name] = _signed(kind)
+    return found
+
+
 def _signed(kind: Any) -> Any:
-    """Return a sampled type with room for what the sample did not have: numbers below 0."""
+    """Return a sampled type with room for what the sample did not have: numbers below 0.
+
+    What DuckDB has no struct for, because of a name that is empty or comes twice, stays JSON.
+    """
     if isinstance(kind, dict):
+        if len({"", *map(str.lower, kind)}) <= len(kind):
+            return "JSON"
         return {name: _signed(each) for name, each in kind.items()}
     if isinstance(kind, list):
         return [_signed(each) for each in kind]

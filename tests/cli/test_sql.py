@@ -32,11 +32,21 @@ from odradek.tests.support.command import run, threaded_broker
 # Of today: a broker deletes what is older than its retention.
 FIRST_MS = int(time.time()) * 1000 - 3_600_000
 ROWS = 60
+# Topics that a careless view makes unusable: name -> value, and what the columns behind those of every topic hold.
+ODD: dict[str, tuple[bytes | None, dict[str, Any]]] = {
+    "alike": (b'{"Id": 1, "id": 2, "KEY": 3, "x": {"A": 1, "a": 2}}', {"Id": 1, "x": '{"A":1,"a":2}'}),
+    "nameless": (b'{"": 1, "a": 2, "x": {"": 3}}', {"a": 2, "x": '{"":3}'}),
+    "quoting": (b"""{"a\\"b": 1, "c'd": 2, "e;f": 3}""", {'a"b': 1, "c'd": 2, "e;f": 3}),
+    "deep": (b'{"a": ' * 200 + b"1" + b"}" * 200, {}),
+    "select": (b'{"order": 1}', {"order": 1}),
+    "nothing": (None, {}),
+    "x.y.z": (b'{"a": 1}', {"a": 1}),
+}
 
 
 async def _fill(address: str) -> None:
     async with Admin(address) as admin, Producer(address) as producer:
-        await admin.create_topics([NewTopic("flights", 3), NewTopic("my-topic", 1), NewTopic("a.b", 1)])
+        await admin.create_topics([NewTopic("flights", 3), NewTopic("my-topic", 1), NewTopic("a.b", 1), *(NewTopic(name, 1) for name in ODD)])
         for number in range(ROWS):
             value = {"carrier": "LH" if number % 2 else "AF", "delay": number - 10, "place": {"gate": f"A{number}"}}
             await producer.send("flights", json.dumps(value).encode(), key=b"k%d" % number, partition=number % 3,
@@ -44,6 +54,9 @@ async def _fill(address: str) -> None:
         for value in (b"plain", None, "ü".encode()):
             await producer.send("my-topic", value)
         await producer.send("a.b", b"\xff\x00", key=b"\xfe", headers=[("h", b"1")])
+        for name, (value, _) in ODD.items():
+            if value is not None:
+                await producer.send(name, value)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +132,17 @@ def test_topics_are_joined_and_quoted(address: str) -> None:
     assert asked(address, "with x as (select 1 as one) select one from x") == [(1,)]
 
 
+@pytest.mark.parametrize("topic", ODD)
+def test_no_name_of_a_topic_or_of_a_field_makes_a_topic_unusable(address: str, topic: str) -> None:
+    value, fields = ODD[topic]
+    with tables_of(address) as tables:
+        names, portions = tables.run(f'select * exclude (key, value, timestamp) from "{topic}"')
+        rows = [dict(zip(names, row, strict=True)) for portion in portions for row in portion]
+    always = {"topic": topic, "partition": 0, "offset": 0, "headers": None}
+    assert rows == ([] if value is None else [always | fields])
+    assert asked(address, f'select count(*) from "{topic}" t tablesample 100%') == [(len(rows),)]
+
+
 def test_text_must_be_text_unless_bytes_are_asked_for(address: str) -> None:
     assert asked(address, 'select count(*) from "a.b"') == [(1,)]
     with pytest.raises(InvalidOption, match=r"a\.b-0 has a key or value that is no UTF-8"):
@@ -157,6 +181,7 @@ def test_a_result_goes_to_a_file(address: str, tmp_path: Path) -> None:
         (["select * from flihgts"], "no topic 'flihgts'; did you mean 'flights'?"),
         (["select * from my-topic"], 'quote "my-topic" and "offset"'),
         (["select nothing from flights"], "nothing"),
+        (["select 1 from x.y.z"], 'a name with two dots needs quotes: "x.y.z"'),
         (['select value from "a.b"'], "--binary"),
     ],
 )
