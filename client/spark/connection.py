@@ -12,6 +12,7 @@ any but UnsupportedVersion the connection is closed.
 
 from __future__ import annotations
 
+import mmap
 import select
 import socket
 import ssl
@@ -116,10 +117,11 @@ class BlockingConnection:
 
     def _fill(self, size: int) -> memoryview:
         """Return exactly `size` received bytes, at the front of the buffer."""
+        if size > len(self._buffer):
+            # A page of it takes memory when it is written to: an announced length alone costs none.
+            self._buffer = memoryview(mmap.mmap(-1, 1 << (size - 1).bit_length()))
         filled = 0
         while filled < size:
-            if filled == len(self._buffer):
-                self._grow(size)
             try:
                 count = self._socket.recv_into(self._buffer[filled:size])
             except OSError as error:
@@ -129,12 +131,6 @@ class BlockingConnection:
                 raise ConnectionLost(f"{self.address} closed the connection")
             filled += count
         return self._buffer[:size]
-
-    def _grow(self, size: int) -> None:
-        """Grow the buffer, but at most to four times its size: an announced length alone costs no memory."""
-        grown = bytearray(min(size, 4 * len(self._buffer)))
-        grown[: len(self._buffer)] = self._buffer
-        self._buffer = memoryview(grown)
 
     def _lost(self, error: OSError) -> KafkaError:
         self.close()

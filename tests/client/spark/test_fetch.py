@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
 from odradek.client.errors import BadResponse, NoBrokerReachable, RecordTooLarge, RequestTimedOut
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import Column
+from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.decoder import ArrowDecoder
 from odradek.client.spark.errors import DataLoss
 from odradek.client.spark.fetch import RangeFetch
@@ -22,6 +25,7 @@ from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.errors import CorruptBatch, CorruptCrc, UnsupportedMagic
 from odradek.protocol.records.record import Record
@@ -375,6 +379,28 @@ async def test_answers_to_something_else_are_not_believed(answer: Any) -> None:
             await read(fake, 0, 30, kafkaConsumer__pollTimeoutMs="300")
         fake.steps.clear()
         assert await read(fake, 0, 30) == list(range(30))
+
+
+async def test_a_length_that_is_announced_costs_no_memory_until_its_bytes_come() -> None:
+    async def announce(call: Call) -> Any:
+        return Bytes((200 << 20).to_bytes(4, "big") + bytes(1000))
+
+    def resident_mb() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    async with filled() as fake:
+        fake.on(ApiKey.METADATA, announce)
+        client = options_for(fake, kafka__request__timeout__ms="200").client
+
+        def grown_mb() -> float:
+            with BlockingConnection(client.bootstrap[0], client) as connection:
+                connection.send(MetadataRequest(topics=[]), MetadataResponse)
+                before_mb = resident_mb()
+                with pytest.raises(RequestTimedOut):
+                    connection.receive(MetadataResponse)
+                return resident_mb() - before_mb
+
+        assert await asyncio.to_thread(grown_mb) < 50
 
 
 async def test_a_leader_that_is_being_chosen_is_waited_for() -> None:
