@@ -154,10 +154,9 @@ class ArrowDecoder:
         self._schema = arrow_schema(columns)
         # These are the same in every row: they are made once, and each Arrow batch gets a slice.
         self._constant = {
-            "topic": _repeated(topic, max_rows),
-            "partition": pa.Array.from_buffers(
-                pa.int32(), max_rows, [None, pa.py_buffer(np.full(max_rows, partition, np.int32))], 0
-            ),
+            column.name: _repeated(topic, max_rows) if column.name == "topic" else _same(partition, max_rows)
+            for column in columns
+            if column.name in ("topic", "partition")
         }
         self._cursor = np.zeros(layout.CURSOR_WIDTH, np.int64)
         self._open: _Columns = self._new_columns(max_bytes)
@@ -400,6 +399,10 @@ def _repeated(text: str, rows: int) -> Any:
     data = np.frombuffer(text.encode(), np.uint8)
     ends = np.arange(0, (rows + 1) * len(data), len(data), dtype=np.int32)
     return _binary(rows, ends, np.tile(data, rows), None, rows * len(data), 0, pa.string())
+
+
+def _same(number: int, rows: int) -> Any:
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, number, np.int32))], 0)
 
 
 def _binary(rows: int, ends: Any, data: Any, valid: Any, used: Any, nulls: Any, kind: Any = None) -> Any:
