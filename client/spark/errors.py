@@ -44,3 +44,7 @@ class DataLoss(OffsetOutOfRange):
 
 class TopicRecreated(DataLoss):
     """A topic of a stream was deleted, and one of its name was created: its offsets are those of other records."""
+
+
+class ForeignOffsets(InvalidOption):
+    """A checkpoint whose offsets are not those of topics: another source has written it."""

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -27,6 +26,7 @@ from pyspark.sql.streaming.listener import (
 from ...protocol.errors import KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers
+from .errors import ForeignOffsets
 from .options import parse_client
 from .stream import from_json
 
@@ -123,7 +123,6 @@ class LagListener(StreamingQueryListener):
 def _offsets(text: str | None) -> Ends:
     """Return the offsets of a source as its progress has them; none where it is not of Kafka's kind."""
     try:
-        found: Any = json.loads(text or "null")
-        return from_json(cast("Mapping[str, Mapping[str, int]]", found)) if isinstance(found, dict) else {}
-    except (ValueError, AttributeError, TypeError):
+        return from_json(json.loads(text or "null"))
+    except (ValueError, ForeignOffsets):
         return {}

@@ -18,12 +18,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, known_leader
-from .errors import TopicRecreated
+from .errors import ForeignOffsets, TopicRecreated
 from .offsets import OffsetRange
 from .options import SourceOptions
 from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve
@@ -80,9 +80,9 @@ class MicroBatches:
         ends = self._ends()
         if self._target is not None:
             ends = {each: min(end, self._target[each]) for each, end in ends.items() if each in self._target}
+        begun = from_json(start)
         if not start:
             return self._first_end(ends, limited=limited)
-        begun = from_json(start)
         end = self._limited(begun, ends, limited=limited)
         return _same_text(start, to_json(end), to_json(begun))
 
@@ -193,7 +193,9 @@ class MicroBatches:
 
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
         """Return what the batch from `start` to `end` reads, one range a task."""
-        begun, ends = (begin_of(end) if not start else from_json(start)), from_json(end)
+        begun, ends = from_json(start), from_json(end)
+        if not start:
+            begun = begin_of(end)
         if ends and not start and not begun:
             begun = self._begun_again(ends)
         known = self._partitions()
@@ -268,19 +270,31 @@ def to_json(offsets: Ends) -> Offsets:
     return found
 
 
-def from_json(offsets: Mapping[str, Mapping[str, int]]) -> Ends:
-    """Return the offsets that a batch goes from or to."""
-    return {
-        TopicPartition(topic, int(number)): offset
-        for topic, numbers in offsets.items()
-        if not topic.startswith(START)
-        for number, offset in numbers.items()
-    }
+def from_json(offsets: object) -> Ends:
+    """Return the offsets that a batch goes from or to. Raises ForeignOffsets for those of another source."""
+    return {place: offset for place, offset in _places(offsets).items() if not place.topic.startswith(START)}
+
+
+def _places(offsets: object) -> Ends:
+    """Return offsets with their partitions, those of topics that begin with START too. Raises ForeignOffsets."""
+    try:
+        found = {
+            TopicPartition(topic, int(number)): offset
+            for topic, numbers in cast("Mapping[str, Mapping[str, int]]", offsets).items()
+            for number, offset in numbers.items()
+        }
+    except (AttributeError, ValueError):
+        found = None
+    if found is None or not all(type(offset) is int for offset in found.values()):
+        why = f"offsets in the checkpoint are not those of topics: {str(offsets)[:100]}"
+        raise ForeignOffsets(f"{why}; another source has written it, so give this query one of its own")
+    return found
 
 
 def begin_of(end: Mapping[str, Mapping[str, int]]) -> Ends:
     """Return where the first batch began, which its end says."""
-    return from_json({topic.removeprefix(START): each for topic, each in end.items() if topic.startswith(START)})
+    begun = {place: offset for place, offset in _places(end).items() if place.topic.startswith(START)}
+    return {TopicPartition(topic.removeprefix(START), number): offset for (topic, number), offset in begun.items()}
 
 
 def _same_text(start: Mapping[str, Any], end: Offsets, begun: Offsets) -> Offsets:

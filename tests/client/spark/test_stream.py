@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from odradek.client.metadata import ClusterView
 from odradek.client.record import EARLIEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.errors import DataLoss, TopicRecreated
+from odradek.client.spark.errors import DataLoss, ForeignOffsets, TopicRecreated
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.stream import (
@@ -128,6 +129,28 @@ def test_a_checkpoint_of_the_connector_goes_on() -> None:
 def test_a_first_batch_of_the_connector_cannot_be_repeated() -> None:
     with pytest.raises(FirstBatchLost, match="does not say where it began"):
         Cluster().stream().ranges({}, {"t": {"0": 10, "1": 20}})
+
+
+@pytest.mark.parametrize(
+    "offsets", [0, 5, "x", [1], {"logOffset": 0}, {"t": {"x": 1}}, {"t": {"0": "1"}}, {"t": {"0": None}}, {"t": 1}]
+)
+def test_a_checkpoint_of_another_source_is_rejected_with_its_offsets(offsets: Any) -> None:
+    # The rate source has numbers, files have logOffset.
+    for ask in (
+        lambda: Cluster().stream().next_end(offsets, limited=False),
+        lambda: Cluster().stream().ranges(offsets, {"t": {"0": 1}}),
+        lambda: Cluster().stream().ranges({}, offsets),
+    ):
+        with pytest.raises(ForeignOffsets, match=f"not those of topics: {re.escape(str(offsets))}; another source"):
+            ask()
+
+
+def test_a_checkpoint_of_another_topic_is_lost_data() -> None:
+    offsets = {"u": {"0": 5}}
+    with pytest.raises(DataLoss, match="u-0 is gone"):
+        Cluster(startingOffsets="earliest").stream().next_end(offsets, limited=False)
+    end = Cluster(startingOffsets="earliest", failOnDataLoss="false").stream().next_end(offsets, limited=False)
+    assert end == {"t": {"0": 10, "1": 20}}
 
 
 def test_new_partitions_and_topics_are_read_from_their_beginning() -> None:
