@@ -39,8 +39,8 @@ TUNED = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": "4194304",
 }
-# The same for both sinks.
-TUNED_SINK = {"kafka.batch.size": "131072", "kafka.linger.ms": "5", "kafka.compression.type": "lz4"}
+# The same for both sinks: larger batches are faster in both.
+TUNED_SINK = {"kafka.batch.size": "524288", "kafka.linger.ms": "5", "kafka.compression.type": "lz4"}
 LARGE_FETCHES = {"kafka.fetch.max.bytes": "50000000", "kafka.max.partition.fetch.bytes": "50000000"}
 JSON_DDL = "id BIGINT, name STRING, at DOUBLE"
 # A slice of 1 % of the offsets.

@@ -9,7 +9,7 @@ from ..errors import InvalidOption
 from ..option_values import check_numbers, check_texts
 
 _ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
-_MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember the last five batches of a producer
+MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember the last five batches of a producer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class ProducerOptions:
         )
 
     def _check_idempotence(self) -> None:
-        too_many = self.max_in_flight_requests_per_connection > _MAX_IDEMPOTENT_IN_FLIGHT
+        too_many = self.max_in_flight_requests_per_connection > MAX_IDEMPOTENT_IN_FLIGHT
         if self.enable_idempotence and (self.wire_acks != -1 or too_many):
             raise InvalidOption(
                 'enable_idempotence needs acks="all" and at most 5 max_in_flight_requests_per_connection: '

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import InvalidOption
+from ..network.addresses import Address, bootstrap_addresses
 from ..network.security_configs import SECURITY_CONFIGS, security_arguments
 from ..network.security_options import SecurityArguments, SecurityOptions
 from .errors import OptionError
@@ -125,6 +126,17 @@ def reason_for_no_effect(name: str, protocol: str = "PLAINTEXT") -> str | None:
     if not used:
         return f"connections are {protocol}"
     return None if name in SECURITY_CONFIGS else _JAVA_SECURITY
+
+
+def servers_of(texts: Mapping[str, str]) -> tuple[Address, ...]:
+    """Return the bootstrap servers that options, by name in lower case, name. Raises OptionError."""
+    servers = texts.get("kafka.bootstrap.servers")
+    if servers is None:
+        raise OptionError("kafka.bootstrap.servers", "must be given: HOST:PORT[,HOST:PORT...]")
+    try:
+        return tuple(bootstrap_addresses(servers))
+    except InvalidOption as error:
+        raise OptionError("kafka.bootstrap.servers", error.message) from None
 
 
 def protocol_of(texts: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ _SENTINELS = {"earliest": EARLIEST, "latest": LATEST}
 
 MAX_OFFSET = 2**63 - 1
 MAX_PARTITION = 2**31 - 1
+_MAX_DIGITS = len(str(MAX_PARTITION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _json_object(option: str, text: str) -> dict[str, object]:
     example = _ASSIGN_EXAMPLE if option == "assign" else f"'earliest', 'latest' or JSON like {_OFFSETS_EXAMPLE}"
     try:
         value: object = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # no JSON, a number of thousands of digits, or thousands of levels
         raise OptionError(option, f"'{text}' is not {example}: {error}") from None
     if not isinstance(value, dict):
         raise OptionError(option, f"'{text}' is not {example}")
@@ -124,10 +125,9 @@ def _json_object(option: str, text: str) -> dict[str, object]:
 
 
 def _partition(option: str, topic: str, number: str | int) -> int:
-    try:
-        partition = int(number)
-    except ValueError:
-        partition = -1
+    # Texts are names in JSON; int() would also take "0_1" and " 1".
+    is_number = isinstance(number, int) or (number.isdecimal() and len(number) <= _MAX_DIGITS)
+    partition = int(number) if is_number else -1
     if not 0 <= partition <= MAX_PARTITION:
         raise OptionError(option, f"topic '{topic}': {number!r} is no partition")
     return partition

@@ -19,12 +19,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum, IntEnum
 
-from ..errors import InvalidOption
-from ..network.addresses import Address, bootstrap_addresses
+from ..network.addresses import Address
 from ..network.security_configs import SECURITY_CONFIGS
 from ..network.security_options import PLAINTEXT, SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
@@ -42,8 +40,10 @@ from .kafka_settings import (
     protocol_of,
     reason_for_no_effect,
     security_of,
+    servers_of,
 )
 from .offsets import MAX_OFFSET, OffsetLimit, parse_assign, parse_limit, parse_times
+from .option_values import duration_ms, flag, number, time_ms
 from .typed_options import formats_of
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
@@ -181,12 +181,12 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         subscription=_subscription(texts),
         starting=_starting(texts, streaming=streaming),
         ending=_ending(texts),
-        fail_on_data_loss=_flag(texts, "failOnDataLoss", True),
-        include_headers=_flag(texts, "includeHeaders", False),
-        min_partitions=_number(texts, "minPartitions", None, 1, INT32_MAX),
-        max_records_per_partition=_number(texts, "maxRecordsPerPartition", None, 1, MAX_OFFSET),
-        poll_timeout_ms=_number(texts, "kafkaConsumer.pollTimeoutMs", 120_000, 1, DAY_MS) or 0,
-        arrow_batch_rows=_number(texts, "arrowBatchRows", 32_768, 1, 1_000_000) or 0,
+        fail_on_data_loss=flag(texts, "failOnDataLoss", True),
+        include_headers=flag(texts, "includeHeaders", False),
+        min_partitions=number(texts, "minPartitions", None, 1, INT32_MAX),
+        max_records_per_partition=number(texts, "maxRecordsPerPartition", None, 1, MAX_OFFSET),
+        poll_timeout_ms=number(texts, "kafkaConsumer.pollTimeoutMs", 120_000, 1, DAY_MS) or 0,
+        arrow_batch_rows=number(texts, "arrowBatchRows", 32_768, 1, 1_000_000) or 0,
         slice=_slice(texts),
         stream=_stream(texts, streaming=streaming),
         formats=formats_of(texts),
@@ -201,7 +201,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
 def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
     """Return what is to be said of the names. Raises OptionError for those that are rejected."""
     unsupported = {name.lower(): name for name in UNSUPPORTED}
-    strict = _flag(texts, "strictOptions", False)
+    strict = flag(texts, "strictOptions", False)
     warnings: list[str] = []
     for name in texts:
         if name in unsupported:
@@ -260,21 +260,14 @@ def parse_client(given: Mapping[str, str]) -> ClientOptions:
 
 
 def _client(texts: Mapping[str, str]) -> ClientOptions:
-    servers = texts.get("kafka.bootstrap.servers")
-    if servers is None:
-        raise OptionError("kafka.bootstrap.servers", "must be given: HOST:PORT[,HOST:PORT...]")
-    try:
-        bootstrap = bootstrap_addresses(servers)
-    except InvalidOption as error:
-        raise OptionError("kafka.bootstrap.servers", error.message) from None
     level = texts.get("kafka.isolation.level", "read_uncommitted").upper()
     if level not in IsolationLevel.__members__:
         raise OptionError("kafka.isolation.level", f"'{level.lower()}' is neither read_uncommitted nor read_committed")
     return ClientOptions(
-        tuple(bootstrap),
+        servers_of(texts),
         texts.get("kafka.client.id", "odradek-spark"),
         IsolationLevel[level],
-        _flag(texts, "kafka.check.crcs", True),
+        flag(texts, "kafka.check.crcs", True),
         {name: _setting(texts, name, setting) for name, setting in KAFKA_SETTINGS.items()},
         texts.get("kafka.group.id"),
         SecurityOptions(**security_of(texts)),
@@ -282,9 +275,9 @@ def _client(texts: Mapping[str, str]) -> ClientOptions:
 
 
 def _setting(texts: Mapping[str, str], name: str, setting: Setting) -> int:
-    number = _number(texts, f"kafka.{name}", setting.default, setting.minimum, setting.maximum)
-    assert number is not None
-    return number
+    found = number(texts, f"kafka.{name}", setting.default, setting.minimum, setting.maximum)
+    assert found is not None
+    return found
 
 
 def _subscription(texts: Mapping[str, str]) -> Subscription:
@@ -351,7 +344,7 @@ def _ending(texts: Mapping[str, str]) -> OffsetLimit:
 
 def _by_time(texts: Mapping[str, str], end: str, *, otherwise: int | None) -> OffsetLimit | None:
     """Return the limit that the options by time give; one time for all takes precedence over times by partition."""
-    everywhere = _number(texts, f"{end}Timestamp", None, 0, MAX_OFFSET)
+    everywhere = number(texts, f"{end}Timestamp", None, 0, MAX_OFFSET)
     if everywhere is not None:
         return OffsetLimit(everywhere, {}, is_time=True, without_record=otherwise)
     option = f"{end}OffsetsByTimestamp"
@@ -363,26 +356,26 @@ def _by_time(texts: Mapping[str, str], end: str, *, otherwise: int | None) -> Of
 
 def _slice(texts: Mapping[str, str]) -> Slice:
     return Slice(
-        _number(texts, "minOffset", None, 0, MAX_OFFSET),
-        _number(texts, "maxOffset", None, 0, MAX_OFFSET),
-        _time(texts, "minTimestamp"),
-        _time(texts, "maxTimestamp"),
-        _number(texts, "limit", None, 1, MAX_OFFSET),
+        number(texts, "minOffset", None, 0, MAX_OFFSET),
+        number(texts, "maxOffset", None, 0, MAX_OFFSET),
+        time_ms(texts, "minTimestamp"),
+        time_ms(texts, "maxTimestamp"),
+        number(texts, "limit", None, 1, MAX_OFFSET),
     )
 
 
 def _stream(texts: Mapping[str, str], *, streaming: bool) -> StreamOptions:
-    least = _number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET)
-    most = _number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET)
+    least = number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET)
+    most = number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET)
     if streaming and least is not None and most is not None and least > most:
         raise OptionError("minOffsetsPerTrigger", f"{least} is more than the {most} of maxOffsetsPerTrigger")
     return StreamOptions(
         most,
-        _number(texts, "maxBytesPerTrigger", None, 1, MAX_OFFSET),
+        number(texts, "maxBytesPerTrigger", None, 1, MAX_OFFSET),
         least,
-        _duration(texts, "maxTriggerDelay", 15 * 60 * 1000),
+        duration_ms(texts, "maxTriggerDelay", 15 * 60 * 1000),
         texts.get("groupidprefix", "spark-odradek"),
-        _flag(texts, "commitOffsets", True),
+        flag(texts, "commitOffsets", True),
     )
 
 
@@ -392,52 +385,3 @@ def _path(texts: Mapping[str, str]) -> ReadPath:
         why = f"'{text}' is none of direct, fetch and auto; topics are named with subscribe, subscribePattern or assign"
         raise OptionError("path", why)
     return ReadPath(text)
-
-
-def _time(texts: Mapping[str, str], name: str) -> int | None:
-    """Return a time in milliseconds, from a number or from ISO 8601; without a zone it is UTC."""
-    text = texts.get(name.lower(), "").strip()
-    if not text:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        why = f"'{text}' is neither milliseconds since 1970 nor a time as 2026-11-22T10:00:00Z"
-        raise OptionError(name, why) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-# Spark's words for a span of time.
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": DAY_MS, "us": 0.001}
-
-
-def _duration(texts: Mapping[str, str], name: str, default_ms: int) -> int:
-    text = texts.get(name.lower())
-    if text is None:
-        return default_ms
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if found is None or found[2] not in ("", *_UNITS_MS):
-        raise OptionError(name, f"'{text}' is no span of time, as 15m or 30s")
-    return round(int(found[1]) * _UNITS_MS[found[2] or "ms"])
-
-
-def _flag(texts: Mapping[str, str], name: str, default: bool) -> bool:
-    text = texts.get(name.lower(), str(default)).strip().lower()
-    if text not in ("true", "false"):
-        raise OptionError(name, f"'{text}' is neither true nor false")
-    return text == "true"
-
-
-def _number(texts: Mapping[str, str], name: str, default: int | None, minimum: int, maximum: int) -> int | None:
-    text = texts.get(name.lower())
-    if text is None:
-        return default
-    try:
-        number = int(text)
-    except ValueError:
-        number = minimum - 1
-    if not minimum <= number <= maximum:
-        raise OptionError(name, f"'{text}' is not a whole number from {minimum} to {maximum}")
-    return number

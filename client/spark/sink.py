@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import wall_clock_ms
 from ..producer.producer import Producer
+from ..producer.record_checks import checked_timestamp
 from .errors import OptionError, SchemaError
 from .sink_batch import Place, TaskResult, join, reached
 from .sink_options import NUMBERS, SinkOptions
@@ -243,11 +244,16 @@ def _timestamps(batch: ArrowBatch, columns: SinkColumns) -> list[int | None]:
 
 
 def _times_ms(batch: ArrowBatch, columns: SinkColumns) -> ArrowArray | None:
+    """Return the timestamps of rows in milliseconds. Raises INVALID_TIMESTAMP for one before 1970."""
     if columns.timestamp is None:
         return None
     pyarrow: Any = import_module("pyarrow")
     moments = batch.column(columns.timestamp).cast(pyarrow.timestamp("ms"), safe=False)
-    return moments.cast(pyarrow.int64())
+    times = moments.cast(pyarrow.int64())
+    first = import_module("pyarrow.compute").min(times).as_py()
+    if first is not None:
+        checked_timestamp(first)
+    return times
 
 
 def _binary(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOptions) -> ArrowArray | None:

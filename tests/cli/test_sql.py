@@ -46,7 +46,8 @@ ODD: dict[str, tuple[bytes | None, dict[str, Any]]] = {
 
 async def _fill(address: str) -> None:
     async with Admin(address) as admin, Producer(address) as producer:
-        await admin.create_topics([NewTopic("flights", 3), NewTopic("my-topic", 1), NewTopic("a.b", 1), *(NewTopic(name, 1) for name in ODD)])
+        single = (NewTopic(name, 1) for name in ("my-topic", "a.b", *ODD))
+        await admin.create_topics([NewTopic("flights", 3), *single])
         for number in range(ROWS):
             value = {"carrier": "LH" if number % 2 else "AF", "delay": number - 10, "place": {"gate": f"A{number}"}}
             await producer.send("flights", json.dumps(value).encode(), key=b"k%d" % number, partition=number % 3,

@@ -83,7 +83,22 @@ def test_offsets_are_given_as_json_with_sentinels() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["soon", "{", "3", '{"t": 3}', '{"t": {"x": 3}}', '{"t": {"0": "3"}}', '{"t": {"0": -3}}', '{"t": {"-1": 3}}'],
+    [
+        "soon",
+        "{",
+        "3",
+        "9" * 5000,
+        "[" * 100_000,
+        '{"t": 3}',
+        '{"t": {"x": 3}}',
+        '{"t": {"0_1": 3}}',
+        '{"t": {" 1": 3}}',
+        '{"t": {"9999999999": 3}}',
+        '{"t": {"0": "3"}}',
+        '{"t": {"0": -3}}',
+        '{"t": {"-1": 3}}',
+    ],
+    ids=lambda text: text[:20],
 )
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_offsets_that_are_none_are_refused(option: str, text: str) -> None:
@@ -168,11 +183,24 @@ def test_a_time_for_all_partitions_is_stronger_than_times_by_partition_and_these
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
-    [("1700000000000", 1700000000000), ("2023-11-14T22:13:20Z", 1700000000000), ("2023-11-14 22:13:20", 1700000000000)],
+    [
+        ("0", 0),
+        ("1970-01-01", 0),
+        ("1700000000000", 1700000000000),
+        ("2023-11-14T22:13:20Z", 1700000000000),
+        ("2023-11-14 22:13:20", 1700000000000),
+    ],
 )
 def test_times_of_a_slice_are_milliseconds_or_iso(text: str, milliseconds: int) -> None:
     assert parse(minTimestamp=text).slice.min_timestamp_ms == milliseconds
-    assert rejection(MINIMAL | {"maxTimestamp": "tomorrow"}).option == "maxTimestamp"
+
+
+@pytest.mark.parametrize(
+    "text", ["tomorrow", "-1", "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00+01:00", str(2**63), "9" * 5000]
+)
+def test_a_time_that_no_record_has_is_rejected(text: str) -> None:
+    # -1 and -2 would be the ends of the log.
+    assert rejection(MINIMAL | {"maxTimestamp": text}).option == "maxTimestamp"
 
 
 @pytest.mark.parametrize("name", KAFKA_SETTINGS)

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 
 import pyarrow as pa
+from odradek.client import Producer
 from odradek.client.errors import KafkaError
 from odradek.client.spark.errors import OptionError, SchemaError
 from odradek.client.spark.sink import columns_of_rows, write_rows
@@ -73,10 +74,25 @@ def test_options_of_the_producer_are_taken_by_kafkas_names() -> None:
     assert options.producer["linger_ms"] == 7
     assert options.producer["acks"] == 1
     assert options.producer["enable_idempotence"] is False
-    assert options.warnings == (
-        "kafka.acks or kafka.enable.idempotence rules transactions out: rows are written at least once",
-    )
     assert parse(topic="t", kafka__linger__ms="7").warnings == ()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"kafka__acks": "1", "kafka__enable__idempotence": "false"},
+        {"kafka__acks": "0"},
+        {"kafka__max__in__flight__requests__per__connection": "6"},
+        {"kafka__enable__idempotence": "False"},
+    ],
+)
+def test_what_rules_idempotence_out_rules_transactions_out_with_a_warning_and_writes(texts: dict[str, str]) -> None:
+    options = parse(topic="t", **texts)
+    assert (options.transactional, options.producer["enable_idempotence"]) == ("never", False)
+    assert [each.partition(":")[0] for each in options.warnings] == ["rows are written at least once"]
+    Producer(**options.producer, **options.security)
+    with pytest.raises(OptionError, match=r"'required' needs kafka\.acks=all"):
+        parse(topic="t", transactional="required", **texts)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +104,16 @@ def test_options_of_the_producer_are_taken_by_kafkas_names() -> None:
         ("kafka.transactional.id", "each task gets its own"),
         ("path", "save() takes no path"),
         ("kafka.linger.ms", "'x' is not a whole number"),
+        ("kafka.acks", "'x' is none of all, -1, 0, 1"),
+        ("kafka.enable.idempotence", "'x' is neither true nor false"),
+        ("kafka.compression.type", "must be one of none, gzip, snappy, lz4, zstd, not 'x'"),
+        ("strictOptions", "'x' is neither true nor false"),
+        ("kafka.bootstrap.servers", "'h:x' is not HOST:PORT"),
     ],
 )
 def test_options_that_would_mean_something_else_are_rejected(name: str, said: str) -> None:
     with pytest.raises(OptionError) as caught:
-        parse_sink_options(BASE | {name: "x"})
+        parse_sink_options(BASE | {name: "h:x" if name == "kafka.bootstrap.servers" else "x"})
     assert said in str(caught.value)
 
 
@@ -189,3 +210,13 @@ async def test_a_row_without_a_topic_fails_the_task() -> None:
         table = pa.table({"value": ["a"], "topic": pa.array([None], pa.string())})
         with pytest.raises(OptionError, match="null topic present in the data"):
             await written(fake, table, "value string, topic string")
+
+
+@pytest.mark.parametrize("topic", ["t", None], ids=["whole columns", "row by row"])
+async def test_a_timestamp_before_1970_fails_the_task(topic: str | None) -> None:
+    moments = [datetime(2026, 1, 2, tzinfo=UTC), datetime(1969, 12, 31, tzinfo=UTC)]
+    table = pa.table({"value": ["a", "b"], "topic": ["t", "t"], "at": pa.array(moments, pa.timestamp("us", "UTC"))})
+    texts = {"timestampColumn": "at"} | ({} if topic is None else {"topic": topic})
+    async with FakeCluster({"t": 1}) as fake:
+        with pytest.raises(KafkaError, match="milliseconds since 1970, 0 or more, not -86400000"):
+            await written(fake, table, "value string, topic string, at timestamp", **texts)
