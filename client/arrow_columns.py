@@ -29,6 +29,9 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 DEFAULT_COLUMNS = COLUMNS[:-1]
 # Rows of one Arrow batch: enough for vector code, little memory at a time.
 _MAX_ROWS = 65_536
+# The same of a table that stays and that has got so many bytes: its columns fill large pages of memory.
+_LARGE_TABLE_BYTES = 4 << 20
+_LARGE_ROWS, _LARGE_BYTES = 524_288, 64 << 20
 _NO_END = 2**63 - 1
 _DECODER = f"{__package__}.spark.decoder"
 
@@ -78,7 +81,9 @@ class ArrowColumns:
         *,
         compiled: bool | None = None,
         max_rows: int = _MAX_ROWS,
+        kept: bool = False,
     ) -> None:
+        """Fill these columns. `kept`: the table stays in memory, and may be large."""
         unknown = set(columns) - set(COLUMNS)
         if unknown or not columns:
             raise InvalidOption(f"columns must be of {', '.join(COLUMNS)}, not {sorted(unknown)}")
@@ -92,6 +97,10 @@ class ArrowColumns:
         self._end = _NO_END if end is None else end
         # Of one Arrow batch. The kernel makes room for so many at once.
         self._max_rows = min(max(max_rows, 1), _MAX_ROWS)
+        self._kept = kept
+        self._added_bytes = 0
+        # Whether the open columns are those of a large table.
+        self._is_large = False
         self._compiled = has_kernel() if compiled is None else compiled
         self._schema: Any = _schema(self._names)
         self._batches: list[Any] = []
@@ -114,8 +123,7 @@ class ArrowColumns:
 
     def table(self) -> Any:
         """Return a `pyarrow.Table` with what was added."""
-        if self._decoder is not None and (rest := self._decoder.rest()) is not None:
-            self._batches.append(rest)
+        self._close_decoder()
         if self._records:
             self._batches.append(self._flush())
         table = self._arrow.Table.from_batches(self._batches, schema=self._schema)
@@ -123,20 +131,31 @@ class ArrowColumns:
         return table
 
     def _add_compiled(self, data: memoryview, start: int) -> None:
-        from .spark import decoder as arrow_decoder
-        from .spark.columns import Column
+        from .spark.decoder import scan
 
-        if self._decoder is None or start != self._decoder_start:
-            if self._decoder is not None and (rest := self._decoder.rest()) is not None:
-                self._batches.append(rest)
-            self._decoder_start = start
-            columns = [Column(name) for name in self._names]
-            topic, number = self._partition
-            self._decoder = arrow_decoder.ArrowDecoder(
-                columns, topic, number, start, self._end, max_rows=self._max_rows, check_crcs=False
-            )
-        source, table, _ = arrow_decoder.scan(data)
+        self._added_bytes += len(data)
+        is_large = self._kept and self._added_bytes >= _LARGE_TABLE_BYTES
+        if self._decoder is None or start != self._decoder_start or is_large != self._is_large:
+            self._close_decoder()
+            self._decoder_start, self._is_large = start, is_large
+            self._decoder = self._new_decoder(start)
+        source, table, _ = scan(data)
         self._batches += self._decoder.feed(source, table)
+
+    def _new_decoder(self, start: int) -> Any:
+        from .spark.arrow_memory import large_pages
+        from .spark.columns import Column
+        from .spark.decoder import ArrowDecoder
+
+        columns = [Column(name) for name in self._names]
+        sizes: dict[str, Any] = {"max_rows": self._max_rows}
+        if self._is_large:
+            sizes = {"max_rows": _LARGE_ROWS, "max_bytes": _LARGE_BYTES, "memory": large_pages}
+        return ArrowDecoder(columns, *self._partition, start, self._end, check_crcs=False, **sizes)
+
+    def _close_decoder(self) -> None:
+        if self._decoder is not None and (rest := self._decoder.rest()) is not None:
+            self._batches.append(rest)
 
     def _add_records(self, data: memoryview, start: int) -> None:
         for at, header in iter_headers(data):

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from .arrow_columns import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
-from .consumer.fetched_batch import joined
+from .consumer.fetched_batch import FetchedBatch, joined
 from .direct_topic import DirectPartition
 from .errors import DirectReadNotPossible, InvalidOption
 from .network.options import check_choice
@@ -81,7 +81,7 @@ async def read_topic(
         first, last = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
         starts = await _offsets(consumer, start, places, first, last)
         ends = await _offsets(consumer, end, places, first, last)
-        filled = {place: ArrowColumns(columns, place, ends[place]) for place in places}
+        filled = {place: ArrowColumns(columns, place, ends[place], kept=True) for place in places}
         tables: list[Any] = []
         if path != "fetch":
             options = security_options("read_topic", security)
@@ -165,9 +165,7 @@ async def _read(
     for place in left:
         consumer.seek(place, starts[place])
     while left:
-        for place, batches in (await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES)).items():
-            for data in joined(batches):
-                filled[place].add(data, starts[place])
+        _fill(filled, await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES), starts)
         for place in list(left):
             # Also where the last offsets have no records: markers, and what compaction removed.
             at[place] = await consumer.position(place)
@@ -176,6 +174,17 @@ async def _read(
                 consumer.pause(place)
         if progress is not None:
             progress(sum(min(at[place], ends[place]) - starts[place] for place in starts if place in at), total)
+
+
+def _fill(
+    filled: Mapping[TopicPartition, ArrowColumns],
+    found: Mapping[TopicPartition, Sequence[FetchedBatch]],
+    starts: Mapping[TopicPartition, int],
+) -> None:
+    """Add what a poll has found. No name refers to it afterwards, so the memory of the fetch is used again at once."""
+    for place, batches in found.items():
+        for data in joined(batches):
+            filled[place].add(data, starts[place])
 
 
 def _in_format(table: Any, format: str) -> Any:

@@ -30,6 +30,7 @@ from ...protocol.records.compression import Compression, decompress
 from ...protocol.records.crc import crc32c
 from ...protocol.records.errors import CorruptBatch, CorruptCrc, InvalidRecord, UnsupportedCodec, UnsupportedMagic
 from . import layout
+from .arrow_memory import Memory, filled, pool, repeated
 from .columns import Column
 from .errors import SchemaError
 from .machine_code import KERNELS
@@ -67,7 +68,8 @@ class ScanEnd(Enum):
 def scan(records: memoryview) -> tuple[Bytes, BatchTable, ScanEnd]:
     """Find the whole batches in `records`. Raises CorruptBatch, UnsupportedMagic."""
     source = np.frombuffer(records, np.uint8)
-    table = np.empty((len(source) // _SMALLEST_BATCH + 1, layout.TABLE_WIDTH), np.int64)
+    most = len(source) // _SMALLEST_BATCH + 1
+    table = np.frombuffer(pool(most * layout.TABLE_WIDTH * 8), np.int64).reshape(most, layout.TABLE_WIDTH)
     found = np.zeros(2, np.int64)
     scan_batches = KERNELS.load()["scan_batches"]
     status = scan_batches(_address(source), len(source), 0, _address(table), len(table), _address(found))
@@ -141,23 +143,22 @@ class ArrowDecoder:
         max_rows: int,
         max_bytes: int = MAX_BYTES,
         check_crcs: bool = True,
+        memory: Memory = pool,
     ) -> None:
-        """Take the records whose offsets are in [start, end)."""
+        """Take the records whose offsets are in [start, end). Their columns are filled in `memory`."""
         self._columns = columns
         self._start, self._end = start, end
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._check_crcs = check_crcs
+        self._memory = memory
         self._typed = [column for column in columns if column.format is not None]
         # An error of a typed value names its offset.
         wanted = {_WANTED.get(column.name, 0) for column in columns} | ({layout.WANT_OFFSET} if self._typed else set())
         self._wanted = sum(wanted)
         self._schema = arrow_schema(columns)
-        # These are the same in every row: they are made once, and each Arrow batch gets a slice.
-        self._constant = {
-            column.name: _repeated(topic, max_rows) if column.name == "topic" else _same(partition, max_rows)
-            for column in columns
-            if column.name in ("topic", "partition")
-        }
+        # Columns that are the same in every row, as long as the longest Arrow batch so far: each gets a slice.
+        self._same: dict[str, int | str] = {"topic": topic, "partition": partition}
+        self._constant: dict[str, Any] = {}
         self._cursor = np.zeros(layout.CURSOR_WIDTH, np.int64)
         self._open: _Columns = self._new_columns(max_bytes)
         self._headers: _Headers | None = self._new_headers()
@@ -213,26 +214,23 @@ class ArrowDecoder:
 
     def _new_columns(self, size: int) -> _Columns:
         """Return empty columns. Columns that the reader does not want are tiny. Memory is used only as it is filled."""
-        rows = self._max_rows
+        rows, memory = self._max_rows, self._memory
 
-        def room(flag: int, count: int, kind: Any) -> NDArray[Any]:
-            return np.empty(count if self._wanted & flag else 1, kind)
+        def room(flag: int, bytes_a_row: int, count: int = rows) -> Any:
+            return memory(count * bytes_a_row if self._wanted & flag else bytes_a_row)
 
-        def valid(flag: int) -> Bytes:
-            return np.full(rows // 8 + 1 if self._wanted & flag else 1, 0xFF, np.uint8)
-
-        def binary(flag: int) -> tuple[NDArray[np.int32], Bytes, Bytes]:
-            ends = room(flag, rows + 1, np.int32)
-            ends[0] = 0
-            return ends, np.empty(size, np.uint8), valid(flag)
+        def binary(flag: int) -> tuple[Any, Any, Any]:
+            ends = room(flag, 4, rows + 1)
+            np.frombuffer(ends, np.int32, 1)[0] = 0
+            return ends, memory(size), filled(rows // 8 + 1 if self._wanted & flag else 1, np.uint8, 0xFF)
 
         return _Columns.of(
             *binary(layout.WANT_KEY),
             *binary(layout.WANT_VALUE),
-            np.empty(rows, np.int64),
-            room(layout.WANT_TIMESTAMP, rows, np.int64),
-            room(layout.WANT_TIMESTAMP_TYPE, rows, np.int32),
-            room(layout.WANT_HEADERS, rows, np.int64),
+            memory(rows * 8),
+            room(layout.WANT_TIMESTAMP, 8),
+            room(layout.WANT_TIMESTAMP_TYPE, 4),
+            room(layout.WANT_HEADERS, 8),
         )
 
     def _new_headers(self) -> _Headers | None:
@@ -265,7 +263,7 @@ class ArrowDecoder:
             decoded = typed_columns.decode(arrays[number], column.format, column.kind)
             arrays[number] = decoded.array
             if column.format.mode == "FAILFAST":
-                typed_columns.fail_on(decoded, column.name, self._open.offsets)
+                typed_columns.fail_on(decoded, column.name, np.frombuffer(self._open.offsets, np.int64))
             if column.format.mode == "DROPMALFORMED":
                 dropped |= decoded.bad
         if not dropped.any():
@@ -275,8 +273,8 @@ class ArrowDecoder:
 
     def _array(self, column: Column, rows: int) -> Any:
         cursor, opened, name = self._cursor, self._open, column.name
-        if name in self._constant:
-            return self._constant[name].slice(0, rows)
+        if name in self._same:
+            return self._repeated(name, rows)
         if name == "key":
             used, nulls = cursor[layout.KEY_BYTES], cursor[layout.KEY_NULLS]
             return _binary(rows, opened.key_ends, opened.key_data, opened.key_valid, used, nulls)
@@ -287,32 +285,42 @@ class ArrowDecoder:
             assert self._headers is not None
             return self._headers.array(rows, self._schema.field("headers").type)
         numbers = {"offset": opened.offsets, "timestamp": opened.timestamps, "timestampType": opened.timestamp_types}
-        return pa.Array.from_buffers(_TYPES[name], rows, [None, pa.py_buffer(numbers[name][:rows])], 0)
+        kind = _TYPES[name]
+        used = numbers[name].slice(0, rows * kind.bit_width // 8)
+        return pa.Array.from_buffers(kind, rows, [None, used], 0)
+
+
+    def _repeated(self, name: str, rows: int) -> Any:
+        known = self._constant.get(name)
+        if known is None or len(known) < rows:
+            room = min(max(rows, 2 * len(known) if known is not None else 0), self._max_rows)
+            known = self._constant[name] = repeated(self._same[name], room, self._memory)
+        return known.slice(0, rows)
 
 
 class _Columns(NamedTuple):
-    """The open columns of an Arrow batch. `table` is what the kernel reads: their addresses and sizes."""
+    """The open columns of an Arrow batch: buffers of pyarrow. `table` is what the kernel reads: their addresses."""
 
-    key_ends: NDArray[np.int32]
-    key_data: Bytes
-    key_valid: Bytes
-    value_ends: NDArray[np.int32]
-    value_data: Bytes
-    value_valid: Bytes
-    offsets: NDArray[np.int64]
-    timestamps: NDArray[np.int64]
-    timestamp_types: NDArray[np.int32]
-    headers_at: NDArray[np.int64]
+    key_ends: Any  # int32
+    key_data: Any
+    key_valid: Any
+    value_ends: Any  # int32
+    value_data: Any
+    value_valid: Any
+    offsets: Any  # int64
+    timestamps: Any  # int64
+    timestamp_types: Any  # int32
+    headers_at: Any  # int64
     table: NDArray[np.int64]
 
     @classmethod
-    def of(cls, *arrays: Any) -> _Columns:
-        """Return the columns with their table; the arrays come in the order of the fields."""
+    def of(cls, *buffers: Any) -> _Columns:
+        """Return the columns with their table; the buffers come in the order of the fields."""
         table = np.zeros(layout.COLUMNS_WIDTH, np.int64)
-        table[: len(arrays)] = [_address(each) for each in arrays]
-        columns = cls._make([*arrays, table])
-        table[layout.ROW_LIMIT] = len(columns.offsets)
-        table[layout.BYTE_LIMIT] = min(len(columns.key_data), len(columns.value_data))
+        table[: len(buffers)] = [each.address for each in buffers]
+        columns = cls._make([*buffers, table])
+        table[layout.ROW_LIMIT] = columns.offsets.size // 8
+        table[layout.BYTE_LIMIT] = min(columns.key_data.size, columns.value_data.size)
         return columns
 
 
@@ -347,7 +355,7 @@ class _Headers:
             np.zeros(1, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8),
         )  # fmt: skip
 
-    def append(self, source: Bytes, headers_at: NDArray[np.int64], first: int, cursor: NDArray[np.int64]) -> None:
+    def append(self, source: Bytes, headers_at: Any, first: int, cursor: NDArray[np.int64]) -> None:
         """Append the headers of the rows from `first` on, which `decode_rows` has just walked in `source`."""
         count, parts = int(cursor[layout.HEADERS]), self._parts
         self._parts = parts = parts._replace(
@@ -359,7 +367,7 @@ class _Headers:
         )
         table = parts.table()
         status = KERNELS.load()["decode_headers"](
-            _address(source), len(source), _address(headers_at), first, int(cursor[layout.ROWS]), _address(table)
+            _address(source), len(source), headers_at.address, first, int(cursor[layout.ROWS]), _address(table)
         )
         if status != layout.DONE:
             raise InvalidRecord(layout.REASONS[status])
@@ -369,13 +377,13 @@ class _Headers:
         """Return the column with its first `rows` rows."""
         parts = self._parts
         count = int(parts.list_ends[rows])
-        keys = _binary(count, parts.key_ends, parts.key_data, parts.value_valid, parts.key_ends[count], 0, pa.string())
-        values = _binary(
-            count, parts.value_ends, parts.value_data, parts.value_valid, parts.value_ends[count], self._nulls
-        )
+        columns = [pa.py_buffer(each) for each in parts]
+        _, list_valid, key_ends, key_data, value_ends, value_data, value_valid = columns
+        keys = _binary(count, key_ends, key_data, value_valid, parts.key_ends[count], 0, pa.string())
+        values = _binary(count, value_ends, value_data, value_valid, parts.value_ends[count], self._nulls)
         entries = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
         ends = pa.py_buffer(parts.list_ends[: rows + 1])
-        return pa.Array.from_buffers(kind, rows, [pa.py_buffer(parts.list_valid), ends], -1, children=[entries])
+        return pa.Array.from_buffers(kind, rows, [list_valid, ends], -1, children=[entries])
 
 
 def _address(array: NDArray[Any]) -> int:
@@ -394,23 +402,8 @@ def _grown(array: NDArray[Any], size: int, fill: int | None = None) -> NDArray[A
     return grown
 
 
-def _repeated(text: str, rows: int) -> Any:
-    """Return a column that holds `text` in each row. (pyarrow's own way there imports pandas, which takes a second.)"""
-    data = np.frombuffer(text.encode(), np.uint8)
-    ends = np.arange(0, (rows + 1) * len(data), len(data), dtype=np.int32)
-    return _binary(rows, ends, np.tile(data, rows), None, rows * len(data), 0, pa.string())
-
-
-def _same(number: int, rows: int) -> Any:
-    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, number, np.int32))], 0)
-
-
 def _binary(rows: int, ends: Any, data: Any, valid: Any, used: Any, nulls: Any, kind: Any = None) -> Any:
-    buffers = [
-        pa.py_buffer(valid) if nulls else None,
-        pa.py_buffer(ends[: rows + 1]),
-        pa.py_buffer(data[: int(used)]),
-    ]
+    buffers = [valid if nulls else None, ends.slice(0, (rows + 1) * 4), data.slice(0, int(used))]
     return pa.Array.from_buffers(kind or pa.binary(), rows, buffers, int(nulls))
 
 

@@ -159,6 +159,19 @@ def _note_batch(header, at, length, row):
 @numba.njit
 def _varint(at, end):
     """-> (value, address after it or a negative status)."""
+    # One or two bytes, as nearly all varints have, in code so short that each caller gets a copy of it.
+    if end - at > 1:
+        number = load8(at)
+        if number < 0x80:
+            return (number >> 1) ^ -(number & 1), at + 1
+        number += (load8(at + 1) << 7) - 0x80
+        if number < 0x4000:
+            return (number >> 1) ^ -(number & 1), at + 2
+    return _long_varint(at, end)
+
+
+@numba.njit
+def _long_varint(at, end):
     if at >= end:
         return 0, BAD_RECORD
     byte = load8(at)

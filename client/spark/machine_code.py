@@ -193,12 +193,13 @@ def compiled(module: str) -> bytes:
             linked.link_in(code)
     if linked is None:
         raise CompilationFailed(f"{module} has no kernels")
-    _check_alone(linked)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
     )
+    _inline(llvm, linked, machine)
+    _check_alone(linked)
     return json.dumps(count).encode() + b"\n" + machine.emit_object(linked)
 
 
@@ -212,6 +213,16 @@ def _keep_only(code, function: str, name: str) -> None:
     for each in code.global_variables:  # numba's links to Python, which kernels do not use
         if not each.is_declaration:
             each.linkage = "internal"
+
+
+def _inline(llvm, code, machine) -> None:
+    """Optimize the functions once more, now that all but the kernels are hidden.
+
+    numba must keep each function callable, and so inlines few. The walk over a record takes 12 ns with its parts
+    inlined, and 20 without (CPU time, 100-byte values).
+    """
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(code, builder)
 
 
 def _check_alone(code) -> None:
