@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any
 
 from ..protocol.records.batch import iter_headers, iter_records
@@ -33,7 +32,7 @@ _MAX_ROWS = 65_536
 _LARGE_TABLE_BYTES = 4 << 20
 _LARGE_ROWS, _LARGE_BYTES = 524_288, 64 << 20
 _NO_END = 2**63 - 1
-_DECODER = f"{__package__}.spark.decoder"
+_LISTS = f"{__package__}.spark.byte_lists"
 
 
 @cache  # a look into the folders of packages takes half a millisecond, and each table asks
@@ -45,28 +44,25 @@ def has_kernel() -> bool:
 def load_kernel() -> None:
     """Import what the compiled kernel needs, if it is installed: half a second, which belongs into a thread."""
     if has_kernel() and find_spec("pyarrow") is not None:
-        import_module(_DECODER)
+        import_module(_LISTS)
 
 
 def is_kernel_loaded() -> bool:
     """Whether the compiled kernel can be used at once."""
-    return _DECODER in sys.modules
+    return _LISTS in sys.modules
 
 
-def python_values(column: Any) -> list[Any]:
-    """Return an Arrow column of bytes or numbers as a list: much faster than `to_pylist`."""
-    found: list[Any] = []
+def bytes_of(records: memoryview, start: int, name: str) -> list[bytes | None]:
+    """Return one column of whole batches, "key" or "value", from offset `start` on, by machine code that is loaded."""
+    found: list[bytes | None] = import_module(_LISTS).byte_list(records, start, of_keys=name == "key")
+    return found
+
+
+def numbers_of(column: Any) -> list[int]:
+    """Return an Arrow column of int64 without nulls as a list. (`to_numpy` of pyarrow imports pandas.)"""
+    found: list[int] = []
     for chunk in column.chunks:
-        if not str(chunk.type).startswith("binary"):
-            found += chunk.to_numpy().tolist()
-            continue
-        _, ends, data = chunk.buffers()
-        places = memoryview(ends).cast("i")[chunk.offset : chunk.offset + len(chunk) + 1].tolist()
-        raw = b"" if data is None else data.to_pybytes()
-        some: list[bytes | None] = [raw[begin:end] for begin, end in pairwise(places)]
-        if chunk.null_count:
-            some = [value if valid else None for value, valid in zip(some, chunk.is_valid().to_pylist(), strict=True)]
-        found += some
+        found += memoryview(chunk.buffers()[1]).cast("q")[chunk.offset : chunk.offset + len(chunk)].tolist()
     return found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from ...protocol.errors import DecodeError
 from ...protocol.records import kernel
 from ...protocol.records.columns import Columns
 from ...protocol.records.record import Headers
-from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns, is_kernel_loaded, python_values
+from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns, bytes_of, is_kernel_loaded, numbers_of
 from ..errors import CorruptRecords
 from ..record import TopicPartition
 from .fetched_batch import FetchedBatch, joined
@@ -40,24 +41,32 @@ class RecordColumns:
             raise self._corrupt(error) from error
         return columns
 
-    def _by_arrow(self, name: str) -> list[Any] | None:
-        """Return one column by way of Arrow, whose decoder is machine code; None where that is slower or not loaded.
+    @property
+    def _by_machine_code(self) -> bool:
+        """Whether numba's machine code makes a column the fastest.
 
-        It is slower where all columns are there already, or the compiled kernel makes lists of Python itself.
+        It does not where all columns are there already, or the compiled kernel makes lists of Python itself.
         """
         slower = "_columns" in self.__dict__ or kernel.compiled is not None
-        if slower or not self.batches or not is_kernel_loaded():
-            return None
+        return bool(self.batches) and not slower and is_kernel_loaded()
+
+    def _bytes_of(self, name: str) -> list[bytes | None]:
+        first = self.batches[0].first_offset
         try:
-            return python_values(self.to_arrow([name]).column(0))
+            lists = [bytes_of(data, first, name) for data in joined(self.batches)]
         except DecodeError as error:
             raise self._corrupt(error) from error
+        return lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
 
     @cached_property
     def offsets(self) -> list[int]:
         """The offset of each record."""
-        found = self._by_arrow("offset")
-        return self._columns.offsets if found is None else found
+        if not self._by_machine_code:
+            return self._columns.offsets
+        try:
+            return numbers_of(self.to_arrow(["offset"]).column(0))
+        except DecodeError as error:
+            raise self._corrupt(error) from error
 
     @cached_property
     def timestamps_ms(self) -> list[int]:
@@ -67,15 +76,13 @@ class RecordColumns:
     @cached_property
     def keys(self) -> list[bytes | None]:
         """The key of each record."""
-        found = self._by_arrow("key")
-        return self._columns.keys if found is None else found
+        return self._bytes_of("key") if self._by_machine_code else self._columns.keys
 
     @cached_property
     def values(self) -> list[bytes | None]:
         """The value of each record; alone they take a fraction of the time of whole records."""
-        found = self._by_arrow("value")
-        if found is not None:
-            return found
+        if self._by_machine_code:
+            return self._bytes_of("value")
         if "_columns" in self.__dict__ or not all(batch.is_whole for batch in self.batches):
             return self._columns.values
         try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,8 @@ def large_pages(size: int) -> Any:
     whole = -(-size // _LARGE_PAGE_BYTES) * _LARGE_PAGE_BYTES
     # Private: shared memory, which is the default, has no large pages.
     mapped = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    try:
+    with suppress(OSError):  # a system without large pages: the memory is as good as any
         mapped.madvise(_ADVICE)
-    except OSError:  # a system without large pages: the memory is as good as any
-        pass
     return pa.py_buffer(mapped)
 
 

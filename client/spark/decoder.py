@@ -72,7 +72,7 @@ def scan(records: memoryview) -> tuple[Bytes, BatchTable, ScanEnd]:
     table = np.frombuffer(pool(most * layout.TABLE_WIDTH * 8), np.int64).reshape(most, layout.TABLE_WIDTH)
     found = np.zeros(2, np.int64)
     scan_batches = KERNELS.load()["scan_batches"]
-    status = scan_batches(_address(source), len(source), 0, _address(table), len(table), _address(found))
+    status = scan_batches(address(source), len(source), 0, address(table), len(table), address(found))
     rows, at = found.tolist()
     if status == layout.SCAN_BAD_SIZE:
         raise CorruptBatch(f"a batch at byte {at} of {len(source)} has an impossible length")
@@ -169,13 +169,8 @@ class ArrowDecoder:
         """Decode these batches, and yield each Arrow batch that is full. Raises RecordError, SchemaError."""
         if self._check_crcs:
             _check_crcs(source, table)
-        codecs = table[:, layout.ATTRIBUTES] & _CODEC_MASK
-        if not codecs.any():
-            yield from self._decode(source, table)
-            return
-        for row, codec in enumerate(codecs.tolist()):
-            one = table[row : row + 1]
-            yield from self._decode(*(_decompressed(source, one, codec) if codec else (source, one)))
+        for plain in decompressed(source, table):
+            yield from self._decode(*plain)
 
     def rest(self) -> ArrowBatch | None:
         """Return the last Arrow batch, with the rows that `feed` has not yielded; None if there are none."""
@@ -184,16 +179,14 @@ class ArrowDecoder:
     def _decode(self, source: Bytes, table: BatchTable) -> Iterator[ArrowBatch]:
         cursor, decode_rows = self._cursor, KERNELS.load()["decode_rows"]
         cursor[layout.BATCH] = cursor[layout.RECORD] = 0
-        # The kernel reads whole rows of int64; a table with columns left out would lie otherwise in memory.
-        table = np.ascontiguousarray(table)
         while True:
             if self._is_finished:
                 self._open, self._headers = self._new_columns(self._max_bytes), self._new_headers()
                 self._is_finished = False
             first = int(cursor[layout.ROWS])
             status = decode_rows(
-                _address(source), len(source), _address(table), len(table), _address(cursor),
-                self._wanted, self._start, self._end, self._max_bytes, _address(self._open.table),
+                address(source), len(source), address(table), len(table), address(cursor),
+                self._wanted, self._start, self._end, self._max_bytes, address(self._open.table),
             )  # fmt: skip
             if self._headers is not None:
                 self._headers.append(source, self._open.headers_at, first, cursor)
@@ -289,7 +282,6 @@ class ArrowDecoder:
         used = numbers[name].slice(0, rows * kind.bit_width // 8)
         return pa.Array.from_buffers(kind, rows, [None, used], 0)
 
-
     def _repeated(self, name: str, rows: int) -> Any:
         known = self._constant.get(name)
         if known is None or len(known) < rows:
@@ -338,7 +330,7 @@ class _HeaderColumns(NamedTuple):
     def table(self) -> NDArray[np.int64]:
         """Return what the kernel reads: addresses and sizes."""
         table = np.zeros(layout.HEADER_COLUMNS_WIDTH, np.int64)
-        table[: len(self)] = [_address(each) for each in self]
+        table[: len(self)] = [address(each) for each in self]
         table[layout.HEADER_LIMIT] = len(self.key_ends) - 1
         table[layout.HEADER_KEY_LIMIT], table[layout.HEADER_VALUE_LIMIT] = len(self.key_data), len(self.value_data)
         return table
@@ -367,7 +359,7 @@ class _Headers:
         )
         table = parts.table()
         status = KERNELS.load()["decode_headers"](
-            _address(source), len(source), headers_at.address, first, int(cursor[layout.ROWS]), _address(table)
+            address(source), len(source), headers_at.address, first, int(cursor[layout.ROWS]), address(table)
         )
         if status != layout.DONE:
             raise InvalidRecord(layout.REASONS[status])
@@ -386,7 +378,7 @@ class _Headers:
         return pa.Array.from_buffers(kind, rows, [list_valid, ends], -1, children=[entries])
 
 
-def _address(array: NDArray[Any]) -> int:
+def address(array: NDArray[Any]) -> int:
     """Return where the array begins in memory; the caller keeps the array."""
     return array.ctypes.data
 
@@ -414,6 +406,19 @@ def _check_crcs(source: Bytes, table: BatchTable) -> None:
         computed = crc32c(view[position + _CRC_FROM : position + size])
         if computed != crc:
             raise CorruptCrc(f"batch at byte {position} of a fetch: CRC {crc:#010x}, computed {computed:#010x}")
+
+
+def decompressed(source: Bytes, table: BatchTable) -> Iterator[tuple[Bytes, BatchTable]]:
+    """Yield sources with tables of these batches in which no batch is compressed. Raises RecordError."""
+    codecs = table[:, layout.ATTRIBUTES] & _CODEC_MASK
+    # The kernels read whole rows of int64; a table with columns left out would lie otherwise in memory.
+    table = np.ascontiguousarray(table)
+    if not codecs.any():
+        yield source, table
+        return
+    for row, codec in enumerate(codecs.tolist()):
+        one = table[row : row + 1]
+        yield _decompressed(source, one, codec) if codec else (source, one)
 
 
 def _decompressed(source: Bytes, table: BatchTable, codec: int) -> tuple[Bytes, BatchTable]:

@@ -1,10 +1,11 @@
 """The record decoder: record batches v2 in a buffer -> the columns of an Arrow batch.
 
-Three kernels, all free of Python objects and of the GIL:
+Four kernels, all free of Python objects and of the GIL:
 
     scan_batches    walks the 61-byte batch headers of a buffer into a table, one row of int64 a batch
     decode_rows     walks the records of the table's batches and appends keys, values and numbers to open columns
     decode_headers  does the same for the record headers of rows that decode_rows has walked already
+    pickle_column   writes keys or values so that Python's `pickle` makes a list of them
 
 Promise: for any bytes, no kernel reads outside its source or writes outside a column, because it compares every length
 with the bytes left before it uses the length. Broken bytes end a kernel with a negative status, and `decoder` raises a
@@ -63,6 +64,8 @@ from .layout import (
     MAX_TIMESTAMP,
     NEEDED_BYTES,
     OFFSETS_AT,
+    PICKLED_BYTES,
+    PICKLED_NONE,
     POSITION,
     PRODUCER_ID,
     RECORD,
@@ -91,7 +94,7 @@ from .layout import (
     WANT_TIMESTAMP_TYPE,
     WANT_VALUE,
 )  # fmt: skip
-from .memory import add_to, clear_bit, copy, load8, load32, load64, load_be32, load_be64, store32, store64
+from .memory import add_to, clear_bit, copy, load8, load32, load64, load_be32, load_be64, store8, store32, store64
 
 _HEADER_BYTES = 61
 _MIN_BATCH_LENGTH = 49  # of an empty batch: the header without the base offset and the length field itself
@@ -448,5 +451,40 @@ def decode_headers(source, size, headers_at, first, last, columns):
     return DONE
 
 
+def pickle_column(source, size, table, table_rows, of_keys, start_offset, target, target_size, filled):
+    """Write the keys or values of records from `start_offset` on as items of a pickle: -> status.
+
+    `filled` gets the bytes written. An item takes fewer bytes than its record, so there is room where the target is as
+    large as the records are.
+    """
+    written = 0
+    for number in range(table_rows):
+        batch = table + number * (TABLE_WIDTH * 8)
+        at, end = load64(batch + RECORDS_START * 8), load64(batch + RECORDS_END * 8)
+        if at < 0 or at > end or end > size or end - at > target_size - written:
+            return BAD_SECTION
+        at, end, base_offset = source + at, source + end, load64(batch + BASE_OFFSET * 8)
+        for _ in range(load64(batch + COUNT * 8)):
+            walked = _walk_record(at, end)
+            if walked.status != DONE:
+                return walked.status
+            at = walked.end
+            begin, length = (walked.key_at, walked.key_length) if of_keys else (walked.value_at, walked.value_length)
+            if base_offset + walked.delta < start_offset:
+                continue
+            if length < 0:
+                store8(target + written, PICKLED_NONE)
+                written += 1
+            else:
+                store8(target + written, PICKLED_BYTES)
+                store32(target + written + 1, length)
+                copy(target + written + 5, begin, length)
+                written += 5 + length
+        if at != end:
+            return LEFT_OVER
+    store64(filled, written)
+    return DONE
+
+
 # What is compiled, under the name of each function.
-KERNELS = (scan_batches, decode_rows, decode_headers)
+KERNELS = (scan_batches, decode_rows, decode_headers, pickle_column)

@@ -54,3 +54,7 @@ HEADER_VALUE_VALID_AT = 6  # a bit a header, all set at first
 HEADER_LIMIT, HEADER_KEY_LIMIT, HEADER_VALUE_LIMIT = 7, 8, 9
 HEADER_NULLS = 10  # counted by the kernel
 HEADER_COLUMNS_WIDTH = 11
+
+# What pickle_column writes in front of bytes (then their length, int32 of little order) and for a null: the opcodes
+# BINBYTES and NONE of the pickle format.
+PICKLED_BYTES, PICKLED_NONE = ord("B"), ord("N")

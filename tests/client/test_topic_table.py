@@ -51,6 +51,21 @@ def test_the_kernel_and_pure_python_fill_the_same_table(start: int, end: int | N
     assert tables[0]["offset"].to_pylist() == list(range(start, end or 50))
 
 
+@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
+def test_a_table_that_becomes_large_is_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.client.arrow_columns._LARGE_TABLE_BYTES", 500)
+    cluster = FakeCluster({"t": 1})
+    write(cluster)
+    tables: list[Any] = []
+    for kept in (True, False):
+        filled = ArrowColumns(COLUMNS, T0, None, compiled=True, kept=kept)
+        for batch in cluster.log("t").batches:
+            filled.add(memoryview(batch), 0)
+        tables.append(filled.table())
+    assert [len(each.to_batches()) for each in tables] == [2, 1], "larger columns begin a batch of their own"
+    assert tables[0].equals(tables[1]) and tables[0].nbytes < 10_000
+
+
 def fetched(start: int) -> list[FetchedBatch]:
     """The batches from an offset on, as a fetch brings them: parts of one piece of memory."""
     cluster = FakeCluster({"t": 1})

@@ -18,6 +18,7 @@ pytest.importorskip("numba", reason="the decoder needs numba (extra `spark`)")
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.client.spark.byte_lists import byte_list
 from odradek.client.spark.columns import TYPES, Column, HeaderNulls
 from odradek.client.spark.decoder import ArrowDecoder, ScanEnd, next_offset, readable, scan
 from odradek.client.spark.errors import SchemaError
@@ -151,6 +152,36 @@ def test_broken_bytes_are_a_typed_error_or_what_the_pure_decoder_says(data: byte
     except DecodeError:
         return
     assert found == list(raw_expected(bytes(broken), -FOREVER))
+
+
+@settings(deadline=None)
+@given(logs(), st.booleans(), st.data())
+def test_keys_and_values_come_as_lists(data: bytes, of_keys: bool, draw: st.DataObject) -> None:
+    start = draw.draw(st.integers(read_header(data).base_offset - 1, next_offset(scan(memoryview(data))[1])))
+    assert byte_list(guarded(data), start, of_keys=of_keys) == list(bytes_expected(data, start, of_keys))
+
+
+@settings(deadline=None, max_examples=60)
+@given(logs(), st.booleans(), st.data())
+def test_a_list_of_broken_bytes_is_a_typed_error_or_what_the_pure_decoder_says(
+    data: bytes, of_keys: bool, draw: st.DataObject
+) -> None:
+    broken = bytearray(data)
+    for _ in range(draw.draw(st.integers(1, 4))):
+        broken[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+    try:
+        found = byte_list(guarded(bytes(broken)), -FOREVER, of_keys=of_keys)
+        wanted = list(bytes_expected(bytes(broken), -FOREVER, of_keys))
+    except DecodeError:
+        return
+    assert found == wanted
+
+
+def bytes_expected(data: bytes, start: int, of_keys: bool) -> Iterator[bytes | None]:
+    for position, header in iter_headers(data):
+        for record in decode_batch(data, position, header, check=False):
+            if record.offset >= start:
+                yield record.key if of_keys else record.value
 
 
 # Broken times and names have no Python value; they are compared as numbers and bytes.
