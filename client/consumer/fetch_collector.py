@@ -50,16 +50,25 @@ class FetchCollector:
             self._positions.move_to_end(state)
 
     def _next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
+        # Partitions that had nothing at their turn. They had it all the same: otherwise each call would look at all of
+        # them again, and with 9,000 partitions of which 100 get records, a record cost 2 ms.
+        without: list[PartitionState] = []
         for state in self._positions:
             if state.paused or state.held or self.waits(state.partition):
+                without.append(state)
                 continue
             if state.error is not None and not state.fetched:
                 error, state.error = state.error, None
                 # What is wrong may be over, or comes again: either shows with the next fetch.
                 self._signals.wake_fetcher()
                 raise error
+            if not state.fetched:
+                without.append(state)
+                continue
             found = self._taken(state, take)
             if found:
+                for each in without:
+                    self._positions.move_to_end(each)
                 return state, found
         self._signals.poll.clear()
         return None
