@@ -46,10 +46,12 @@ class BatchSender:
                 await alone(stop.row)
 
     async def flush(self) -> None:
-        """Queue what is open, and wait until everything is acknowledged or has failed."""
-        for partition in await self._producer.partitions_for(self._topic):
-            if partition < self._opened.partitions:
-                await self._send_batch(partition)
+        """Queue what is open, and wait until everything is acknowledged or has failed.
+
+        Raises UnknownTopic where the topic was made again with fewer partitions than have rows.
+        """
+        for partition in range(self._opened.partitions):
+            await self._send_batch(partition)
         await self._producer.flush()
 
     async def _send_batch(self, partition: int) -> None:

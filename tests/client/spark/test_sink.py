@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -14,13 +15,15 @@ pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 
 import pyarrow as pa
 from odradek.client import Producer
-from odradek.client.errors import KafkaError
+from odradek.client.errors import KafkaError, UnknownTopic
 from odradek.client.spark.errors import OptionError, SchemaError
 from odradek.client.spark.sink import columns_of_rows, write_rows
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.wire import Call
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -196,6 +199,30 @@ async def test_rows_without_headers_keep_partition_and_time_and_a_large_one_its_
     assert [(each.value, each.timestamp_ms) for each in first] == [(None, at_ms)]
     assert [each.value for each in second] == [b"1", large, b"3"]
     assert [second[0].timestamp_ms, second[2].timestamp_ms] == [at_ms, at_ms]
+
+
+async def test_rows_of_a_partition_that_is_gone_meanwhile_fail_the_task() -> None:
+    looks = threading.Semaphore(0)
+
+    async def look(call: Call) -> Any:
+        looks.release()
+        return await call.default()
+
+    async with FakeCluster({"t": 2}) as fake:
+        options = parse_sink_options(
+            {"kafka.bootstrap.servers": fake.address, "topic": "t", "kafka.metadata.max.age.ms": "20"}
+        )
+
+        def batches() -> Iterator[Any]:
+            yield pa.record_batch({"value": ["a"], "partition": pa.array([1], pa.int32())})
+            fake.make_again("t", 1)
+            fake.on(ApiKey.METADATA, look, look, look)
+            # The second one is asked for when the first was taken in.
+            assert looks.acquire(timeout=20) and looks.acquire(timeout=20)
+
+        columns = columns_of_rows(schema("value string, partition int"), options)
+        with pytest.raises(UnknownTopic, match="has partitions 0 to 0, not 1"):
+            await asyncio.to_thread(write_rows, batches(), columns, options)
 
 
 async def test_the_topic_option_is_stronger_than_the_column() -> None:
