@@ -11,6 +11,7 @@ became of each.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Unpack
@@ -72,13 +73,16 @@ class Admin:
             security=security_options("Admin", security),
         )
         self._cluster: Cluster | None = None
+        # Held by `start`, which two tasks may call.
+        self._starting = asyncio.Lock()
 
     # -- Start and stop
 
     async def start(self) -> None:
         """Reach the cluster. Raises NoBrokerReachable if no bootstrap server responds."""
-        if self._cluster is None:
-            self._cluster = await Cluster.open(self._options)
+        async with self._starting:
+            if self._cluster is None:
+                self._cluster = await Cluster.open(self._options)
 
     async def stop(self) -> None:
         """Close the connections; may be called again."""

@@ -13,6 +13,7 @@ from ...protocol.errors import KafkaError
 from ..errors import ListenerFailed
 from ..metadata import ClusterView
 from ..network.cluster import Cluster
+from ..network.task_ends import of_the_user
 from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits
 from .polls import Polls
@@ -128,6 +129,6 @@ class Assignment:
 async def _tell(call: Awaitable[None]) -> None:
     """Await a listener's method. Raises ListenerFailed in the place of what it raises."""
     try:
-        await call
+        await of_the_user(call)
     except Exception as error:
         raise ListenerFailed(f"the rebalance listener raised {error!r}: subscribe() again to go on") from error

@@ -104,6 +104,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         session = self._running()
         if not 0 <= timeout_ms <= INT32_MAX:
             check_numbers(timeout_ms=timeout_ms)
+        self._check_subscribed()
         session.polls.begin()
         session.counts.polls += 1
         session.counts.last_poll_ms = monotonic_ms()
@@ -213,6 +214,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
             if self._stopped:
                 raise StopAsyncIteration
             session = self._running()
+        self._check_subscribed()
         session.polls.begin()
         session.counts.polls += 1
         session.counts.last_poll_ms = monotonic_ms()

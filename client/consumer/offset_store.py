@@ -8,6 +8,7 @@ from typing import Protocol
 from ...protocol.errors import KafkaError
 from ..errors import OffsetStoreFailed
 from ..network.committed_offsets import Generation
+from ..network.task_ends import of_the_user
 from ..record import OffsetAndMetadata, TopicPartition
 
 
@@ -50,7 +51,7 @@ class StoredOffsets:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
         """Commit offsets. Raises OffsetStoreFailed."""
         try:
-            await self._store.commit(offsets)
+            await of_the_user(self._store.commit(offsets))
         except KafkaError:
             raise
         except Exception as error:
@@ -59,7 +60,7 @@ class StoredOffsets:
     async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets that the store has. Raises OffsetStoreFailed."""
         try:
-            found = await self._store.load(partitions)
+            found = await of_the_user(self._store.load(partitions))
         except KafkaError:
             raise
         except Exception as error:

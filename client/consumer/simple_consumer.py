@@ -10,6 +10,7 @@ to the leader.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -76,17 +77,20 @@ class SimpleConsumer:
         self._check_crcs = check_crcs
         self._security = security_options("SimpleConsumer", security)
         self._connection: Connection | None = None
+        # Held by `start`, which two tasks may call.
+        self._starting = asyncio.Lock()
 
     async def start(self) -> None:
         """Connect. Raises ConnectionLost."""
-        if self._connection is None:
-            self._connection = await Connection.open(
-                *self._address,
-                client_id=self._client_id,
-                request_timeout_ms=self._request_timeout_ms,
-                security=self._security,
-                tls=TlsContexts(self._security).current() if self._security.uses_tls else None,
-            )
+        async with self._starting:
+            if self._connection is None:
+                self._connection = await Connection.open(
+                    *self._address,
+                    client_id=self._client_id,
+                    request_timeout_ms=self._request_timeout_ms,
+                    security=self._security,
+                    tls=TlsContexts(self._security).current() if self._security.uses_tls else None,
+                )
 
     async def stop(self) -> None:
         """Close the connection; may be called again."""

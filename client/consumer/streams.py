@@ -58,6 +58,7 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
             if self._owner.ended:
                 raise StopAsyncIteration
             self.news.clear()
+            self._owner.asked.set()
             await self.news.wait()
 
 
@@ -82,6 +83,8 @@ class Streams:
         self.deserialize = deserialize
         self.all = [Stream(self) for _ in range(total)]
         self.ended = False
+        # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
+        self.asked = asyncio.Event()
         self._homes: dict[TopicPartition, int] = {}
 
     def is_full(self, partition: TopicPartition) -> bool:
@@ -108,9 +111,11 @@ class Streams:
                 except ClientStopped:
                     return
                 except KafkaError as error:
+                    self.asked.clear()
                     for stream in self.all:
                         stream.error = error
                         stream.news.set()
+                    await self.asked.wait()
                     continue
                 for partition, records in found.items():
                     stream = self.all[self._home(partition)]

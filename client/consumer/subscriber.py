@@ -120,6 +120,8 @@ class Subscriber:
         )
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._offset_store = offset_store
+        # Held by `start`, which two tasks may call.
+        self._starting = asyncio.Lock()
         self._auto_commit_interval_ms = auto_commit_interval_ms if enable_auto_commit else None
         self._max_poll_records = max_poll_records
         self._topics: set[str] = set(topics)
@@ -132,8 +134,11 @@ class Subscriber:
 
         Raises NoBrokerReachable if no bootstrap server responds.
         """
-        if self._session is not None:
-            return
+        async with self._starting:
+            if self._session is None:
+                await self._start()
+
+    async def _start(self) -> None:
         topics = self._topics | {partition.topic for partition in self._assigned_by_user}
         self._session = session = await Session.open(
             self._cluster_options,
@@ -206,6 +211,11 @@ class Subscriber:
         if self._session is None:
             raise ClientStopped("the consumer is not running: use `async with Consumer(...)`, or await start() first")
         return self._session
+
+    def _check_subscribed(self) -> None:
+        """Raise NotAssigned if there is nothing that a poll could wait for."""
+        if not (self._topics or self._assigned_by_user) and self._pattern is None:
+            raise NotAssigned("there is nothing to read: subscribe() to topics, or assign() partitions")
 
     # -- Subscription
 

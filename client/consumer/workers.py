@@ -23,7 +23,7 @@ from zlib import crc32
 from ..clock import monotonic_ms
 from ..errors import DeserializationFailed, HandlerFailed, InvalidOption
 from ..network.backoff import Backoff
-from ..network.task_ends import end_tasks
+from ..network.task_ends import end_tasks, of_the_user
 from ..option_values import check_numbers
 from ..record import ConsumerRecord
 from .in_flight import InFlight
@@ -162,7 +162,7 @@ class Workers:
         failures = 0
         while True:
             try:
-                await self._handler(given)
+                await of_the_user(self._handler(given))
                 return
             except Exception as error:
                 failures += 1
@@ -180,7 +180,7 @@ class Workers:
     async def _bury(self, dead_letters: DeadLetters, record: ConsumerRecord, error: Exception) -> None:
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
         _log.warning("consume: %s goes to the dead letters: %r", place, error)
-        await dead_letters(record, error)
+        await of_the_user(dead_letters(record, error))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, ConnectionLost, UnsupportedVersion
 from .sasl import Mechanism, Token, advance, oauthbearer, plain, scram
 from .security_options import SecurityOptions
+from .task_ends import of_the_user
 
 Request = tuple[Message, type[Message], int]
 Conversation = Generator[Request, Any, int]
@@ -111,9 +112,9 @@ def _method(provider: Any, name: str) -> Callable[[], Any] | None:
 async def _answer(function: Any) -> Any:
     try:
         if inspect.iscoroutinefunction(function):
-            return await function()
+            return await of_the_user(function())
         found = await asyncio.to_thread(function)
-        return await found if inspect.isawaitable(found) else found
+        return await of_the_user(found) if inspect.isawaitable(found) else found
     except Exception as error:  # of the user's code: where it asks, nobody may answer for a while
         raise ConnectionLost(f"sasl_oauth_token_provider gave no token: {error!r}") from error
 

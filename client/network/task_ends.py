@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Awaitable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from ..errors import ClientStopped
@@ -27,6 +27,21 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved: nobody else asks for it
+
+
+async def of_the_user(call: Awaitable[T]) -> T:
+    """Return the result of a call of the user's code.
+
+    Raises RuntimeError where it raises CancelledError and nobody has cancelled this task: it awaited something that was
+    cancelled, and the task of the client that runs it would end without a word.
+    """
+    try:
+        return await call
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("it awaited something that was cancelled") from error
 
 
 async def shared(task: asyncio.Task[T]) -> T:

@@ -69,6 +69,8 @@ class Lifecycle(Generic[K, V]):
         listeners: Sequence[ProducerListener] = (),
         **security: Unpack[SecurityArguments],
     ) -> None:
+        # Held by `start`, which two tasks may call.
+        self._starting = asyncio.Lock()
         self._options = ProducerOptions(
             acks=acks,
             linger_ms=linger_ms,
@@ -135,8 +137,11 @@ class Lifecycle(Generic[K, V]):
 
         Raises NoBrokerReachable if no bootstrap server responds, ProducerUnusable if the id cannot be used.
         """
-        if self._cluster is not None:
-            return
+        async with self._starting:
+            if self._cluster is None:
+                await self._start()
+
+    async def _start(self) -> None:
         self._cluster = cluster = await Cluster.open(self._cluster_options)
         self._loop = asyncio.get_running_loop()
         options = self._options

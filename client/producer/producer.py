@@ -185,6 +185,9 @@ class Producer(Lifecycle[K, V]):
                 await self._append_many(bulk, topic, records, partition)
             else:
                 await self._prepare_many(bulk, topic, records, partition)
+        except BaseException:
+            bulk.done.add_done_callback(_retrieve)  # nobody waits for it: what is raised here comes first
+            raise
         finally:
             bulk.close()
         return await bulk.done
@@ -271,6 +274,9 @@ class Producer(Lifecycle[K, V]):
                 await self._append_batch(TopicPartition(topic, target), batch, len(part), bulk, splittable=True)
                 if bulk.error is not None:
                     break
+        except BaseException:
+            bulk.done.add_done_callback(_retrieve)
+            raise
         finally:
             bulk.close()
         return await bulk.done
@@ -394,7 +400,7 @@ class Producer(Lifecycle[K, V]):
         return info if info is not None and info.partitions else None
 
 
-def _retrieve(future: asyncio.Future[RecordMetadata]) -> None:
+def _retrieve(future: asyncio.Future[Any]) -> None:
     """Mark an exception as retrieved, so that asyncio does not warn of it."""
     if not future.cancelled():
         future.exception()
