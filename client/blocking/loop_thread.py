@@ -100,9 +100,9 @@ class Call(Generic[R]):
             self._ended.release()
 
     def wait(self) -> None:
-        """Wait for the end."""
-        with self._ended:
-            pass
+        """Wait for the end. May be called again after Ctrl-C, which can come while the lock is taken already."""
+        if not self._is_over:
+            self._ended.acquire()
 
     def outcome(self) -> R:
         """Return the result after the end, or raise the error."""
