@@ -15,6 +15,7 @@ from typing import Any
 from .arrow_columns import has_kernel
 from .errors import DirectReadNotPossible
 from .network.security_options import SecurityOptions
+from .network.task_ends import without_cancelling
 from .record import TopicPartition
 
 # Called when `position` has moved.
@@ -43,7 +44,7 @@ class DirectPartition:
         loop = asyncio.get_running_loop()
         reading = loop.run_in_executor(None, self._read, options, lambda: loop.call_soon_threadsafe(passed))
         try:
-            await asyncio.shield(reading)
+            await without_cancelling(reading)
         except asyncio.CancelledError:
             # The thread ends at the next section, and gives its lease back.
             self._stopped.set()

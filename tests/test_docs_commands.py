@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import shutil
 from collections.abc import Iterator
@@ -213,7 +214,7 @@ def test_the_readmes_tests_pass(name: str, function: Any, tmp_path: Path) -> Non
 
 
 def test_the_readme_shows_a_broker_for_blocking_and_for_asyncio_programs() -> None:
-    found = [asyncio.iscoroutinefunction(function) for _, function in functions_of(ROOT / "README.md")]
+    found = [inspect.iscoroutinefunction(function) for _, function in functions_of(ROOT / "README.md")]
     assert found == [False, True]
 
 

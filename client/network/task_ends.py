@@ -44,13 +44,32 @@ async def of_the_user(call: Awaitable[T]) -> T:
         raise RuntimeError("it awaited something that was cancelled") from error
 
 
+async def without_cancelling(future: asyncio.Future[T]) -> T:
+    """Return the result of a future that goes on where the caller is cancelled. Nobody is told of its error then.
+
+    `asyncio.shield` does the same, but logs that error from Python 3.14 on.
+    """
+    try:
+        if not future.done():
+            await asyncio.wait((future,))
+    except asyncio.CancelledError:
+        future.add_done_callback(_retrieve)
+        raise
+    return future.result()
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
 async def shared(task: asyncio.Task[T]) -> T:
     """Return the result of a task that other callers may wait for, too: a caller that is cancelled leaves it running.
 
     Raises ClientStopped if the stop of the client has cancelled the task: its caller was not cancelled.
     """
     try:
-        return await asyncio.shield(task)
+        return await without_cancelling(task)
     except asyncio.CancelledError:
         caller = asyncio.current_task()
         if task.cancelled() and caller is not None and not caller.cancelling():

@@ -28,7 +28,7 @@ from ..consumer import Consumer
 from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
 from ..network.options import ClusterOptions, check_choice
 from ..network.security_options import SecurityArguments, security_options
-from ..network.task_ends import end_tasks
+from ..network.task_ends import end_tasks, without_cancelling
 from ..record import TopicPartition
 from . import registry
 from .errors import RebalanceFailed, SessionExpired
@@ -247,7 +247,7 @@ class ConsumerConnector:
         if reading.commit_interval_ms is not None:
             work = reading.commit_again_and_again(reading.commit_interval_ms)
             self._tasks.append(self._spawn(work, "auto-commit"))
-        await asyncio.shield(self._first)
+        await without_cancelling(self._first)
         return reading.streams.all
 
     async def commit_offsets(self) -> None:

@@ -172,7 +172,9 @@ def test_a_shell_completes_commands_topics_and_groups(
     if not shutil.which(shell):
         pytest.skip(f"{shell} is not installed")
     path = f"{program}:{os.environ['PATH']}"
-    child = spawn(terminals, address, *options, program=shell, env={"PATH": path, "HOME": str(program)}, echo=True)
+    # An activated environment may export a prompt without a sign at its end.
+    env = {"PATH": path, "HOME": str(program), "PS1": "$ "}
+    child = spawn(terminals, address, *options, program=shell, env=env, echo=True)
     child.expect("[>#%$] ")
     child.sendline(f"""{prepare}; eval "$(odradek completion {shell})"; echo re""ady""")
     child.expect_exact("ready\r\n")

@@ -24,6 +24,7 @@ from ...errors import (
 )
 from ...network.backoff import Backoff
 from ...network.cluster import Cluster
+from ...network.task_ends import without_cancelling
 from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..batch import ProducerBatch
 from ..partition_queue import PartitionQueue
@@ -322,7 +323,7 @@ class Transactions:
         """Wait at most `max_block_ms`. A caller that gives up leaves the request under way."""
         try:
             async with asyncio.timeout(self._max_block_ms / 1000):
-                await asyncio.shield(end)
+                await without_cancelling(end)
         except TimeoutError:
             why = "" if self._last_error is None else f". The last attempt failed: {self._last_error.message}"
             raise RequestTimedOut(
