@@ -5,7 +5,7 @@ Each function does what a Python function of `odradek` does, for the bytes and o
 else it returns None, and Python decides: what is broken, and how the error reads, stands there alone.
 
     decode_columns   odradek/protocol/records/columns.py    the records of a batch by column
-    rows             odradek/protocol/records/columns.py    named tuples of columns
+    decode_rows      odradek/protocol/records/columns.py    the same as named tuples
     decode_values    odradek/protocol/records/values.py     their values alone
     encode_records   odradek/protocol/records/record.py     the bytes of records
     murmur2          odradek/client/producer/partitioner.py the hash of a key
@@ -16,7 +16,7 @@ is compared with the bytes that are left before it is used, and lists are made f
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_CheckExact, PyLong_FromLongLong
 from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_INCREF
@@ -26,11 +26,12 @@ from libc.string cimport memcpy
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    void PyObject_GC_UnTrack(object made)
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
     object PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
 
 # What the Python side needs to find, so that an older kernel is not called. Goes up when a function changes.
-INTERFACE = 1
+INTERFACE = 2
 
 ctypedef const unsigned char *Bytes
 
@@ -174,26 +175,82 @@ def decode_columns(bytes data, Py_ssize_t position, Py_ssize_t count, object fir
     return (offsets, timestamps, keys, values, headers), at - start
 
 
-def rows(type kind, tuple columns, Py_ssize_t count):
-    """Return a tuple of `kind` for each row of columns, or None. What is no list is the same in each row."""
-    cdef Py_ssize_t width = PyTuple_GET_SIZE(columns)
-    cdef Py_ssize_t row, place
-    cdef object column, cell
-    if not issubclass(kind, tuple):
+cdef inline void share(object made, Py_ssize_t place, tuple cells):
+    """Put cells into a new tuple from `place` on."""
+    cdef Py_ssize_t index
+    cdef object cell
+    for index in range(PyTuple_GET_SIZE(cells)):
+        cell = <object> PyTuple_GET_ITEM(cells, index)
+        Py_INCREF(cell)
+        PyTuple_SET_ITEM(made, place + index, cell)
+
+
+cdef inline void give(object made, Py_ssize_t place, object cell):
+    Py_INCREF(cell)
+    PyTuple_SET_ITEM(made, place, cell)
+
+
+def decode_rows(
+    bytes data, Py_ssize_t position, Py_ssize_t count, object first_offset, object first_timestamp,
+    object append_time, type kind, tuple before, tuple between,
+):
+    """Return (records, the position behind them), or None. A record is a tuple of `kind`, a subclass of tuple:
+
+        (*before, offset, timestamp, *between, key, value, headers)
+
+    The garbage collector does not go through them: what decoding makes, and the texts and numbers around it, can be part
+    of no cycle.
+    """
+    cdef Bytes start = <Bytes> PyBytes_AS_STRING(data)
+    cdef Bytes end = start + PyBytes_GET_SIZE(data)
+    cdef Bytes at = start + position
+    cdef Fields fields
+    cdef Py_ssize_t index, place, lead = PyTuple_GET_SIZE(before), more = PyTuple_GET_SIZE(between)
+    cdef object none_known = (), made, timestamp = append_time
+    cdef int64_t known_late_ms = 0
+    if position < 0 or position > end - start or count < 0 or count > (end - at) // SMALLEST_RECORD:
         return None
-    for column in columns:
-        if type(column) is list and len(<list> column) != count:
-            return None
+    if not is_near(first_offset) or not is_near(first_timestamp):
+        return None
+    if not issubclass(kind, tuple) or not are_plain(before) or not are_plain(between):
+        return None
+    cdef int64_t base_offset = first_offset
+    cdef int64_t base_timestamp = first_timestamp
     cdef list found = PyList_New(count)
-    for row in range(count):
-        made = PyType_GenericAlloc(<PyTypeObject *> kind, width)
-        for place in range(width):
-            column = <object> PyTuple_GET_ITEM(columns, place)
-            cell = <object> PyList_GET_ITEM(column, row) if PyList_CheckExact(column) else column
-            Py_INCREF(cell)
-            PyTuple_SET_ITEM(made, place, cell)
-        put(found, row, made)
-    return found
+    if timestamp is None:
+        timestamp = first_timestamp
+    for index in range(count):
+        at = walk(at, end, &fields)
+        if at == NULL or not -FAR < fields.late_ms < FAR or not -FAR < fields.delta < FAR:
+            return None
+        some = none_known
+        if fields.headers + 1 != fields.end or fields.headers[0]:
+            some = decode_headers(fields.headers, fields.end)
+            if some is None:
+                return None
+        if fields.late_ms != known_late_ms and append_time is None:
+            known_late_ms = fields.late_ms
+            timestamp = PyLong_FromLongLong(base_timestamp + known_late_ms)
+        made = PyType_GenericAlloc(<PyTypeObject *> kind, lead + more + 5)
+        PyObject_GC_UnTrack(made)
+        put(found, index, made)
+        share(made, 0, before)
+        give(made, lead, PyLong_FromLongLong(base_offset + fields.delta))
+        give(made, lead + 1, timestamp)
+        share(made, lead + 2, between)
+        place = lead + 2 + more
+        give(made, place, content(fields.key, fields.key_size))
+        give(made, place + 1, content(fields.value, fields.value_size))
+        give(made, place + 2, some)
+    return found, at - start
+
+
+cdef bint are_plain(tuple cells):
+    """Whether all are texts or numbers, which refer to nothing."""
+    for cell in cells:
+        if not isinstance(cell, (str, int)):
+            return False
+    return True
 
 
 def decode_values(bytes data, Py_ssize_t count):

@@ -16,14 +16,14 @@ from ...protocol.errors import DecodeError
 from ...protocol.records.batch import (
     BatchHeader,
     check_crc,
-    columns_of,
     encode_batch,
     iter_headers,
     iter_records,
     peek,
     read_header,
+    row_reader,
 )
-from ...protocol.records.columns import Columns, rows
+from ...protocol.records.columns import Columns, RowReader, Shape
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.legacy import decode_message_set
 from ...protocol.records.record import Record
@@ -34,6 +34,8 @@ from .fetched_batch import FetchedBatch
 _FIRST_BATCH_MAGIC = 2
 # The offset, the size, the epoch or CRC, and the magic byte: what `peek` reads.
 _PEEKABLE_BYTES = 17
+# A user who takes fewer records at a time has so many decoded at once.
+_LEAST_DECODED = 64
 
 
 def _as_they_are(records: list[ConsumerRecord]) -> list[ConsumerRecord]:
@@ -51,6 +53,7 @@ class CompletedFetch:
         "_data",
         "_index",
         "_partition",
+        "_reader",
         "_records",
         "leader_epoch",
         "next_offset",
@@ -74,7 +77,10 @@ class CompletedFetch:
         self._aborted = deque(sorted(aborted, key=lambda transaction: transaction[1]))
         # Producers inside an aborted transaction.
         self._aborting_producers: set[int] = set()
-        # The decoded records of one batch, and how many of them were taken.
+        # What decodes the rest of a batch. No more than a user takes at a time: where these records die before the next
+        # come, the garbage collector has nothing to do. It took a fifth of the time.
+        self._reader: RowReader[ConsumerRecord] | None = None
+        # The decoded records of that batch, and how many of them were taken.
         self._records: list[ConsumerRecord] = []
         self._index = 0
         # Batches that are not decoded yet: (position in `data`, header).
@@ -93,7 +99,7 @@ class CompletedFetch:
             if len(data) >= _PEEKABLE_BYTES and peek(data)[2] < _FIRST_BATCH_MAGIC:
                 if records := decode_message_set(data):
                     self.next_offset = max(self.position, records[-1].offset + 1)
-                    self._set_records(Columns(*map(list, zip(*records, strict=True))))
+                    self._set_records(self._shape(0).rows(Columns(*map(list, zip(*records, strict=True)))))
             else:
                 self._batches.extend(iter_headers(data))
                 if self._batches:
@@ -109,10 +115,13 @@ class CompletedFetch:
         `convert` may return fewer than it was given: the others are returned next time. What it raises changes nothing.
         """
         while self._index >= len(self._records):
-            if not self._batches:
+            if self._reader is not None:
+                self._read(max(limit, _LEAST_DECODED))
+            elif self._batches:
+                self._decode(*self._batches.popleft())
+            else:
                 self.position = max(self.position, self.next_offset)
                 return []
-            self._decode(*self._batches.popleft())
         records = self._records
         if self._index or len(records) > limit:
             records = records[self._index : self._index + limit]
@@ -126,6 +135,10 @@ class CompletedFetch:
 
         `position` is then behind the batch. So `take` may follow.
         """
+        if self._reader is not None:
+            decoded = self._records[self._index :]
+            self._read(self._reader.left)
+            self._records[:0] = decoded
         while self._index >= len(self._records):
             if not self._batches:
                 self.position = max(self.position, self.next_offset)
@@ -160,18 +173,28 @@ class CompletedFetch:
             if header.is_control:
                 self._take_marker(header, iter_records(self._data, at, header, self._check_crcs))
             elif not self._is_aborted(header):
-                columns = columns_of(self._data, at, header, self._check_crcs)
-                self._set_records(columns, header.timestamp_type)
+                shape = self._shape(header.timestamp_type)
+                self._reader = row_reader(self._data, at, header, shape, self._check_crcs)
         except DecodeError as error:
             raise self._corrupt(error) from error
 
-    def _set_records(self, columns: Columns, timestamp_type: int = 0) -> None:
-        topic, number = self._partition
-        offsets, timestamps, *rest = columns
-        made = rows(ConsumerRecord, topic, number, offsets, timestamps, timestamp_type, *rest)
+    def _read(self, most: int) -> None:
+        """Decode up to `most` records of the batch that is being read, which must be."""
+        assert self._reader is not None
+        try:
+            self._set_records(self._reader.read(most))
+        except DecodeError as error:
+            raise self._corrupt(error) from error
+        if not self._reader.left:
+            self._reader = None
+
+    def _shape(self, timestamp_type: int) -> Shape[ConsumerRecord]:
+        return Shape(ConsumerRecord, tuple(self._partition), (timestamp_type,))
+
+    def _set_records(self, made: list[ConsumerRecord]) -> None:
         if made and made[0].offset < self.position:
             made = [record for record in made if record.offset >= self.position]
-        self._records = made
+        self._records, self._index = made, 0
 
     # -- Aborted transactions
 

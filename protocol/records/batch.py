@@ -19,7 +19,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from .columns import Columns, decode_columns, decode_records
+from .columns import Columns, R, RowReader, Shape, decode_columns, decode_records
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (
@@ -457,6 +457,11 @@ def iter_records(
 def columns_of(buffer: Buffer, position: int, header: BatchHeader, check: bool = True) -> Columns:
     """Return the records of the batch at `position` by column, `check`ing its CRC first. Raises any RecordError."""
     return decode_columns(*_body(buffer, position, header, check, MAX_DECOMPRESSED_BYTES))
+
+
+def row_reader(buffer: Buffer, position: int, header: BatchHeader, shape: Shape[R], check: bool = True) -> RowReader[R]:
+    """Return what reads the records of the batch at `position` as named tuples, a part at a time; as `columns_of`."""
+    return RowReader(shape, *_body(buffer, position, header, check, MAX_DECOMPRESSED_BYTES))
 
 
 def _body(

@@ -7,8 +7,11 @@ for a row, `zip` makes it of these lists in C. Broken bytes raise `InvalidRecord
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import repeat
-from typing import Any, NamedTuple, TypeVar, cast
+from struct import Struct, calcsize
+from struct import error as StructError
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from . import kernel
 from .errors import InvalidRecord
@@ -20,6 +23,16 @@ _new: Callable[[type[Any], tuple[object, ...]], Any] = tuple.__new__  # pyright:
 
 # `decode_records` decodes so many records ahead of the one that it yields.
 _AHEAD_RECORDS = 1024
+# To begin the quick loop for fewer records than the first number costs more than it saves. Then more and more, up to
+# the last number, are left to the other loop before it is tried again. It is begun anew after the second.
+_WORTH_RECORDS, _MAX_ALIKE_RECORDS, _MAX_ANY_RECORDS = 8, 256, 64
+# By the bytes of a record's length and of its offset: what reads length, time, offset and the length of the key, and
+# how many bytes these take with the attributes.
+_HEADS = {
+    (length, offset): (Struct(form := f"<{' BH'[length]}xB{' BH'[offset]}B").unpack_from, calcsize(form))
+    for length in (1, 2)
+    for offset in (1, 2)
+}
 
 
 class Columns(NamedTuple):
@@ -39,9 +52,67 @@ def decode_columns(
 
     `append_time_ms` replaces every timestamp (a batch of LogAppendTime).
     """
-    columns, end = _decode(data, 0, count, base_offset, base_timestamp, append_time_ms)
+    _check_room(data, 0, count)
+    columns, end = _decode(data, 0, 0, count, base_offset, base_timestamp, append_time_ms)
     _check_end(data, end, count)
     return columns
+
+
+class Shape(NamedTuple, Generic[R]):
+    """A named tuple for a record: (*before, offset, timestamp, *between, key, value, headers)."""
+
+    kind: type[R]
+    before: tuple[str | int, ...] = ()
+    between: tuple[str | int, ...] = ()
+
+    def rows(self, columns: Columns) -> list[R]:
+        """Return a named tuple for each row of columns."""
+        offsets, timestamps, *rest = columns
+        same = [[repeat(cell, len(offsets)) for cell in cells] for cells in (self.before, self.between)]
+        cells = zip(*same[0], offsets, timestamps, *same[1], *rest, strict=True)
+        return list(map(_new, repeat(self.kind), cells))
+
+
+_RECORD = Shape(Record)
+
+
+class RowReader(Generic[R]):
+    """The records of one batch as named tuples, decoded as far as they are asked for. Arguments as `decode_columns`."""
+
+    __slots__ = ("_count", "_data", "_position", "_shape", "_times", "left")
+
+    def __init__(
+        self,
+        shape: Shape[R],
+        data: bytes,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_time_ms: int | None = None,
+    ) -> None:
+        self._shape = shape
+        self._data = data
+        self._count = count
+        self._times = base_offset, base_timestamp, append_time_ms
+        self._position = 0
+        # How many records were not read yet.
+        self.left = count
+
+    def read(self, most: int) -> list[R]:
+        """Return the next `most` records, fewer at the end. Raises InvalidRecord."""
+        some, first = min(most, self.left), self._count - self.left
+        _check_room(self._data, self._position, self.left)
+        found = None
+        if kernel.compiled is not None:
+            found = kernel.compiled.decode_rows(self._data, self._position, some, *self._times, *self._shape)
+        if found is None:
+            columns, end = _decode(self._data, self._position, first, some, *self._times)
+            found = self._shape.rows(columns), end
+        self._position = found[1]
+        self.left -= some
+        if self.left <= 0:
+            _check_end(self._data, self._position, self._count)
+        return found[0]
 
 
 def decode_records(
@@ -51,22 +122,10 @@ def decode_records(
 
     An InvalidRecord comes up to 1,024 records before the broken one.
     """
-    end, left = 0, count
-    while left > 0:
-        some = min(left, _AHEAD_RECORDS)
-        left -= some
-        columns, end = _decode(data, end, some, base_offset, base_timestamp, append_time_ms)
-        yield from rows(Record, *columns)
-    _check_end(data, end, count)
-
-
-def rows(kind: type[R], *columns: object) -> list[R]:
-    """Return a named tuple of `kind` for each row of lists of one length. What is no list is the same in each row."""
-    count = next(len(cast("list[object]", column)) for column in columns if isinstance(column, list))
-    if kernel.compiled is not None and (found := kernel.compiled.rows(kind, columns, count)) is not None:
-        return found
-    cells = (cast("list[object]", column) if isinstance(column, list) else repeat(column, count) for column in columns)
-    return list(map(_new, repeat(kind), zip(*cells, strict=True)))
+    reader = RowReader(_RECORD, data, count, base_offset, base_timestamp, append_time_ms)
+    yield from reader.read(_AHEAD_RECORDS)
+    while reader.left > 0:
+        yield from reader.read(_AHEAD_RECORDS)
 
 
 def _check_end(data: bytes, end: int, count: int) -> None:
@@ -74,84 +133,171 @@ def _check_end(data: bytes, end: int, count: int) -> None:
         raise InvalidRecord(f"{len(data) - end} bytes are left after the {count} records of the batch")
 
 
-def _decode(
-    data: bytes, position: int, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None
-) -> tuple[Columns, int]:
-    """Return `count` records from `position` on, and the position behind them. Raises InvalidRecord."""
+def _check_room(data: bytes, position: int, count: int) -> None:
     if count * MIN_RECORD_BYTES > len(data) - position:
         raise InvalidRecord(f"{count} records go beyond the {len(data)} bytes of their batch")
+
+
+def _decode(
+    data: bytes,
+    position: int,
+    first: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time_ms: int | None,
+) -> tuple[Columns, int]:
+    """Return `count` records from `position` on, where the record of index `first` is, and the position behind them.
+
+    Raises InvalidRecord.
+    """
     found = None
     if kernel.compiled is not None:
         found = kernel.compiled.decode_columns(data, position, count, base_offset, base_timestamp)
     if found is not None:
         columns, end = Columns(*found[0]), found[1]
     else:
-        columns, end = _decode_in_python(data, position, count, base_offset, base_timestamp)
+        columns, end = _decode_in_python(data, position, first, count, base_offset, base_timestamp)
     return columns if append_time_ms is None else columns._replace(timestamps_ms=[append_time_ms] * count), end
 
 
 def _decode_in_python(
-    data: bytes, position: int, count: int, base_offset: int, base_timestamp: int
+    data: bytes, position: int, first: int, count: int, base_offset: int, base_timestamp: int
 ) -> tuple[Columns, int]:
-    # Filled with what is usual, so that the loop only writes what differs: a tenth to a fifth of its time.
-    offsets = list(range(base_offset, base_offset + count))
-    timestamps = [base_timestamp] * count
-    keys: list[bytes | None] = [None] * count
-    values: list[bytes | None] = [None] * count
-    headers: list[Headers] = [()] * count
+    # Filled with what is usual, so that the loops only write what differs: a tenth to a fifth of their time.
+    offsets = list(range(base_offset + first, base_offset + first + count))
+    columns = Columns(offsets, [base_timestamp] * count, [None] * count, [None] * count, [()] * count)
+    index, few = 0, 1
     try:
-        for index in range(count):
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = read_long_varint(data, position)
-            twice_end = (position << 1) + number  # stays odd, and so never matches, where the length is negative
-            position += 1  # attributes: none are defined
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = _long_timestamp(data, position, base_timestamp)
-            if number:
-                timestamps[index] = base_timestamp - (number + 1 >> 1) if number & 1 else base_timestamp + (number >> 1)
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = read_long_varint(data, position)
-            if number != index << 1:
-                offsets[index] = base_offset - (number + 1 >> 1) if number & 1 else base_offset + (number >> 1)
-            if (number := data[position]) < 0x80:
-                position += 1
-            else:
-                number, position = read_long_varint(data, position)
-            if not number & 1:
-                keys[index] = data[position : (position := position + (number >> 1))]
-            if (number := data[position]) < 0x80:
-                position += 1
-            elif (byte := data[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = read_long_varint(data, position)
-            if not number & 1:
-                values[index] = data[position : (position := position + (number >> 1))]
-            if data[position]:
-                headers[index], position = decode_headers(data, position)
-            else:
-                position += 1
-            if position << 1 != twice_end:
-                raise InvalidRecord(f"record at offset {offsets[index]} does not end where its length says")
+        while index < count:
+            begin = index
+            index, position = _decode_alike(data, position, first, index, columns, base_timestamp)
+            few = 1 if index - begin >= _WORTH_RECORDS else min(2 * few, _MAX_ANY_RECORDS)
+            others = range(index, min(index + few, count))
+            position = _decode_any(data, position, first, others, columns, base_offset, base_timestamp)
+            index = others.stop
     except IndexError:
         raise InvalidRecord(f"a record goes beyond the {len(data)} bytes of its batch") from None
-    return Columns(offsets, timestamps, keys, values, headers), position
+    return columns, position
+
+
+def _decode_alike(
+    data: bytes, position: int, first: int, start: int, columns: Columns, base_timestamp: int
+) -> tuple[int, int]:
+    """Decode records as long as they are usual and alike. Return the index of the next, and its place.
+
+    The bytes up to the length of the key are read at once, which takes a third less time. Usual are the next offset, a
+    time less than 64 ms off, a key below 64 bytes, a value below 8 KiB, and no headers. Alike are records whose lengths
+    and offsets have varints of as many bytes.
+    """
+    _, timestamps, keys, values, _ = columns
+    length_bytes = 1 if data[position] < 0x80 else 2
+    index, offset_bytes = start, 1 if first + start < 64 else 2
+    lengths, offsets = _varints(length_bytes), _varints(offset_bytes)
+    head, head_bytes = _HEADS[length_bytes, offset_bytes]
+    stop = min(first + min(len(values), start + _MAX_ALIKE_RECORDS), 64 if offset_bytes == 1 else 8192)
+    try:
+        for index, expected in enumerate(offsets[first + start : stop], start):
+            length, late, offset, number = head(data, position)
+            if offset != expected or late >= 0x80 or number >= 0x80:
+                return index, position
+            at, key = position + head_bytes, None
+            if not number & 1:
+                key = data[at : (at := at + (number >> 1))]
+            if (number := data[at]) < 0x80:
+                at += 1
+            elif (byte := data[at + 1]) < 0x80:
+                number += (byte << 7) - 0x80
+                at += 2
+            else:
+                return index, position
+            end = at if number & 1 else at + (number >> 1)
+            if data[end] or length != lengths[end + 1 - position - length_bytes]:
+                return index, position
+            if not number & 1:
+                values[index] = data[at:end]
+            if key is not None:
+                keys[index] = key
+            if late:
+                timestamps[index] = base_timestamp - (late + 1 >> 1) if late & 1 else base_timestamp + (late >> 1)
+            position = end + 1
+    except (IndexError, StructError):
+        return index, position  # a record that goes beyond the bytes, which the other loop finds, too
+    return max(stop - first, start), position
+
+
+@cache
+def _varints(size: int) -> list[int]:
+    """Return the varint of each number, read as an integer of little order; -1 where it has another size.
+
+    There are as many as a record of usual fields has bytes.
+    """
+    if size == 1:
+        return [number << 1 if number < 64 else -1 for number in range(8400)]
+    return [number << 1 & 0x7F | 0x80 | number >> 6 << 8 if 64 <= number < 8192 else -1 for number in range(8400)]
+
+
+def _decode_any(
+    data: bytes,
+    position: int,
+    first: int,
+    indexes: range,
+    columns: Columns,
+    base_offset: int,
+    base_timestamp: int,
+) -> int:
+    """Decode any records. Return the position behind them. Raises InvalidRecord, IndexError."""
+    offsets, timestamps, keys, values, headers = columns
+    for index in indexes:
+        if (number := data[position]) < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
+            number += (byte << 7) - 0x80
+            position += 2
+        else:
+            number, position = read_long_varint(data, position)
+        twice_end = (position << 1) + number  # stays odd, and so never matches, where the length is negative
+        position += 1  # attributes: none are defined
+        if (number := data[position]) < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
+            number += (byte << 7) - 0x80
+            position += 2
+        else:
+            number, position = _long_timestamp(data, position, base_timestamp)
+        if number:
+            timestamps[index] = base_timestamp - (number + 1 >> 1) if number & 1 else base_timestamp + (number >> 1)
+        if (number := data[position]) < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
+            number += (byte << 7) - 0x80
+            position += 2
+        else:
+            number, position = read_long_varint(data, position)
+        if number != first + index << 1:
+            offsets[index] = base_offset - (number + 1 >> 1) if number & 1 else base_offset + (number >> 1)
+        if (number := data[position]) < 0x80:
+            position += 1
+        else:
+            number, position = read_long_varint(data, position)
+        if not number & 1:
+            keys[index] = data[position : (position := position + (number >> 1))]
+        if (number := data[position]) < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
+            number += (byte << 7) - 0x80
+            position += 2
+        else:
+            number, position = read_long_varint(data, position)
+        if not number & 1:
+            values[index] = data[position : (position := position + (number >> 1))]
+        if data[position]:
+            headers[index], position = decode_headers(data, position)
+        else:
+            position += 1
+        if position << 1 != twice_end:
+            raise InvalidRecord(f"record at offset {offsets[index]} does not end where its length says")
+    return position
 
 
 def _long_timestamp(data: bytes, position: int, base: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # Goes up when a function of the kernel changes. A kernel with another number is not called.
-INTERFACE = 1
+INTERFACE = 2
 
 Lists = tuple["list[int]", "list[int]", "list[bytes | None]", "list[bytes | None]", "list[Any]"]
 
@@ -28,8 +28,20 @@ class Kernel(Protocol):
         """Do as `columns.decode_columns` from `position` on. Return the columns and the position behind them."""
         ...
 
-    def rows(self, kind: type[tuple[Any, ...]], columns: tuple[Any, ...], count: int, /) -> list[Any] | None:
-        """Do as `columns.rows`."""
+    def decode_rows(
+        self,
+        data: bytes,
+        position: int,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_time_ms: int | None,
+        kind: type[tuple[Any, ...]],
+        before: tuple[str | int, ...],
+        between: tuple[str | int, ...],
+        /,
+    ) -> tuple[list[Any], int] | None:
+        """Do as `columns.decode_rows` from `position` on. Return the rows and the position behind them."""
         ...
 
     def decode_values(self, data: bytes, count: int, /) -> list[bytes | None] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from odradek.client.errors import RecordTooLarge
 from odradek.client.producer.partitioner import Partitioner, murmur2
 from odradek.client.producer.spreading import Spreader, Turn
 from odradek.protocol.records import kernel
-from odradek.protocol.records.columns import decode_columns, decode_records, rows
+from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records
 from odradek.protocol.records.errors import InvalidRecord
 from odradek.protocol.records.record import Record, encode_records
 from odradek.protocol.records.values import decode_values
@@ -92,11 +93,69 @@ def test_any_bytes_end_alike(compiled: ModuleType, data: bytes, count: int) -> N
     same(lambda: decode_values(data, count))
 
 
-@given(st.lists(st.integers() | st.none() | st.lists(st.integers(), min_size=3, max_size=3), max_size=4))
-def test_rows_are_made_alike(compiled: ModuleType, columns: list[Any]) -> None:
-    found = same(lambda: rows(Record, [1, 2, 3], *columns))
-    assert [(type(row), row[0]) for row in found] == [(Record, 1), (Record, 2), (Record, 3)]  # type: ignore[attr-defined]
-    same(lambda: rows(Record, [1, 2, 3], [1], *columns))
+class Row(NamedTuple):
+    """A record with what stands around it."""
+
+    topic: str
+    offset: int
+    timestamp_ms: int
+    number: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+ROW = Shape(Row, ("t",), (7,))
+# Many of a kind, as producers send them: with some that are larger, later or unlike the others in between.
+RUNS = st.lists(st.tuples(RECORDS.map(lambda some: some[0]), st.sampled_from([1, 2, 9, 70])), min_size=1, max_size=4)
+
+
+def read(shape: Shape[Any], data: bytes, count: int, most: int, append_time_ms: int | None = None) -> list[Any]:
+    reader = RowReader(shape, data, count, 5, 1000, append_time_ms)
+    found = reader.read(most)
+    while reader.left > 0:
+        found += reader.read(most)
+    return found
+
+
+@settings(max_examples=40)
+@given(RUNS, st.integers(1, 200), st.none() | st.just(7))
+def test_rows_are_made_alike_however_few_are_read_at_a_time(
+    compiled: ModuleType, runs: list[tuple[Record, int]], most: int, append_time_ms: int | None
+) -> None:
+    records = [record for record, times in runs for _ in range(times)]
+    data, count, _, _ = encode_records(records, 0, 1000)
+    found = same(lambda: read(ROW, data, count, most, append_time_ms))
+    times = [record.timestamp_ms if append_time_ms is None else append_time_ms for record in records]
+    assert found == [
+        Row("t", 5 + number, time, 7, record.key, record.value, record.headers)
+        for number, (record, time) in enumerate(zip(records, times, strict=True))
+    ]
+    assert {type(row) for row in found} == {Row}
+    assert same(lambda: decode_columns(data, count, 5, 1000, append_time_ms)) == tuple(
+        list(column) for column in zip(*[(row[1], row[2], *row[4:]) for row in found], strict=True)
+    )
+
+
+@settings(max_examples=60)
+@given(RUNS, CHANGES, st.integers(1, 200), st.integers(-2, 2))
+def test_rows_of_damaged_bytes_end_alike(
+    compiled: ModuleType, runs: list[tuple[Record, int]], changes: list[tuple[int, int]], most: int, wrong: int
+) -> None:
+    data, count, _, _ = encode_records([record for record, times in runs for _ in range(times)], 0, 1000)
+    body = bytearray(data)
+    for at, byte in changes:
+        body[at % len(body)] = byte
+    same(lambda: read(ROW, bytes(body), count + wrong, most))
+
+
+def test_the_garbage_collector_does_not_go_through_rows_of_the_kernel(compiled: ModuleType) -> None:
+    data, count, _, _ = encode_records([Record(-1, 0, b"k", b"v", (("h", b"1"),)), Record(-1, 0, b"k", None)], 0, 0)
+    with records_by("kernel"):
+        assert not any(map(gc.is_tracked, read(ROW, data, count, 2)))
+        held = Shape(Row, ("t",), ([],))  # type: ignore[arg-type]
+        rows = read(held, data, count, 2)
+    assert all(map(gc.is_tracked, rows)), "a list may be part of a cycle, so Python makes the row"
 
 
 def test_a_cut_anywhere_is_an_error(compiled: ModuleType) -> None:
