@@ -1,8 +1,8 @@
 """Reads the ends of logs ahead, after a start that has not opened them.
 
-The first append to each log reads its end, on the event loop. It would hold the loop up where the disk must be waited
-for: a hundred logs in one request did so for 0.4 s. So a thread has the system bring the ends into the page cache
-meanwhile.
+The first append to each log reads its end. A Produce request lets a thread do that (`disk_reads.warm_up`), and is
+answered sooner where the end is in the page cache by then. Markers of transactions and copies of a leader's batches
+read it on the event loop.
 """
 
 from __future__ import annotations

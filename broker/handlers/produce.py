@@ -31,8 +31,9 @@ from ...protocol.records.batch import BatchHeader
 from ..coordination.transactions.verification import RemoteCoordinator
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
+from ..topics.disk_reads import warm_up
 from ..topics.partition import Appended, Partition, VerifyTransaction
-from ..topics.validation import BatchRejected, LargeBatch
+from ..topics.validation import BatchRejected, ColdLog, LargeBatch
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _ACKS = (-1, 0, 1)
 ALL = -1
 _FAILED_OFFSET = -1
+# To open a log for its first append takes some 0.1 ms on the event loop, also where all of it is in memory.
+COLD_PER_TURN = 50
 # Errors of a client with old metadata, or whose last transaction is still being ended. It retries; nobody needs a line
 # in the log.
 _EXPECTED = frozenset(
@@ -59,13 +62,12 @@ class _Round:
 
     __slots__ = (
         "context",
+        "deferred",
         "errors",
-        "large",
         "replicating",
         "request",
         "services",
         "unflushed",
-        "unverified",
         "verify",
     )
 
@@ -76,10 +78,9 @@ class _Round:
         self.verify: VerifyTransaction | None = None
         if request.transactional_id is not None:
             self.verify = services.verification.of_batches(request.transactional_id, context.api_version)
-        # Batches that a thread prepares before they are appended: (partition, its result, records to keep).
-        self.large: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
-        # Batches that need the word of a transaction coordinator on another broker, in the same form.
-        self.unverified: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
+        # Batches that wait for a thread, or for a transaction coordinator on another broker, before they are appended:
+        # (partition, its result, records to keep).
+        self.deferred: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
         # Partitions whose append is acknowledged after an fsync, with their results.
         self.unflushed: list[tuple[Partition, PartitionProduceResponse]] = []
         # Partitions in a cluster whose followers must have the append: its reign, its end, and its result.
@@ -102,8 +103,8 @@ def handle(
             response.responses.append(TopicProduceResponse(data.name, data.topic_id, results))
     if len(response.responses) > 1:
         response.responses = _merge_topics(response.responses)
-    if work.large or work.unverified:
-        return asyncio.ensure_future(_append_large(work, response))
+    if work.deferred:
+        return asyncio.ensure_future(_append_deferred(work, response))
     return _respond(work, response)
 
 
@@ -120,11 +121,8 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             partition.replication.check_min_isr()
         try:
             appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
-        except RemoteCoordinator:
-            work.unverified.append((partition, result, work.context.connection.keep(records)))
-            return result
-        except LargeBatch:
-            work.large.append((partition, result, work.context.connection.keep(records)))
+        except (ColdLog, LargeBatch, RemoteCoordinator):
+            work.deferred.append((partition, result, work.context.connection.keep(records)))
             return result
         _acknowledge(work, partition, result, appended)
     except KafkaError as error:
@@ -132,28 +130,31 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
     return result
 
 
-async def _append_large(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
-    """Prepare large batches in threads, one after the other, and append them.
-
-    Those that need the word of a coordinator on another broker are appended here, too.
-    """
-    version, services = work.context.api_version, work.services
-    for partition, result, records in work.large:
-        try:
-            prepared = await services.conversions.run(partial(partition.prepare, records, version))
-            async with services.staging.staged(partition, prepared.records) as staged:
-                append = partial(partition.append_prepared, prepared, version, staged=staged)
-                _acknowledge(work, partition, result, await _append_verified(work, partition, append))
-        except KafkaError as error:
-            _reject(work, partition.topic, result, error)
-    for partition, result, records in work.unverified:
-        try:
-            append = partial(partition.append, records, version)
-            _acknowledge(work, partition, result, await _append_verified(work, partition, append))
-        except KafkaError as error:
-            _reject(work, partition.topic, result, error)
+async def _append_deferred(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
+    """Append the batches that had to wait, one after the other, at most COLD_PER_TURN of cold logs a turn."""
+    services, deferred = work.services, work.deferred
+    for first in range(0, len(deferred), COLD_PER_TURN):
+        some = deferred[first : first + COLD_PER_TURN]
+        await warm_up((partition for partition, _, _ in some), services.threads)
+        for partition, result, records in some:
+            try:
+                _acknowledge(work, partition, result, await _append_later(work, partition, records))
+            except KafkaError as error:
+                _reject(work, partition.topic, result, error)
     done = _respond(work, response)
     return await done if isinstance(done, asyncio.Future) else done
+
+
+async def _append_later(work: _Round, partition: Partition, records: memoryview) -> Appended:
+    """Append a batch; a large one is prepared in a thread, and staged. Raises KafkaError."""
+    version, services = work.context.api_version, work.services
+    try:
+        return await _append_verified(work, partition, partial(partition.append, records, version))
+    except LargeBatch:
+        prepared = await services.conversions.run(partial(partition.prepare, records, version))
+    async with services.staging.staged(partition, prepared.records) as staged:
+        append = partial(partition.append_prepared, prepared, version, staged=staged)
+        return await _append_verified(work, partition, append)
 
 
 async def _append_verified(

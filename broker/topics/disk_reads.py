@@ -6,13 +6,18 @@ Everything else is read here, and every look-up by time: it may walk through a s
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
 from ...storage.errors import CorruptBatch, DiskError, StorageError, is_unreadable
 from ...storage.files import FileRange, NotCached
+from ...storage.log import Log
 from ...storage.log_view import LogView
 from ..threads import DiskThreads, Work
 from .partition import Partition
@@ -94,6 +99,28 @@ class ColdReads:
         for partition in self._topics.partitions():
             if partition.is_online and partition.log.directory == error.path.parent:
                 await note_unreadable(partition, error, self._threads)
+
+
+async def warm_up(partitions: Iterable[Partition], threads: DiskThreads) -> None:
+    """Have threads read the ends of those logs that are cold: their next appends find them in the page cache.
+
+    Where an end cannot be read, the append meets the error, and reports it.
+    """
+    cold = [each for each in partitions if each.is_cold]
+    logs: dict[Path, list[Log]] = {}
+    for each in cold:
+        logs.setdefault(each.log.directory.parent, []).append(each.log)
+    await asyncio.gather(*(threads.run(Work.LOOK_UP, at, partial(_read_ends, some)) for at, some in logs.items()))
+    for each in cold:
+        each.is_cold = False
+
+
+def _read_ends(logs: list[Log]) -> None:
+    # The disk works on all of them at a time: no read waits for the one before.
+    for step in (Log.read_ahead, Log.read_end):
+        for log in logs:
+            with suppress(StorageError):
+                step(log)
 
 
 async def note_unreadable(partition: Partition, error: DiskError, threads: DiskThreads) -> None:

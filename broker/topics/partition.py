@@ -37,6 +37,7 @@ from .validation import (
     FIRST_WITH_BATCHES,
     FIRST_WITH_ZSTD,
     BatchRejected,
+    ColdLog,
     LargeBatch,
     PreparedBatch,
     ValidationRules,
@@ -87,7 +88,6 @@ class Replication(Protocol):
 
     def check_min_isr(self) -> None:
         """Raise NOT_ENOUGH_REPLICAS where the ISR is smaller than min.insync.replicas."""
-        ...
 
     def check_after_append(self, offset: int) -> bool:
         """Return whether the ISR has everything below `offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
@@ -95,15 +95,12 @@ class Replication(Protocol):
 
     def check_end_known(self) -> None:
         """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have had a higher high watermark."""
-        ...
 
     def configured(self, min_isr: int) -> None:
         """Go by min.insync.replicas of the topic's configs as they are now."""
-        ...
 
     def check_follower(self, follower: int) -> None:
         """Raise UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition."""
-        ...
 
     def is_throttled(self, follower: int) -> bool:
         """Return whether a follower gets no records now, because it is not in sync and throttled."""
@@ -114,7 +111,6 @@ class Replication(Protocol):
 
     def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
         """Note that a follower has everything below `offset`."""
-        ...
 
     def reader_in_rack(self, rack: str, offset: int) -> int | None:
         """Return the follower from which a consumer in `rack` is to read; None: from the leader."""
@@ -159,6 +155,8 @@ class Partition:
         self.verifying: dict[int, object] = {}
         # Rises whenever this broker ceases to lead. Epochs of one reign follow each other without another leader.
         self.reign = 0
+        # Whether the end of the log may be on disk alone, and the next append would have to read it.
+        self.is_cold = False
         # Why clients may not write, nor read what only a leader knows; None: this broker leads the partition.
         self.not_leading: KafkaError | None = None
         if failure is not None:
@@ -174,6 +172,7 @@ class Partition:
     def lead(self, log: Log) -> None:
         """Serve `log` as its leader."""
         self.log = log
+        self.is_cold = log.is_resting
         self.high_watermark = log.log_end_offset
         # The epoch begins at once, not with its first record: clients ask where the previous one ended.
         log.epochs.assign(self.leader_epoch, log.log_end_offset)
@@ -183,6 +182,7 @@ class Partition:
     def open(self, log: Log, high_watermark: int) -> None:
         """Hold `log` without a role. The high watermark is the last one that is known."""
         self.log = log
+        self.is_cold = log.is_resting
         self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
         self.leader_epoch = NO_LEADER_EPOCH
         self._refuse_leading()
@@ -348,10 +348,12 @@ class Partition:
 
         Raises KafkaError: INVALID_RECORD (not exactly one batch, counts that disagree), CORRUPT_MESSAGE,
         MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, the errors of idempotence and transactions, KAFKA_STORAGE_ERROR. Those of
-        a whole batch are BatchRejected, or LargeBatch where a thread must `prepare` it first. `verify` is None where
-        the request has no transactional id.
+        a whole batch are BatchRejected, or LargeBatch where a thread must `prepare` it first. ColdLog: a thread must
+        `warm_up` the partition first. `verify` is None where the request has no transactional id.
         """
         self.check_leading()
+        if self.is_cold:
+            raise ColdLog(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must read the end of the log")
         if len(records) >= validation.VERY_LARGE_BYTES:  # is_very_large would be a call for each batch
             raise LargeBatch(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must write this batch")
         if self.rules is not None or version < FIRST_WITH_BATCHES:

@@ -116,10 +116,20 @@ class SegmentFile:
         self._disk.forget(self.file, self.size - position, position)
 
     def read_ahead(self) -> None:
-        """Have the system read the end of the log file and of its indexes. Raises DiskError."""
+        """Have the system read the end of the log file and of its indexes, without waiting for it. Raises DiskError."""
+        for file, position in self._ends():
+            self._disk.will_need(file, position)
+
+    def read_end(self) -> None:
+        """Read the end of the log file and of its indexes into the page cache. Raises DiskError."""
+        for file, position in self._ends():
+            self._disk.read(file, END_BYTES, position)
+
+    def _ends(self) -> Iterator[tuple[File, int]]:
+        """Yield the log file and its indexes, each with the position where its end begins."""
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             file = self._disk.open(self.path(suffix), writable=False)
-            self._disk.will_need(file, max(self._disk.size(file) - END_BYTES, 0))
+            yield file, max(self._disk.size(file) - END_BYTES, 0)
 
     def truncate(self, position: int) -> None:
         """Cut the file at `position`, where a batch begins. The indexes must hold nothing from there on."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.storage.files import Disk, File
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.storage.files import Buffer, Disk, File
 from odradek.storage.segments.segment_file import END_BYTES
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -38,3 +44,69 @@ async def test_the_ends_of_logs_that_a_start_has_not_opened_are_read_ahead(confi
         assert set(again.asked) == {folder / f"t-{number}" / name for number in range(2) for name in names}
         large = folder / "t-0" / f"{'0' * 20}.log"
         assert again.asked[large] == large.stat().st_size - END_BYTES > 0
+
+
+class Watching(Disk):
+    """Notes the threads that read each file, first to last, and the batches that each turn of the loop writes."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.written: Counter[int] = Counter()
+        self._readers: dict[Path, list[int]] = {}
+
+    async def count_turns(self) -> None:
+        while True:
+            self.turn += 1
+            await asyncio.sleep(0)
+
+    def read(self, file: File, size: int, position: int) -> bytes:
+        self._readers.setdefault(file.path, []).append(threading.get_ident())
+        return super().read(file, size, position)
+
+    def read_into(self, file: File, target: memoryview, position: int) -> int:
+        self._readers.setdefault(file.path, []).append(threading.get_ident())
+        return super().read_into(file, target, position)
+
+    def write(self, file: File, data: Buffer, position: int) -> None:
+        if file.path.suffix == ".log":
+            self.written[self.turn] += 1
+        super().write(file, data, position)
+
+    def readers(self, folder: Path) -> dict[str, list[int]]:
+        """Return the threads by the file, of those that hold records and their indexes."""
+        return {
+            f"{path.parent.name}/{path.suffix}": readers
+            for path, readers in self._readers.items()
+            if path.is_relative_to(folder) and path.suffix in (".log", ".index", ".timeindex")
+        }
+
+
+async def _produce_to_all(raw: Raw, partitions: int) -> list[tuple[int, int]]:
+    """Send one request with a batch for each partition; return the errors and base offsets."""
+    data = [PartitionProduceData(each, batch_of(b"x")) for each in range(partitions)]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=data)])
+    answer = await raw.ask(ApiKey.PRODUCE, 9, request)
+    return [(each.error_code, each.base_offset) for each in answer.responses[0].partition_responses]
+
+
+async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions, a_turn = 12, 5
+    monkeypatch.setattr("odradek.broker.handlers.produce.COLD_PER_TURN", a_turn)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", partitions=partitions)
+        assert await _produce_to_all(raw, partitions) == [(0, 0)] * partitions
+    disk = Watching()
+    async with Broker(replace(config), disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        counting = asyncio.create_task(disk.count_turns())
+        assert await _produce_to_all(raw, partitions) == [(0, 1)] * partitions
+        readers = disk.readers(Path(config.log_dirs[0]))
+        on_the_loop_first = {file for file, threads in readers.items() if threads[0] == threading.get_ident()}
+        assert on_the_loop_first == set()
+        assert len(readers) == 3 * partitions
+        assert sum(disk.written.values()) == partitions and max(disk.written.values()) <= a_turn
+        disk.written.clear()
+        assert await _produce_to_all(raw, partitions) == [(0, 2)] * partitions
+        assert set(disk.written.values()) == {partitions}, "a log that is warm is written at once"
+        counting.cancel()
