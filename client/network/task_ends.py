@@ -17,6 +17,10 @@ _log = logging.getLogger(__name__)
 _PATIENCE_S = 0.2
 
 
+class CancelledInside(Exception):
+    """Code of the user raised CancelledError, and nobody had cancelled the task that runs it."""
+
+
 async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until they have ended. A task that goes on is left alone, with a line in the log."""
     for task in tasks:
@@ -32,8 +36,8 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
 async def of_the_user(call: Awaitable[T]) -> T:
     """Return the result of a call of the user's code.
 
-    Raises RuntimeError where it raises CancelledError and nobody has cancelled this task: it awaited something that was
-    cancelled, and the task of the client that runs it would end without a word.
+    Raises CancelledInside where it raises CancelledError and nobody has cancelled this task: it awaited something that
+    was cancelled, and the task of the client that runs it would end without a word.
     """
     try:
         return await call
@@ -41,7 +45,7 @@ async def of_the_user(call: Awaitable[T]) -> T:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise RuntimeError("it awaited something that was cancelled") from error
+        raise CancelledInside("it awaited something that was cancelled") from error
 
 
 async def without_cancelling(future: asyncio.Future[T]) -> T:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from odradek.client import Admin, Consumer, KafkaError, Producer, SimpleConsumer, TopicPartition
 from odradek.client.errors import ClientStopped, ConnectionLost, HandlerFailed, ListenerFailed, NotAssigned
+from odradek.client.network.task_ends import CancelledInside
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupResponse
@@ -81,8 +82,8 @@ async def test_a_poll_that_could_wait_for_nothing_says_so() -> None:
 
 async def test_streams_raise_an_error_that_stays_each_time_they_are_asked_and_the_loop_goes_on() -> None:
     async with cluster_with_records() as cluster:
-        refusal = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        cluster.on(ApiKey.JOIN_GROUP, answer(refusal))
+        not_authorized = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        cluster.on(ApiKey.JOIN_GROUP, answer(not_authorized))
         async with member_for(cluster) as consumer:
             for stream in consumer.streams({"t": 2})["t"] * 2:
                 with pytest.raises(KafkaError) as caught:
@@ -171,7 +172,7 @@ async def test_dead_letters_that_await_something_cancelled_have_failed() -> None
         raise ValueError(record)
 
     async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
-        with pytest.raises(RuntimeError, match="it awaited something that was cancelled"):
+        with pytest.raises(CancelledInside, match="it awaited something that was cancelled"):
             async with asyncio.timeout(10):
                 await consumer.consume(fail, attempts=1, dead_letters=await_something_cancelled)
 
