@@ -382,8 +382,8 @@ class Broker:
         services.background.file_removal.remove_leftovers(leftovers)
         services.flusher.on_progress = services.background.checkpoints.write_in_background
         # In a turn of its own: a coordinator may be in the middle of the append that failed.
-        unload = partial(_unload_coordinators, services)
-        services.topics.disk_failures.on_offline = partial(asyncio.get_running_loop().call_soon, unload)
+        note_offline = partial(_note_offline, services)
+        services.topics.disk_failures.on_offline = partial(asyncio.get_running_loop().call_soon, note_offline)
         # After a crash flush.messages and flush.ms count for what recovery found, too.
         for partition in services.topics.partitions():
             partition.flush_if_due()
@@ -451,8 +451,10 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
     return metadata
 
 
-def _unload_coordinators(services: Services, partition: Partition) -> None:
-    """Unload the groups or transactional ids whose partition went offline."""
+def _note_offline(services: Services, partition: Partition) -> None:
+    """Unload the groups or transactional ids whose partition went offline; in a cluster another replica is to lead."""
+    if services.cluster is not None:
+        services.cluster.note_offline()
     if partition.topic == OFFSETS_TOPIC:
         services.groups.unload(partition.index)
     elif partition.topic == TRANSACTIONS_TOPIC:

@@ -41,7 +41,18 @@ from .operations import Create, read, write
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
 from .requests_to_controller import ControllerDoor
-from .znodes import CLUSTER_ID, CONFIG_CHANGES, FEATURE, BadZnode, Registration, broker_path, encode_feature
+from .znodes import (
+    CLUSTER_ID,
+    CONFIG_CHANGES,
+    FEATURE,
+    LOG_DIR_EVENT_PREFIX,
+    LOG_DIR_EVENTS,
+    BadZnode,
+    Registration,
+    broker_path,
+    encode_feature,
+    encode_log_dir_event,
+)
 from .zookeeper import SessionExpired, ZooKeeper
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
@@ -100,6 +111,8 @@ class Member:
         # Whether the znode was made, and nobody has changed it since.
         self._is_registered = False
         self._is_leaving = False
+        # Whether the controller is about to be told that replicas are offline: a directory takes many along.
+        self._tells_of_failure = False
 
     # -- Join
 
@@ -241,6 +254,22 @@ class Member:
                 return
 
     # -- Changes
+
+    def note_offline(self) -> None:
+        """Tell the controller that replicas here have lost their disk. It asks which, and other replicas lead.
+
+        Without a session nothing need be said: the controller asks every broker that registers.
+        """
+        if not self._tells_of_failure:
+            self._tells_of_failure = True
+            self._spawn(self._tell_of_failure())
+
+    async def _tell_of_failure(self) -> None:
+        self._tells_of_failure = False
+        notice = Create(LOG_DIR_EVENT_PREFIX, encode_log_dir_event(self.broker_id), is_sequential=True)
+        failure = await self.zookeeper.run(write(notice))
+        if failure is not None:
+            _log.error("the controller cannot be told that replicas are offline: %s is missing", LOG_DIR_EVENTS)
 
     def _note_change(self, path: str) -> None:
         if self._registration is None:

@@ -25,6 +25,7 @@ REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 ISR_CHANGES = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
@@ -388,6 +389,16 @@ def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     entries = _get(path, _decode(path, data), "partitions", list)
     with _taking_apart(path, entries):
         return [_place(each) for each in entries]
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """Return the content of a notification under `/log_dir_event_notification`: replicas of a broker went offline."""
+    return _encode({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(path: str, data: bytes | None) -> int:
+    """Return the broker of a notification under `/log_dir_event_notification`. Raises BadZnode."""
+    return _get(path, _decode(path, data), "broker", int)
 
 
 # -- Ids

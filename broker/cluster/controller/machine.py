@@ -32,6 +32,7 @@ from ..znodes import (
     decode_config,
     decode_election,
     decode_isr_change,
+    decode_log_dir_event,
     decode_registration,
     decode_state,
     encode_assignment,
@@ -223,10 +224,14 @@ class ControllerMachine:
     def log_dirs_failed(self) -> Steps[None]:
         """Ask the brokers that lost a log directory what they still have: the answer comes as a response."""
         names = yield from children(LOG_DIR_EVENTS, watch=True)
-        if names:
-            for broker in self.cluster.live:
+        paths = [f"{LOG_DIR_EVENTS}/{each}" for each in names]
+        znodes = yield from read_all(paths)
+        for path, znode in zip(paths, znodes, strict=True):
+            broker = sound(decode_log_dir_event, path, znode.data) if znode is not None else None
+            if broker in self.cluster.live:
+                _log.warning("replicas of broker %d are offline", broker)
                 self._outbox.welcome(broker)
-            yield from write_all((Delete(f"{LOG_DIR_EVENTS}/{each}"),) for each in names)
+        yield from write_all((Delete(each),) for each in paths)
 
     def replicas_answered(
         self, broker: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]

@@ -23,6 +23,8 @@ from odradek.broker.cluster.operations import Create, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     CONTROLLER,
     ISR_CHANGES,
+    LOG_DIR_EVENT_PREFIX,
+    LOG_DIR_EVENTS,
     PREFERRED_REPLICA_ELECTION,
     REASSIGN_PARTITIONS,
     TOPICS,
@@ -36,6 +38,7 @@ from odradek.broker.cluster.znodes import (
     decode_state,
     delete_topic_path,
     encode_assignment,
+    encode_log_dir_event,
     encode_reassignment,
     encode_registration,
     topic_path,
@@ -76,6 +79,8 @@ class Node:
     metadata: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
     # The brokers that it was told are alive.
     brokers: set[int] = field(default_factory=set[int])
+    # Replicas whose disk has failed, until the next start.
+    offline: set[TopicPartition] = field(default_factory=set[TopicPartition])
     # -- As a controller
     machine: ControllerMachine | None = None
     fence: int | None = None
@@ -168,7 +173,8 @@ class Simulation:
     def scribble(self) -> None:
         """Write something into ZooKeeper that makes no sense, where people and tools write."""
         self._scribbles += 1
-        path = self.random.choice((*ASKED_BY_HAND, f"{ISR_CHANGES}/isr_change_{self._scribbles}", topic_path(SCRAWL)))
+        notices = f"{ISR_CHANGES}/isr_change_{self._scribbles}", f"{LOG_DIR_EVENTS}/log_dir_event_{self._scribbles}"
+        path = self.random.choice((*ASKED_BY_HAND, *notices, topic_path(SCRAWL)))
         if self.zookeeper.get(path) is None:
             self.zookeeper.make(path, self.random.choice(NONSENSE))
 
@@ -189,7 +195,22 @@ class Simulation:
         node = self._some(is_alive=False)
         if node is not None:
             node.is_alive, node.is_paused = True, False
+            node.offline.clear()
             self._register(node)
+
+    def fail_disk(self) -> None:
+        """Let the disk of a replica fail. Its broker says so, if it has a session."""
+        node = self._some(is_alive=True)
+        if node is not None and node.roles:
+            node.offline.add(self.random.choice(sorted(node.roles)))
+            if self.zookeeper.is_live(node.session):
+                notice = Create(LOG_DIR_EVENT_PREFIX, encode_log_dir_event(node.broker_id), is_sequential=True)
+                self.zookeeper.run(node.session, _write(notice))
+
+    def mend_disks(self) -> None:
+        """Start every broker again that has a replica without a disk."""
+        for node in [each for each in self.nodes.values() if each.offline]:
+            self._kill(node)
 
     def expire(self) -> None:
         """Expire the session of a living broker, which learns of it with its next request and registers again."""
@@ -246,7 +267,9 @@ class Simulation:
         for node in self.nodes.values():
             for where, update in node.roles.items():
                 state = self._state(where)
-                if not node.is_alive or state is None or state.leader != node.broker_id != update.state.leader:
+                if not node.is_alive or where in node.offline:
+                    continue
+                if state is None or state.leader != node.broker_id != update.state.leader:
                     continue
                 self._alter_one(node, where, state, grow=grow)
 
@@ -373,16 +396,27 @@ class Simulation:
             # Kafka's broker follows no leader that it does not know, and does not try again.
             assert not strangers, f"broker {receiver} is to follow {strangers}, and was not told that they are alive"
             for update in message.updates:
-                self._take_role(node, update)
+                if update.place not in node.offline:
+                    self._take_role(node, update)
+            self._answer_roles(node, controller, epoch, {each.place for each in message.updates})
         elif isinstance(message, TellMetadata):
             node.brokers = {each.broker_id for each in message.brokers}
             node.metadata |= {each.place: each for each in message.updates}
         else:
             for where in message.partitions:
                 node.roles.pop(where, None)
-            deleted = [each for each, (_, delete) in message.partitions.items() if delete]
+            deleted = [each for each, (_, delete) in message.partitions.items() if delete and each not in node.offline]
             if controller.machine is not None and controller.machine.cluster.epoch == epoch:
                 controller.asked.append(lambda machine: machine.deletion.note_stopped(receiver, deleted))
+
+    def _answer_roles(self, node: Node, controller: Node, epoch: int, told: set[TopicPartition]) -> None:
+        """Tell the controller which replicas have no disk (KAFKA_STORAGE_ERROR), and which have one again."""
+        if controller.machine is None or controller.machine.cluster.epoch != epoch:
+            return
+        failed, broker = told & node.offline, node.broker_id
+        back = {each for each in told - failed if (broker, each) in controller.machine.cluster.failed}
+        if failed or back:
+            controller.asked.append(lambda machine: machine.replicas_answered(broker, sorted(failed), sorted(back)))
 
     def _take_role(self, node: Node, update: PartitionUpdate) -> None:
         known = node.roles.get(update.place)
@@ -443,13 +477,18 @@ class Simulation:
         self._looked_at = len(self.zookeeper.history)
 
     def check_dead(self) -> None:
-        """Check the cluster at rest with some brokers dead: beside the living nobody dead is in an ISR."""
+        """Check the cluster at rest with some brokers and disks dead: beside the living nobody dead is in an ISR."""
+        deletions = self.zookeeper.children_of("/admin/delete_topics")
         live = {int(each) for each in self.zookeeper.children_of("/brokers/ids")}
         for where in self._known:
             state = self._state(where)
             if live and state is not None:
-                dead = set(state.isr) - live
+                # A replica without a disk cannot be deleted, so the deletion of its topic waits for the next start.
+                is_kept = where.topic not in deletions
+                offline = {each.broker_id for each in self.nodes.values() if is_kept and where in each.offline}
+                dead = (set(state.isr) - live) | (set(state.isr) & offline)
                 assert not dead or len(state.isr) == 1, f"the brokers {dead} are dead, and in the ISR of {where}"
+                assert state.leader not in dead, f"{where} is led by {state.leader}, which has no disk"
 
     def check_rest(self) -> None:
         """Check the cluster at rest with every broker alive: all is led, and brokers know what ZooKeeper knows."""
@@ -462,6 +501,7 @@ class Simulation:
             assert where in self.nodes[state.leader].roles, f"{state.leader} does not know that it leads {where}"
         assert self.zookeeper.children_of("/admin/delete_topics") == []
         assert [each for each in ASKED_BY_HAND if self.zookeeper.get(each) is not None] == []
+        assert self.zookeeper.children_of(LOG_DIR_EVENTS) == self.zookeeper.children_of(ISR_CHANGES) == []
         for topic in self.zookeeper.children_of(TOPICS):
             assignment = self.zookeeper.get(topic_path(topic)) if topic != SCRAWL else None
             indexes = decode_assignment(topic, assignment).partitions if assignment is not None else ()

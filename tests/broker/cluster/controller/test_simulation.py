@@ -24,6 +24,7 @@ def run(simulation: Simulation) -> None:
         simulation.reassign,
         simulation.grow,
         simulation.scribble,
+        simulation.fail_disk,
         simulation.kill,
         simulation.start,
         simulation.start,
@@ -45,6 +46,7 @@ def run(simulation: Simulation) -> None:
         node.is_paused = False
     simulation.settle()
     simulation.check_dead()
+    simulation.mend_disks()
     while not all(node.is_alive for node in simulation.nodes.values()):
         simulation.start()
     # Followers catch up, so that reassignments end.
@@ -79,6 +81,13 @@ class ForgetsTheDead(ControllerMachine):
         yield from ()
 
 
+class AsksNobodyForDisks(ControllerMachine):
+    """Does not ask what a broker still has that lost a disk."""
+
+    def log_dirs_failed(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
 class WelcomesNobody(ControllerMachine):
     """Does not tell a broker that comes what it has to do."""
 
@@ -87,7 +96,9 @@ class WelcomesNobody(ControllerMachine):
 
 
 # With the seed to begin at: it, or one soon after it, finds the bug.
-@pytest.mark.parametrize(("machine", "first"), [(ElectsAnybody, 0), (ForgetsTheDead, 90), (WelcomesNobody, 0)])
+@pytest.mark.parametrize(
+    ("machine", "first"), [(ElectsAnybody, 0), (ForgetsTheDead, 90), (AsksNobodyForDisks, 0), (WelcomesNobody, 0)]
+)
 def test_a_planted_bug_is_found(machine: type[ControllerMachine], first: int) -> None:
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(first, first + SEEDS):
