@@ -1,8 +1,9 @@
 """The broker: starts in order, serves requests, stops in order.
 
 Start: lock the data directories, read the metadata journal, open the logs (recover their tails unless the last stop was
-clean), load the coordinators, listen. When `start` returns a client can connect. Stop goes the other way. A client that
-does not read its responses cannot delay it for longer than `STOP_DEADLINE_S`.
+clean), load the coordinators, listen. When `start` returns a client can connect. In a cluster the broker listens once
+it is registered. Stop goes the other way. A client that does not read its responses cannot delay it for longer than
+`STOP_DEADLINE_S`.
 """
 
 from __future__ import annotations
@@ -207,9 +208,12 @@ class Broker:
         acceptor = Acceptor(self.config, dispatch, read_piece, self.clock, self.timers, responses)
         self._running = _Running(services, acceptor)
         try:
-            await acceptor.start()
+            await acceptor.bind()
             if member is not None:
                 await self._register(member, services)
+            await acceptor.listen()
+            if member is not None:
+                await member.serve()
         except BaseException:
             await self.stop()
             raise

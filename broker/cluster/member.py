@@ -1,8 +1,9 @@
 """A broker as a member of a cluster: it joins, registers, stands for controller, and leaves.
 
 Start: `join` opens the session with ZooKeeper and finds the cluster's id and the broker's number, before the data
-directories are opened. `register` comes when the broker listens: it makes the broker known, stands for controller, and
-returns when the present controller has told the broker everything.
+directories are opened. `register` makes the broker known. It comes before the broker listens, because it may have to
+wait for an earlier session of the same broker to end. `serve` stands for controller, and returns when the present
+controller has told the broker everything.
 
 When the session expires, this broker is no controller any more; it registers again as soon as there is a new session.
 Stop: the controller moves leaders away (controlled shutdown), then the session ends, and with it the registration.
@@ -156,9 +157,10 @@ class Member:
     # -- Register
 
     async def register(self, parts: BrokerParts, addresses: list[str]) -> None:
-        """Make the broker known; it listens at `addresses`, HOST:PORT each. Returns when it serves what it leads.
+        """Make the broker known. It is to listen at `addresses`, HOST:PORT each, and then to `serve`.
 
-        Raises StartError where another broker has the number.
+        Until then it does not listen: clients would ask it of a cluster that it does not know. Raises StartError where
+        another broker has the number.
         """
         config = self._config = parts.config
         registration = _registration(self.broker_id, config, addresses, self._clock.now_ms())
@@ -196,6 +198,9 @@ class Member:
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
+
+    async def serve(self) -> None:
+        """Stand for controller. Returns when the present controller has told this broker what it leads."""
         self.controller.start()
         await self._wait_until_told()
 

@@ -57,19 +57,27 @@ class Acceptor:
         """The sockets that it listens on."""
         return [each for server in self._servers for each in server.sockets]
 
-    async def start(self) -> None:
-        """Listen on every listener. StartError where that is not possible; `close` closes the others then."""
+    async def bind(self) -> None:
+        """Take the address of every listener. StartError where that is not possible; `close` frees the others then."""
         advertised = self._config.advertised
         for endpoint in self._config.endpoints:
             where = advertised.get(endpoint.name)
             listener = Listener(endpoint.name, where and (where.host, where.port))
             try:
-                await self._listen(endpoint, listener)
+                await self._bind(endpoint, listener)
             except OSError as error:
-                raise StartError(f"cannot listen on {endpoint.address}: {_reason(error)}") from error
-            _log.info("listening on %s (%s)", self.addresses[-1], endpoint.name)
+                raise _cannot_listen(endpoint, error) from error
 
-    async def _listen(self, endpoint: Endpoint, listener: Listener) -> None:
+    async def listen(self) -> None:
+        """Accept connections. `bind` comes first. StartError where that is not possible."""
+        for endpoint, server in zip(self._config.endpoints, self._servers, strict=True):
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise _cannot_listen(endpoint, error) from error
+            _log.info("listening on %s (%s)", _address(server), endpoint.name)
+
+    async def _bind(self, endpoint: Endpoint, listener: Listener) -> None:
         server = await asyncio.get_running_loop().create_server(
             lambda: Connection(next(self._next_processor), listener),
             endpoint.host or None,
@@ -79,7 +87,6 @@ class Acceptor:
         )
         self._servers.append(server)
         _set_options(server.sockets, self._config)
-        await server.start_serving()
 
     def stop(self) -> None:
         """Accept no new connection and no new request. Requests that were received get their responses."""
@@ -105,6 +112,10 @@ def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
         if config.socket_send_buffer_bytes >= 0:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+
+
+def _cannot_listen(endpoint: Endpoint, error: OSError) -> StartError:
+    return StartError(f"cannot listen on {endpoint.address}: {_reason(error)}")
 
 
 def _reason(error: OSError) -> str:

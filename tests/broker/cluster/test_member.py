@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -148,8 +149,14 @@ async def test_no_zookeeper_refuses_the_start_within_the_connection_timeout(clus
         await Broker(config).start()
 
 
-async def test_an_earlier_run_of_the_same_broker_is_waited_for(cluster: Members, ensemble: ZooKeeperProcess) -> None:
-    """A broker that was killed finds its own registration until its session has expired."""
+async def test_an_earlier_run_of_the_same_broker_is_waited_for(
+    cluster: Members, ensemble: ZooKeeperProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that was killed finds its own registration until its session has expired.
+
+    Until then it accepts no connection: it would tell clients of a cluster without brokers.
+    """
+    caplog.set_level(logging.INFO)
     port = free_port()
     listeners = (f"PLAINTEXT://127.0.0.1:{port}",)
     config = cluster.config("a", broker_id=1, listeners=listeners)
@@ -160,8 +167,10 @@ async def test_an_earlier_run_of_the_same_broker_is_waited_for(cluster: Members,
     await asyncio.to_thread(client.create, "/brokers/ids/1", registration)
     again = Broker(config)
     starting = asyncio.ensure_future(again.start())
-    done, _ = await asyncio.wait([starting], timeout=0.3)
-    assert not done
+    await until(lambda: "waiting for that session to end" in caplog.text)
+    assert not starting.done()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
     await member(second).zookeeper.run(write(Delete("/brokers/ids/1")))
     await starting
     await again.stop()

@@ -29,6 +29,7 @@ DECODERS: list[Callable[[bytes], object]] = [
     znodes.decode_reassignment,
     znodes.decode_election,
     lambda data: znodes.decode_isr_change("/isr_change_notification/i", data),
+    lambda data: znodes.decode_log_dir_event("/log_dir_event_notification/l", data),
 ]
 NAMES = (
     *("version", "partitions", "topic", "partition", "replicas", "adding_replicas", "removing_replicas"),
