@@ -54,6 +54,12 @@ PERSISTENT = (
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 
+# Names of security protocols with the numbers that requests have for them.
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+# Ids of brokers, indexes of partitions and epochs are 32 bits wide in requests.
+_INT32 = range(1 << 31)
+_PORTS = range(1, 1 << 16)
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -180,12 +186,21 @@ def decode_registration(broker_id: int, data: bytes | None, epoch: int) -> Regis
     )
     protocols = fields.get("listener_security_protocol_map", {"PLAINTEXT": "PLAINTEXT"})
     with _taking_apart(path, fields):
-        for each in endpoints:
-            endpoint_address(each)
         protocols = dict(protocols)
-        timestamp = int(fields.get("timestamp", -1))
+        for each in endpoints:
+            _within(endpoint_address(each)[1], _PORTS)
+            listener = each.partition("://")[0]
+            SECURITY_PROTOCOLS[protocols.get(listener, listener)]
+        timestamp, rack = int(fields.get("timestamp", -1)), fields.get("rack")
+        _within(broker_id, _INT32)
     return Registration(
-        broker_id, endpoints, protocols, fields.get("rack"), timestamp, epoch, fields.get("features", {})
+        broker_id,
+        endpoints,
+        protocols,
+        None if rack is None else str(rack),
+        timestamp,
+        epoch,
+        fields.get("features", {}),
     )
 
 
@@ -240,10 +255,12 @@ def decode_assignment(topic: str, data: bytes | None) -> Assignment:
     path = topic_path(topic)
     fields = _decode(path, data)
     topic_id = fields.get("topic_id")
-    adding, removing = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
+    come, go = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
     with _taking_apart(path, fields):
         partitions = {
-            int(index): Replicas(_brokers(replicas), _brokers(adding.get(index, ())), _brokers(removing.get(index, ())))
+            _within(index, _INT32): Replicas(
+                _brokers(replicas), _brokers(come.get(index, ())), _brokers(go.get(index, ()))
+            )
             for index, replicas in _get(path, fields, "partitions", dict).items()
         }
         if not all(each.replicas for each in partitions.values()):
@@ -282,8 +299,11 @@ def decode_state(place: TopicPartition, data: bytes | None, version: int) -> Lea
     fields = _decode(path, data)
     with _taking_apart(path, fields):
         isr = _brokers(_get(path, fields, "isr", list))
-    numbers = (_get(path, fields, each, int) for each in ("leader", "leader_epoch", "controller_epoch"))
-    leader, leader_epoch, controller_epoch = numbers
+        leader = _get(path, fields, "leader", int)
+        if leader != NO_LEADER:
+            _within(leader, _INT32)
+        epochs = (_within(_get(path, fields, each, int), _INT32) for each in ("leader_epoch", "controller_epoch"))
+        leader_epoch, controller_epoch = epochs
     return LeaderAndIsr(leader, leader_epoch, isr, controller_epoch, version)
 
 
@@ -422,11 +442,19 @@ def decode_uuid(path: str, text: str) -> bytes:
 
 
 def _place(entry: dict[str, Any]) -> TopicPartition:
-    return TopicPartition(str(entry["topic"]), int(entry["partition"]))
+    return TopicPartition(str(entry["topic"]), _within(entry["partition"], _INT32))
 
 
-def _brokers(numbers: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(map(int, numbers))
+def _brokers(ids: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(_within(each, _INT32) for each in ids)
+
+
+def _within(number: Any, bounds: range) -> int:
+    """Return the number that was read. Raises ValueError for one that no request can carry."""
+    value = int(number)
+    # It is the range that raises.
+    bounds.index(value)
+    return value
 
 
 @contextmanager

@@ -102,7 +102,11 @@ class _Channel:
     async def _work(self) -> None:
         while True:
             while self._waiting:
-                await self._deliver(self._waiting.popleft())
+                try:
+                    await self._deliver(self._waiting.popleft())
+                except Exception as error:  # noqa: BLE001 - logged; the broker must hear of everything else
+                    # A bug in this program: a message that cannot be made.
+                    _log.error("broker %d is not told of a change", self.registration.broker_id, exc_info=error)
             self._has_work.clear()
             await self._has_work.wait()
 

@@ -25,6 +25,8 @@ class ClusterState:
     replicas: dict[TopicPartition, Replicas] = field(default_factory=dict[TopicPartition, Replicas])
     # Invariant: holds only partitions that `replicas` holds. A partition that never had a leader has no entry.
     states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict[TopicPartition, LeaderAndIsr])
+    # Topics whose assignment cannot be read. Nobody can be told of them, and brokers may hold partitions of them.
+    unread: set[str] = field(default_factory=set[str])
     # Topics that are to be deleted. Until nothing stands in the way they live on as any other.
     deletions: set[str] = field(default_factory=set[str])
     # Topics whose replicas are being deleted. Invariant: holds only topics that `deletions` holds.

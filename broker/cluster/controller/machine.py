@@ -113,8 +113,11 @@ class ControllerMachine:
             znodes = yield from read_all((topic_path(each) for each in some), watch=True)
             for topic, znode in zip(some, znodes, strict=True):
                 assignment = sound(decode_assignment, topic, znode.data) if znode is not None else None
+                self.cluster.unread.discard(topic)
                 if znode is not None and assignment is not None:
                     places += yield from self._add_topic(topic, assignment, znode.version)
+                elif znode is not None:
+                    self.cluster.unread.add(topic)
         for some in portions(places, operations.PARTITIONS_A_TURN):
             states = yield from read_all(state_path(each) for each in some)
             for place, znode in zip(some, states, strict=True):
@@ -279,6 +282,7 @@ class ControllerMachine:
         names = set((yield from children(TOPICS, watch=True)))
         for topic in set(self.cluster.topic_ids) - names:
             self.cluster.forget_topic(topic)
+        self.cluster.unread &= names
         places = yield from self._read_topics()
         yield from self._leadership.begin(each for each in places if each not in self.cluster.states)
 

@@ -127,10 +127,13 @@ class Outbox:
 
     def _take_roles(self, shared: _Shared, broker: int) -> list[Message]:
         wanted = dict(self._roles.get(broker, {}))
+        states, live = shared.cluster.states, shared.cluster.live
         is_full = broker in self._full
         if is_full:
             wanted = {place: wanted.get(place, False) for place in shared.held[broker]}
-        states, live = shared.cluster.states, shared.cluster.live
+            # What a full message does not name is given up by the broker. So it must not leave out what could not be
+            # read: the broker's log may be all there is.
+            is_full = not shared.cluster.unread and states.keys() >= wanted.keys()
         updates = tuple(shared.update(place, is_new=is_new) for place, is_new in wanted.items() if place in states)
         if not updates and not is_full:
             return []

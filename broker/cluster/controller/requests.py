@@ -27,7 +27,7 @@ from ....protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from ....protocol.schema import Message as ProtocolMessage
-from ..znodes import Registration, TopicPartition, endpoint_address
+from ..znodes import SECURITY_PROTOCOLS, Registration, TopicPartition, endpoint_address
 from .outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, StopReplicas, TellMetadata
 
 # What Kafka 3.9 sends to brokers of its version: see inter.broker.protocol.version.
@@ -36,8 +36,6 @@ STOP_REPLICA_VERSION = 4
 UPDATE_METADATA_VERSION = 8
 # Types of LeaderAndIsr.
 _INCREMENTAL, _FULL = 0, 1
-# Security protocols by number.
-_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 def request_of(
@@ -136,7 +134,7 @@ def _broker(broker: Registration) -> UpdateMetadataBroker:
     for each in broker.endpoints:
         host, port = endpoint_address(each)
         listener = each.partition("://")[0]
-        protocol = _PROTOCOLS[broker.security_protocols.get(listener, listener)]
+        protocol = SECURITY_PROTOCOLS[broker.security_protocols.get(listener, listener)]
         endpoints.append(UpdateMetadataEndpoint(port, host, listener, protocol))
     return UpdateMetadataBroker(id=broker.broker_id, endpoints=endpoints, rack=broker.rack)
 

@@ -269,3 +269,20 @@ async def test_throttles_of_replication_reach_every_broker(cluster: Members) -> 
         await until(lambda topic=topic: topic.config.follower_replication_throttled_replicas == ("*",))
         assert topic.config.leader_replication_throttled_replicas == ("0:1", "0:2")
     assert brokers[0].config.leader_replication_throttled_rate == 2000
+
+
+async def test_a_change_that_cannot_be_told_keeps_nobody_from_hearing_of_the_next(
+    cluster: Members, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = await cluster.raw(await cluster.start(1))
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("odradek.broker.cluster.controller.channels.request_of", fail)
+        request = CreateTopicsRequest([CreatableTopic("untold", 1, 1)], timeout_ms=50)
+        answer = await raw.ask(ApiKey.CREATE_TOPICS, 7, request)
+        assert answer.topics[0].error_code == int(ErrorCode.REQUEST_TIMED_OUT)
+        assert "broker 1 is not told of a change" in caplog.text
+    assert (await raw.create_topic("told")).error_code == 0

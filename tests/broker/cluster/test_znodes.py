@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
 from odradek.broker.cluster.config_store import read_changes, read_configs
+from odradek.broker.cluster.controller.outbox import (
+    BecomeLeaderOrFollower,
+    PartitionUpdate,
+    StopReplicas,
+    TellMetadata,
+)
+from odradek.broker.cluster.controller.requests import request_of
 from odradek.broker.cluster.operations import Steps
 from odradek.broker.cluster.znodes import BadZnode, TopicPartition, sound
+from odradek.protocol.codec import encoder
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
 
 PLACE = TopicPartition("t", 0)
@@ -53,6 +61,33 @@ def test_every_content_is_read_or_is_a_bad_znode(content: Any) -> None:
             decode(json.dumps(content).encode())
         except BadZnode as error:
             assert error.path in str(error)
+
+
+# At most two numbers of a znode are odd, so that most others are read.
+ODD = st.dictionaries(st.integers(0, 7), st.integers(-2, 70_000) | st.integers() | st.just(2**31), max_size=2)
+
+
+@given(ODD, st.sampled_from(["PLAINTEXT", "SSL", "BAR", ""]), SCALARS)
+def test_what_is_read_fits_into_every_request_of_the_controller(odd: dict[int, int], protocol: str, rack: Any) -> None:
+    """One znode that nobody can be told of would keep everybody from being told of the others."""
+    broker, port, index, leader, epoch, controller_epoch, *isr = (odd.get(at, at + 1) for at in range(8))
+    registration = {"endpoints": [f"L://h:{port}"], "listener_security_protocol_map": {"L": protocol}, "rack": rack}
+    fields = {"leader": leader, "leader_epoch": epoch, "controller_epoch": controller_epoch, "isr": isr}
+    try:
+        live = znodes.decode_registration(broker, json.dumps(registration).encode(), 5)
+        assigned = znodes.decode_assignment("t", json.dumps({"partitions": {str(index): isr}}).encode())
+        state = znodes.decode_state(PLACE, json.dumps(fields).encode(), 3)
+    except BadZnode:
+        return
+    place, told = TopicPartition("t", index), assigned.partitions[index]
+    update = PartitionUpdate(place, state, told, bytes(16), told.replicas)
+    for message in (
+        BecomeLeaderOrFollower(broker, (update,), (live,)),
+        TellMetadata(broker, (live,), (update,)),
+        StopReplicas(broker, {place: (state.leader_epoch, True)}),
+    ):
+        request, version, _ = request_of(message, 1, 2, 3)
+        assert encoder(type(request), version)(request)
 
 
 def test_what_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -120,6 +120,30 @@ def test_no_turn_handles_more_than_so_many_partitions(monkeypatch: pytest.Monkey
     assert sum(handled.values()) >= 3 * PARTITIONS
 
 
+# -- What cannot be read
+
+
+def full_messages(world: World) -> list[bool]:
+    """Take the controller over; whether each broker is told to give up what it is not told of."""
+    world.run(world.machine.take_over())
+    return [each.is_full for each in world.messages() if isinstance(each, BecomeLeaderOrFollower)]
+
+
+def test_no_broker_gives_up_a_partition_whose_znodes_cannot_be_read() -> None:
+    assert full_messages(World(3)) == [True] * 3
+    world = World(3)
+    world.zookeeper.put_by_hand(state_path(TopicPartition("t", 0)), b"nonsense")
+    assert full_messages(world) == [False] * 3
+    world = World(3)
+    world.zookeeper.make(topic_path("u"), b"nonsense")
+    assert full_messages(world) == [False] * 3
+    # Once somebody has mended or removed it, brokers are told to give up what is not theirs again.
+    world.zookeeper.delete_by_hand(topic_path("u"))
+    world.run(world.machine.topics_changed())
+    world.run(world.machine.welcome(1))
+    assert [each.is_full for each in world.messages() if isinstance(each, BecomeLeaderOrFollower)] == [True]
+
+
 # -- Beside others who write
 
 
