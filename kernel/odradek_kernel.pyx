@@ -10,6 +10,8 @@ else it returns None, and Python decides: what is broken, and how the error read
     encode_records   odradek/protocol/records/record.py     the bytes of records
     murmur2          odradek/client/producer/partitioner.py the hash of a key
     spread           odradek/client/producer/spreading.py   (key, value) pairs as records by partition
+    prepare          odradek/client/producer/preparation.py a record for the buffer
+    places           odradek/client/producer/batch.py       where acknowledged records are
 
 Promise: no function reads outside of the bytes that it was given, or writes outside of those that it made. Each length
 is compared with the bytes that are left before it is used, and lists are made for no more records than the bytes hold.
@@ -31,7 +33,7 @@ cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
 
 # What the Python side needs to find, so that an older kernel is not called. Goes up when a function changes.
-INTERFACE = 2
+INTERFACE = 3
 
 ctypedef const unsigned char *Bytes
 
@@ -454,14 +456,67 @@ def murmur2(bytes data):
 
 cdef inline object new_record(type kind, object timestamp_ms, object key, object value):
     """Return a record without an offset and headers. `kind` is a subclass of tuple, as named tuples are."""
-    cdef tuple made = <tuple> PyType_GenericAlloc(<PyTypeObject *> kind, 5)
-    cdef object entry
-    cdef Py_ssize_t place = 0
-    for entry in (NO_OFFSET, timestamp_ms, key, value, NO_HEADERS):
-        Py_INCREF(entry)
-        PyTuple_SET_ITEM(made, place, entry)
-        place += 1
+    made = PyType_GenericAlloc(<PyTypeObject *> kind, 5)
+    PyObject_GC_UnTrack(made)  # numbers and bytes are part of no cycle
+    give(made, 0, NO_OFFSET)
+    give(made, 1, timestamp_ms)
+    give(made, 2, key)
+    give(made, 3, value)
+    give(made, 4, NO_HEADERS)
     return made
+
+
+def prepare(
+    type kind, type record_kind, object topic, object partition, object key, object value, object timestamp_ms,
+    Py_ssize_t max_size,
+):
+    """Return a tuple of `kind`, (topic, partition, key, record, size), or None. Headers there are none."""
+    cdef Py_ssize_t key_size = size_of(key), value_size = size_of(value)
+    cdef Py_ssize_t size = RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+    if key_size == -2 or value_size == -2 or size > max_size or type(topic) is not str:
+        return None
+    if not PyLong_CheckExact(timestamp_ms) or not (partition is None or PyLong_CheckExact(partition)):
+        return None
+    if not issubclass(kind, tuple) or not issubclass(record_kind, tuple):
+        return None
+    made = PyType_GenericAlloc(<PyTypeObject *> kind, 5)
+    PyObject_GC_UnTrack(made)
+    give(made, 0, topic)
+    give(made, 1, partition)
+    give(made, 2, key)
+    give(made, 3, new_record(record_kind, timestamp_ms, key, value))
+    give(made, 4, size)
+    return made
+
+
+def places(
+    type kind, str topic, int partition, int64_t base_offset, int64_t append_time_ms, list indexes, list timestamps_ms,
+):
+    """Return a tuple of `kind`, (topic, partition, offset, timestamp), for each record, or None.
+
+    `indexes` are the records' places behind the base offset, which is -1 where it is not known. The other -1 is an
+    append time that there is not.
+    """
+    cdef Py_ssize_t index, count = len(indexes)
+    cdef object offset = NO_OFFSET, time_ms = append_time_ms
+    if not issubclass(kind, tuple) or len(timestamps_ms) != count or not -FAR < base_offset < FAR:
+        return None
+    cdef list found = PyList_New(count)
+    for index in range(count):
+        if base_offset >= 0:
+            offset = base_offset + <int64_t> indexes[index]
+        if append_time_ms < 0:
+            time_ms = timestamps_ms[index]
+            if not PyLong_CheckExact(time_ms):
+                return None
+        made = PyType_GenericAlloc(<PyTypeObject *> kind, 4)
+        PyObject_GC_UnTrack(made)
+        put(found, index, made)
+        give(made, 0, topic)
+        give(made, 1, partition)
+        give(made, 2, offset)
+        give(made, 3, time_ms)
+    return found
 
 
 def spread(

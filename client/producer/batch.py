@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import NamedTuple, Protocol
 
+from ...protocol.records import kernel
 from ...protocol.records.record import Record
 from ..errors import DeliveryFailed, KafkaError, Outcome, delivery_error
 from ..record import RecordMetadata, TopicPartition
@@ -52,13 +54,24 @@ class AwaitedRecords:
 
     def delivered(self, batch: ProducerBatch) -> None:
         """Set each record's metadata."""
+        for future, place in zip(self.futures, self.places(batch), strict=True):
+            if not future.done():  # the user may have cancelled it
+                future.set_result(place)
+
+    def places(self, batch: ProducerBatch) -> list[RecordMetadata]:
+        """Return each record's metadata; a batch without a base offset gives -1 as offsets."""
         topic, partition = batch.partition
         base_offset, append_time_ms = batch.base_offset, batch.log_append_time_ms
-        for index, time_ms, future in zip(self.indexes, self.timestamps_ms, self.futures, strict=True):
-            if not future.done():  # the user may have cancelled it
-                offset = base_offset + index if base_offset >= 0 else -1
-                place = (topic, partition, offset, time_ms if append_time_ms < 0 else append_time_ms)
-                future.set_result(_new_metadata(RecordMetadata, place))
+        indexes, times = self.indexes, self.timestamps_ms
+        if kernel.compiled is not None:
+            found = kernel.compiled.places(
+                RecordMetadata, topic, partition, base_offset, append_time_ms, indexes, times
+            )
+            if found is not None:
+                return found
+        offsets = [base_offset + index for index in indexes] if base_offset >= 0 else [-1] * len(indexes)
+        cells = zip(offsets, times if append_time_ms < 0 else repeat(append_time_ms), strict=False)
+        return [_new_metadata(RecordMetadata, (topic, partition, offset, time_ms)) for offset, time_ms in cells]
 
     def failed(self, error: DeliveryFailed) -> None:
         """Set the error."""

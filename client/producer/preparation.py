@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...protocol.records import kernel
 from ...protocol.records.record import Record, new_record, size_upper_bound
 from ..clock import wall_clock_ms
 from ..errors import KafkaError, RecordTooLarge
@@ -60,11 +61,16 @@ class Preparation:
             raw_value = self.serialize_value(value)
         elif value.__class__ is not bytes:
             raw_value = checked_bytes(value, "value")
+        time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        if kernel.compiled is not None and key is raw_key and not given_headers:
+            limit = self.max_request_size
+            made = kernel.compiled.prepare(Prepared, Record, topic, partition, key, raw_value, time_ms, limit)
+            if made is not None:
+                return made
         headers = checked_headers(given_headers) if given_headers else ()
         size = size_upper_bound(raw_key, raw_value, headers)
         if size > self.max_request_size:
             raise too_large(size, self.max_request_size)
-        time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         record = new_record(Record, (-1, time_ms, raw_key, raw_value, headers))
         return _new_prepared(Prepared, (topic, partition, key, record, size))
 

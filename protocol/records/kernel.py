@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # Goes up when a function of the kernel changes. A kernel with another number is not called.
-INTERFACE = 2
+INTERFACE = 3
 
 Lists = tuple["list[int]", "list[int]", "list[bytes | None]", "list[bytes | None]", "list[Any]"]
+
+
+P = TypeVar("P", bound=tuple[Any, ...])
 
 
 class Kernel(Protocol):
@@ -72,6 +75,35 @@ class Kernel(Protocol):
         /,
     ) -> tuple[bool, tuple[Any, ...]]:
         """Do as the loop of `spreading.py`. Return whether the pairs have ended, and the pair that it leaves."""
+        ...
+
+    def prepare(
+        self,
+        kind: type[P],
+        record_kind: type[tuple[Any, ...]],
+        topic: str,
+        partition: int | None,
+        key: Any,
+        value: bytes | None,
+        timestamp_ms: int,
+        max_size: int,
+        /,
+    ) -> P | None:
+        """Do as the end of `Preparation.prepare`, for a record without headers."""
+        ...
+
+    def places(
+        self,
+        kind: type[P],
+        topic: str,
+        partition: int,
+        base_offset: int,
+        append_time_ms: int,
+        indexes: list[int],
+        timestamps_ms: list[int],
+        /,
+    ) -> list[P] | None:
+        """Do as `AwaitedRecords.places`."""
         ...
 
 

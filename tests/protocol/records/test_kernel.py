@@ -16,9 +16,13 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.client.clock import wall_clock_ms
 from odradek.client.errors import RecordTooLarge
+from odradek.client.producer.batch import ProducerBatch
 from odradek.client.producer.partitioner import Partitioner, murmur2
+from odradek.client.producer.preparation import Preparation, Prepared
 from odradek.client.producer.spreading import Spreader, Turn
+from odradek.client.record import RecordMetadata, TopicPartition
 from odradek.protocol.records import kernel
 from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records
 from odradek.protocol.records.errors import InvalidRecord
@@ -227,6 +231,59 @@ def test_odd_records_are_encoded_or_rejected_alike(compiled: ModuleType, record:
 @given(st.binary(max_size=300))
 def test_keys_have_the_same_hash(compiled: ModuleType, key: bytes) -> None:
     same(lambda: murmur2(key))
+
+
+@given(
+    st.sampled_from(["t", Text("t")]),
+    st.none() | st.binary(max_size=20) | st.binary(max_size=3).map(bytearray) | st.just(5),
+    st.none() | st.binary(max_size=20) | st.just("text"),
+    st.none() | st.sampled_from([0, 3, True]),
+    st.none() | st.sampled_from([-1, 0, 2**40, 2**63 - 1, 2**63]),
+    st.sampled_from([(), (("h", b"1"),)]),
+    st.sampled_from([36, 50, 10_000]),
+)
+def test_a_record_is_prepared_alike(
+    compiled: ModuleType,
+    topic: str,
+    key: Any,
+    value: Any,
+    partition: int | None,
+    time_ms: int | None,
+    headers: tuple[tuple[str, bytes], ...],
+    limit: int,
+) -> None:
+    none: Any = None
+    preparation = Preparation(none, none, none, none, limit)
+    before = wall_clock_ms()
+
+    def prepare() -> object:
+        made = preparation.prepare(topic, value, key, partition, time_ms, headers)
+        assert type(made) is Prepared and type(made.record) is Record
+        if time_ms is None:
+            assert before <= made.record.timestamp_ms <= wall_clock_ms()
+            return made._replace(record=made.record._replace(timestamp_ms=0))
+        return made
+
+    same(prepare)
+
+
+@given(
+    st.sampled_from([-1, 0, 5, 2**61, 2**62]),
+    st.sampled_from([-1, 0, 2**40]),
+    st.lists(st.tuples(st.integers(0, 2**31), st.sampled_from([0, 2**63 - 1, 2**70, True])), max_size=5),
+)
+def test_acknowledged_records_get_the_same_places(
+    compiled: ModuleType, base_offset: int, append_time_ms: int, records: list[tuple[int, int]]
+) -> None:
+    batch = ProducerBatch(TopicPartition("t", 3), (0,), 0)
+    batch.base_offset, batch.log_append_time_ms = base_offset, append_time_ms
+    batch.awaited.indexes, batch.awaited.timestamps_ms = [each[0] for each in records], [each[1] for each in records]
+    found: Any = same(lambda: batch.awaited.places(batch))
+    assert {type(place) for place in found} <= {RecordMetadata}
+    assert found == [
+        ("t", 3, base_offset + index if base_offset >= 0 else -1, append_time_ms if append_time_ms >= 0 else time_ms)
+        for index, time_ms in records
+    ]
 
 
 ODD_PAIRS = st.sampled_from([(1, b""), b"ab", (b"", b"", b""), None])
