@@ -10,6 +10,9 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.coordinator.group.GroupConfig;
@@ -17,7 +20,8 @@ import org.apache.kafka.server.config.DynamicBrokerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * Writes what a real Kafka says about itself: api-versions.tsv (asked of a running broker) and configs.tsv (from its jars).
+ * Writes what a real Kafka says about itself: api-versions.tsv (asked of a running broker), configs.tsv and
+ * client-configs.txt, the names of what consumers, producers and admin clients take (both from its jars).
  *
  * <p>java -cp "$KAFKA_LIB/*" tools/KafkaFacts.java HOST:PORT tests/golden/kafka-4.3.1
  *
@@ -39,6 +43,12 @@ public class KafkaFacts {
             rows(tsv, "broker", kafka.server.KafkaConfig.configDef(), modes);
             rows(tsv, "topic", LogConfig.configDefCopy(), modes);
             rows(tsv, "group", GroupConfig.CONFIG_DEF, modes);
+        }
+        try (PrintWriter names = new PrintWriter(out.resolve("client-configs.txt").toFile())) {
+            TreeSet<String> all = new TreeSet<>(ConsumerConfig.configNames());
+            all.addAll(ProducerConfig.configNames());
+            all.addAll(AdminClientConfig.configNames());
+            all.forEach(names::println);
         }
     }
 

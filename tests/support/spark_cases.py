@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ class Reader:
     format: str
     topics: Topics
     folder: Path
+    progress: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def load(self, options: dict[str, str], schema: str | None = None) -> Any:
         named = {"subscribe", "subscribePattern", "assign"} & options.keys()
@@ -41,7 +42,10 @@ class Reader:
         return (reader if schema is None else reader.schema(schema)).options(**given).load()
 
     def stream(self, options: dict[str, str], once: bool = False) -> list[Place]:
-        """Read what there is now with the checkpoint in `folder`. Returns the places of the rows, in order."""
+        """Read what there is now with the checkpoint in `folder`. Returns the places of the rows, in order.
+
+        `progress` gets the offsets that Spark reports of the last batch.
+        """
         reader = self.spark.readStream.format(self.format).option("kafka.bootstrap.servers", self.topics.address)
         found: list[Place] = []
 
@@ -52,6 +56,8 @@ class Reader:
         writer = writer.option("checkpointLocation", str(self.folder))
         query = writer.trigger(**({"once": True} if once else {"availableNow": True})).start()
         query.awaitTermination()
+        (source,) = query.recentProgress[-1]["sources"]
+        self.progress.update({name: json.loads(source[name]) for name in ("startOffset", "endOffset", "latestOffset")})
         return sorted(found)
 
     def offsets(self) -> dict[str, dict[str, int]]:
@@ -154,6 +160,9 @@ def _restarts(reader: Reader) -> None:
     options = {"subscribe": topic, "startingOffsets": "earliest"}
     assert reader.stream(options | {"maxOffsetsPerTrigger": "4"}) == [*_offsets(0, 5, [0]), *_offsets(0, 3, [1])]
     assert reader.offsets() == {topic: {"0": 5, "1": 3}}
+    # The second batch: 4 of 8 offsets came with the first.
+    assert reader.progress["endOffset"] == reader.progress["latestOffset"] == {topic: {"0": 5, "1": 3}}
+    assert sum(reader.progress["startOffset"][topic].values()) == 4
     reader.topics.write(topic, 1, 2)
     assert reader.stream(options, once=True) == [(1, 3), (1, 4)]
     assert reader.offsets() == {topic: {"0": 5, "1": 5}}

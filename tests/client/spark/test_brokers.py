@@ -28,7 +28,7 @@ from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordina
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, drop
+from odradek.tests.support.wire import Call, Step, drop, keep_silent
 
 WAIT_S = 20
 PLACES = [TopicPartition("t", number) for number in range(4)]
@@ -183,15 +183,17 @@ async def test_leaders_that_moved_since_the_view_are_asked_for_again() -> None:
         assert len(pauses) == 2  # for the first offsets, and for the last ones with the old view
 
 
-async def test_a_server_that_hangs_up_is_asked_last_from_then_on() -> None:
+@pytest.mark.parametrize("trouble", [drop, keep_silent])
+async def test_a_server_that_hangs_up_or_never_answers_is_asked_last_from_then_on(trouble: Step) -> None:
     async with FakeCluster({"t": 1}) as bad, FakeCluster({"t": 1}) as good:
-        wanted = parse_options({"kafka.bootstrap.servers": f"{bad.address},{good.address}", "subscribe": "t"})
-        bad.on(ApiKey.API_VERSIONS, drop)
+        texts = {"kafka.bootstrap.servers": f"{bad.address},{good.address}", "kafka.request.timeout.ms": "200"}
+        wanted = parse_options(texts | {"subscribe": "t"})
+        bad.on(ApiKey.API_VERSIONS, trouble)
         brokers = Brokers(wanted.client, sleep=never)
         for _ in range(3):
             assert await asyncio.to_thread(brokers.offsets, [PLACES[0]], EARLIEST) == {PLACES[0]: 0}
         assert asked(bad) == {"API_VERSIONS": 1}
-        good.on(ApiKey.METADATA, drop)
+        good.on(ApiKey.METADATA, trouble)
         pauses: list[float] = []
         brokers = Brokers(wanted.client, sleep=pauses.append, first=1)
         await asyncio.to_thread(brokers.retry, lambda: brokers.offsets([PLACES[0]], EARLIEST))

@@ -20,7 +20,7 @@ from odradek.client.spark.options import (
     SourceOptions,
     parse_options,
 )
-from odradek.client.spark.sink_options import NUMBERS, OPTIONS, TEXTS
+from odradek.client.spark.sink_options import NUMBERS, OPTIONS, TEXTS, parse_sink_options
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
 MINIMAL = BOOTSTRAP | {"subscribe": "t"}
@@ -164,6 +164,18 @@ def test_a_mistyped_option_is_warned_of_with_a_guess_and_refused_where_that_is_w
 def test_settings_of_kafkas_clients_are_taken_with_the_reason_where_they_change_nothing(name: str) -> None:
     (said,) = parse_options(MINIMAL | {"strictOptions": "true", f"kafka.{name}": "1"}).warnings
     assert said.startswith(f"option 'kafka.{name}' has no effect: ")
+
+
+def test_every_setting_of_kafkas_own_clients_is_known() -> None:
+    path = Path(__file__).parents[2] / "golden" / "kafka-4.3.1" / "client-configs.txt"
+    names = path.read_text(encoding="utf-8").split()
+    assert len(names) > 100
+    for kind, parse, topic in (("source", parse_options, "subscribe"), ("sink", parse_sink_options, "topic")):
+        for name in names:
+            try:
+                parse(BOOTSTRAP | {topic: "t", "strictOptions": "true", f"kafka.{name}": "1"})
+            except OptionError as error:
+                assert f"is not an option of this {kind}" not in error.message, name
 
 
 def test_options_of_the_other_kind_of_read_are_taken_as_the_connector_takes_them() -> None:

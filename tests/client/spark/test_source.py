@@ -165,6 +165,7 @@ def test_slices_leave_out_what_lies_outside(load: Any, topics: Topics) -> None:
     assert offsets_read(load(partitions="0,2", minOffset="5", maxOffset="9")) == expected_offsets(5, 9, [0, 2])
     moment = datetime.fromtimestamp((topics.first_ms + 1000) / 1000, UTC).isoformat()
     assert offsets_read(load(minTimestamp=moment, partitions="0,1")) == expected_offsets(0, PER_PARTITION, [1])
+    assert load(maxRecordsPerPartition="30").rdd.getNumPartitions() == -(-PER_PARTITION // 30) * PARTITIONS
     limited = load(limit="50", minOffset="10")
     assert limited.rdd.getNumPartitions() == 1
     assert len(limited.collect()) == 50
