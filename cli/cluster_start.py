@@ -67,7 +67,7 @@ def start(
                 _start_broker(running, data_dir, number, port + number - 1, zookeeper, nodes, settings)
                 for number in range(1, nodes + 1)
             ]
-            addresses = [_ready(each) for each in brokers]
+            addresses = [_ready(each, _log_of(data_dir, number)) for number, each in enumerate(brokers, 1)]
             for number, (each, address) in enumerate(zip(brokers, addresses, strict=True), 1):
                 click.echo(f"broker {number} is process {each.pid} at {address}", err=True)
             click.echo(f"ready {','.join(addresses)}")
@@ -84,7 +84,7 @@ def _watch(brokers: list[subprocess.Popen[str]], data_dir: Path) -> None:
         time.sleep(0.2)
         for number in [number for number, each in alive.items() if each.poll() is not None]:
             ended = alive.pop(number)
-            click.echo(f"broker {number} has ended: see {data_dir}/broker-{number}.log", err=True)
+            click.echo(f"broker {number} has ended: see {_log_of(data_dir, number)}", err=True)
             if alive:
                 command = shlex.join(cast("list[str]", ended.args))
                 click.echo(f"the others go on; start it again with: {command}", err=True)
@@ -121,17 +121,23 @@ def _start_broker(
     for each in settings:
         command += ["--set", each]
     data_dir.mkdir(parents=True, exist_ok=True)
-    log = running.enter_context((data_dir / f"broker-{number}.log").open("a"))
+    log = running.enter_context(_log_of(data_dir, number).open("a"))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
     running.callback(_stop, process)
     return process
 
 
-def _ready(broker: subprocess.Popen[str]) -> str:
+def _log_of(data_dir: Path, number: int) -> Path:
+    return data_dir / f"broker-{number}.log"
+
+
+def _ready(broker: subprocess.Popen[str], log: Path) -> str:
+    """Return the address of a broker once clients can connect. Raises CliError with the last line of its log."""
     assert broker.stdout is not None
     word, _, address = broker.stdout.readline().strip().partition(" ")
     if word != "ready":
-        raise CliError("a broker did not start: the end of its log in the data directory says why")
+        lines = log.read_text(errors="replace").splitlines()
+        raise CliError(f"a broker did not start: {lines[-1] if lines else 'it has ended'} (see {log})")
     return address
 
 
@@ -150,6 +156,8 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _start_zookeeper(running: ExitStack, directory: Path, port: int, jars: Path | None) -> str:
+    if _listens(port):
+        raise CliError(f"port {port}, the one below --port, is taken, and ZooKeeper needs it: choose another --port")
     if shutil.which("java") is None:
         raise CliError("ZooKeeper needs Java, and there is none: install it, or give --zookeeper HOST:PORT")
     jars = jars or (DEBIAN_JARS if (DEBIAN_JARS / "zookeeper.jar").exists() else None)

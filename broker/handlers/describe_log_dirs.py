@@ -45,7 +45,8 @@ def handle(
         if topic is None:
             topic = topics[path, partition.topic] = DescribeLogDirsTopic(partition.topic)
             results[path].topics.append(topic)
-        # The offset lag is 0: the leader is the only replica.
+        # The offset lag is how far a replica's log ends before the high watermark that it knows itself. No log does: so
+        # a follower, too, answers 0, as in Kafka.
         topic.partitions.append(DescribeLogDirsPartition(partition.index, partition.log.size_bytes, 0, False))
         return 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,27 @@ def test_without_a_zookeeper_the_command_says_what_to_install(tmp_path: Path) ->
     )
     assert done.returncode == 1
     assert "ZooKeeper needs Java, and there is none: install it, or give --zookeeper HOST:PORT" in done.stderr
+
+
+def start(*arguments: str) -> str:
+    """Start a cluster that cannot start; what the command says."""
+    command = [*ODRADEK, "cluster", "start", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
+def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+    data = ("--nodes", "1", "--data-dir", str(tmp_path / "data"))
+    nobody = f"127.0.0.1:{free_port()}"
+    patience = ("--set", "zookeeper.connection.timeout.ms=300")
+    said = start(*data, "--zookeeper", nobody, *patience)
+    assert f"a broker did not start: odradek: no ZooKeeper answers at {nobody} within 0.3 s" in said
+    assert "broker-1.log" in said
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = start(*data, "--port", str(port + 1))
+    assert f"port {port}, the one below --port, is taken, and ZooKeeper needs it" in said
 
 
 def topic(*replicas: tuple[int, ...]) -> TopicInfo:

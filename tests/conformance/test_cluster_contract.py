@@ -24,6 +24,7 @@ from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, 
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -281,6 +282,50 @@ async def test_partitions_move_to_other_brokers(cluster: Cluster) -> None:
 
     await until(is_removed)
     assert await cluster.elect("moved") == (ErrorCode.ELECTION_NOT_NEEDED if moved.leader_id == 3 else 0)
+
+
+async def test_a_move_that_is_held_back_is_listed_and_can_be_cancelled(cluster: Cluster) -> None:
+    """Meanwhile the copy's offset lag is 0: it compares with what the replica itself knows to be committed."""
+    assert await cluster.create("held", [[1]], follower_replication_throttled_replicas="*") == 0
+    await cluster.until_isr("held", [1])
+    await cluster.alter(BROKER, "2", {"follower_replication_throttled_rate": "1"}, number=2)
+    for _ in range(4):
+        assert (await cluster.produce("held", batch_of(bytes(900_000)))).error_code == 0
+    assert await cluster.reassign("held", [2]) == 0
+
+    async def copied() -> list[tuple[int, int]]:
+        topics = [DescribableLogDirTopic("held", [0])]
+        answer = await cluster.ask(2, ApiKey.DESCRIBE_LOG_DIRS, 1, DescribeLogDirsRequest(topics))
+        found = [each for result in answer.results for topic in result.topics for each in topic.partitions]
+        return [(each.partition_size, each.offset_lag) for each in found]
+
+    async def has_begun() -> bool:
+        return any(size for size, _ in await copied())
+
+    async def moves() -> list[tuple[list[int], list[int]]]:
+        request = ListPartitionReassignmentsRequest()
+        answer = await cluster.ask(await cluster.controller(), ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, request)
+        found = [each for topic in answer.topics for each in topic.partitions]
+        return [(each.adding_replicas, each.removing_replicas) for each in found]
+
+    await until(has_begun)
+    [(size, lag)] = await copied()
+    assert 0 < size < 4 * 900_000 and lag == 0
+    assert await moves() == [([2], [1])]
+    assert await cluster.reassign("held", None) == 0
+
+    async def is_back() -> bool:
+        found = await cluster.partition("held")
+        return (found.replica_nodes, found.isr_nodes, found.leader_id, await moves()) == ([1], [1], 1, [])
+
+    await until(is_back)
+    folder = cluster.processes.brokers[2].data_dir / "held-0"
+
+    async def is_removed() -> bool:
+        return not folder.exists()
+
+    await until(is_removed)
+    await cluster.alter(BROKER, "2", {"follower_replication_throttled_rate": str(2**62)}, number=2)
 
 
 async def test_acks_all_needs_as_many_replicas_in_sync_as_the_topic_says_now(cluster: Cluster) -> None:
