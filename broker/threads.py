@@ -135,7 +135,7 @@ class DiskThreads:
             pool = self._pools[kind, directory] = ThreadPool(name, kind.threads)
         self._running[future] = _Running(kind, directory, self._clock.monotonic_ms())
         self._watch()
-        pool.submit(lambda: self._run(loop, future, work))
+        pool.submit(partial(self._run, loop, future, work))
         return future
 
     def close(self) -> None:

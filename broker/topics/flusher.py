@@ -17,6 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ...storage.errors import LogClosed, StorageError, is_lasting
+from ...storage.log import Log
 from ..threads import DiskThreads, Work
 from ..timers import TimerHandle, Timers
 from .partition import Partition
@@ -107,15 +108,11 @@ class Flusher:
             await asyncio.wait(list(self._running.values()))
 
     def _start(self, partition: Partition) -> asyncio.Future[None]:
+        # Thousands may wait for a thread, and Python's collector looks at all that is made for each: no closures here.
         log = partition.log
-        flushed_bytes = log.flushed_bytes
+        done = partial(self._done, partition, log, log.flushed_bytes)
         future = self._threads.run(Work.FSYNC, log.directory.parent, partial(log.flush, log.log_end_offset))
         self._running[partition] = future
-
-        def done(_: asyncio.Future[None]) -> None:
-            self._done(partition, future)
-            self._note_progress(log.flushed_bytes - flushed_bytes)
-
         future.add_done_callback(done)
         return future
 
@@ -126,7 +123,11 @@ class Flusher:
             if self.on_progress is not None:
                 self.on_progress()
 
-    def _done(self, partition: Partition, future: asyncio.Future[None]) -> None:
+    def _done(self, partition: Partition, log: Log, flushed_before: int, future: asyncio.Future[None]) -> None:
+        self._settle(partition, future)
+        self._note_progress(log.flushed_bytes - flushed_before)
+
+    def _settle(self, partition: Partition, future: asyncio.Future[None]) -> None:
         if self._running.get(partition) is future:
             del self._running[partition]
         error = None if future.cancelled() else future.exception()
@@ -151,7 +152,7 @@ class Flusher:
     # -- Later -----------------------------------------------------------------------------------------
 
     def _timer(self, partition: Partition, delay_ms: int) -> _Due:
-        return _Due(delay_ms, self._timers.after(delay_ms, lambda: self._flush_due(partition)))
+        return _Due(delay_ms, self._timers.after(delay_ms, partial(self._flush_due, partition)))
 
     def _sooner(self, due: _Due | None, new: _Due) -> _Due:
         """Return the one of two timers that fires first, with the new delay, and cancel the other."""

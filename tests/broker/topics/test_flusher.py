@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, server
+from odradek.broker.threads import Work
 from odradek.broker.topics import flusher as flushing
 from odradek.broker.topics.partition import Partition
 from odradek.protocol.apis import ApiKey
@@ -411,3 +413,30 @@ async def test_after_a_crash_flush_ms_counts_for_what_recovery_found(
         broker.timers.fire_due()
         await until(lambda: partition.log.recovery_point == 1)
         assert disk.synced == ["t-0"]
+
+
+async def test_a_flush_that_waits_is_few_objects_for_pythons_collector(
+    broker: Broker, raw: Raw, disk: SlowDisk
+) -> None:
+    """flush.ms may start thousands at a time. A full collection of their objects held the loop for a turn of 26 ms."""
+    count = 100
+    await raw.create_topic("t", partitions=count)
+    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(count)]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", b"", data)])
+    assert not any(each.error_code for each in (await raw.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses)
+    partitions, flusher = list(broker.topics.partitions()), broker.services.flusher
+    disk.gate.clear()
+    # All threads wait for the disk: what comes now waits for them.
+    for partition in partitions[: Work.FSYNC.threads]:
+        flusher.schedule(partition, 0)
+    await until(lambda: len(disk.waiting) == Work.FSYNC.threads)
+    rest = partitions[Work.FSYNC.threads :]
+    found: dict[int, float] = {}
+    for delay_ms in (60_000, 0):
+        gc.collect()
+        before = len(gc.get_objects())
+        for partition in rest:
+            flusher.schedule(partition, delay_ms)
+        found[delay_ms] = (len(gc.get_objects()) - before) / len(rest)
+    assert found[60_000] < 6.5 and found[0] < 14, found
+    disk.gate.set()
