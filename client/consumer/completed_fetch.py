@@ -77,8 +77,8 @@ class CompletedFetch:
         self._aborted = deque(sorted(aborted, key=lambda transaction: transaction[1]))
         # Producers inside an aborted transaction.
         self._aborting_producers: set[int] = set()
-        # What decodes the rest of a batch. No more than a user takes at a time: where these records die before the next
-        # come, the garbage collector has nothing to do. It took a fifth of the time.
+        # What decodes the rest of a batch, no more than a user takes at a time: where these records die before the next
+        # come, the garbage collector rarely runs. It took a fifth of the time.
         self._reader: RowReader[ConsumerRecord] | None = None
         # The decoded records of that batch, and how many of them were taken.
         self._records: list[ConsumerRecord] = []
@@ -181,6 +181,7 @@ class CompletedFetch:
     def _read(self, most: int) -> None:
         """Decode up to `most` records of the batch that is being read, which must be."""
         assert self._reader is not None
+        self._records, self._index = [], 0  # they die before the next come
         try:
             self._set_records(self._reader.read(most))
         except DecodeError as error:

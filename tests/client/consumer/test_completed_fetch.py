@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.legacy import encode_message_set
 from odradek.protocol.records.record import Record
+from odradek.tests.support.compiled_kernel import records_by
 
 TP = TopicPartition("t", 3)
 
@@ -159,3 +162,35 @@ def test_a_batch_with_a_wrong_crc_is_an_error() -> None:
     data[-1] ^= 1
     with pytest.raises(CorruptRecords):
         fetch_of(bytes(data)).take_batch()
+
+
+def test_records_that_are_taken_and_dropped_rarely_start_the_garbage_collector() -> None:
+    """A batch of a thousand tuples at once starts it each time."""
+    fetches = [fetch_of(batch(0, 1000)) for _ in range(20)]
+    gc.collect()
+    before = gc.get_stats()[0]["collections"]
+    with records_by("Python"):
+        while fetches:
+            fetch = fetches.pop()
+            while fetch.take(500):
+                pass
+    assert gc.get_stats()[0]["collections"] - before < 10
+
+
+def test_a_record_that_cannot_be_read_comes_up_behind_those_before_it() -> None:
+    data = bytearray(batch(0, 1000))
+    data[-1] = 9  # headers of the last record that are not there
+    fetch = CompletedFetch(TP, memoryview(data), 0, check_crcs=False)
+    assert len(fetch.take(600)) == 600
+    for _ in range(2):
+        with pytest.raises(CorruptRecords, match="offset 600"):
+            fetch.take(600)
+    assert fetch.position == 600
+
+
+def test_what_is_left_of_a_batch_comes_as_a_batch_after_few_records_of_it() -> None:
+    fetch = fetch_of(batch(10, 1000) + batch(1010, 3), start=20)
+    assert [record.offset for record in fetch.take(5)] == [20, 21, 22, 23, 24]
+    rest = fetch.take_batch()
+    assert rest is not None and [record.offset for record in rest.records()] == list(range(25, 1010))
+    assert fetch.position == 1010 and [record.offset for record in fetch.take(9)] == [1010, 1011, 1012]
