@@ -1,0 +1,112 @@
+"""Code of a user who checks types strictly: `make lint` reads it with the client's types, and nobody runs it.
+
+`assert_type` holds what a type checker must infer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_type
+
+from odradek.client import (
+    Admin,
+    BulkMetadata,
+    ConfigResource,
+    Consumer,
+    ConsumerRecord,
+    DeadLetterTopic,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    ProducerInterceptor,
+    ProducerRecord,
+    RecordMetadata,
+    SimpleConsumer,
+    TopicPartition,
+    blocking,
+    read_topic,
+    wait_for_broker,
+)  # fmt: skip
+from odradek.client.errors import DeliveryFailed, ItemsFailed, Outcome
+
+
+def by_airline(key: object, partitions: Sequence[int], available: Sequence[int]) -> int:
+    return partitions[0] if key else available[-1]
+
+
+class Source(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record._replace(headers=(*record.headers, ("source", b"tower")))
+
+
+async def main() -> None:
+    nodes = await wait_for_broker("127.0.0.1:9092", timeout_ms=1)
+    print(nodes[0].host)
+    async with Admin("127.0.0.1:9092") as admin:
+        try:
+            await admin.create_topics([NewTopic("a", 1)])
+        except ItemsFailed as error:
+            for name, failed in error.failures.items():
+                print(name, failed.code.name)
+        described = await admin.describe_topics("a")
+        print(described["a"].partitions[0].leader)
+        configs = await admin.describe_configs([ConfigResource.topic("a")])
+        print({name: entry.value for each in configs.values() for name, entry in each.items()})
+    producer: Producer[str, dict[str, int]] = Producer(
+        "x:1", key_serializer="str", value_serializer="json", partitioner=by_airline, interceptors=[Source()]
+    )
+    async with producer:
+        assert_type(await producer.send_and_wait("t", {"a": 1}, key="k"), RecordMetadata)
+        future = await producer.send("t", {"a": 1})
+        try:
+            assert_type(await future, RecordMetadata)
+        except DeliveryFailed as error:
+            assert error.outcome is Outcome.UNKNOWN
+        done = await producer.send_many("t", ((None, {"a": n}) for n in range(3)))
+        assert_type(done, BulkMetadata)
+        async with producer.transaction():
+            await producer.send_offsets({TopicPartition("t", 0): 1}, "g")
+        for metric in producer.metrics():
+            print(metric.name, metric.value)
+    consumer: Consumer[str, dict[str, int]] = Consumer("t", group_id="g", value_deserializer="json")
+
+    async def handle(record: ConsumerRecord[str, dict[str, int]]) -> None:
+        print(record.value)
+
+    async with consumer:
+        found = await consumer.getmany(timeout_ms=1)
+        assert_type(found, dict[TopicPartition, list[ConsumerRecord[str, dict[str, int]]]])
+        async for record in consumer:
+            assert_type(record, ConsumerRecord[str, dict[str, int]])
+            assert_type(record.value, dict[str, int] | None)
+        await consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(1, "x")})
+        committed = await consumer.committed(TopicPartition("t", 0))
+        assert_type(committed, dict[TopicPartition, OffsetAndMetadata | None])
+        await consumer.consume(handle, dead_letters=DeadLetterTopic(Producer(), "dead"))
+        for stream in consumer.streams({"t": 2})["t"]:
+            print((await anext(stream)).offset)
+        async for columns in consumer.batches():
+            print(columns.values[0])
+        print(consumer.explain(), consumer.group_metadata())
+    async with SimpleConsumer("127.0.0.1", 1) as simple:
+        print((await simple.fetch("t", 0, offset=0)).next_offset)
+    table = await read_topic("t", format="pandas", progress=lambda done, total: None)
+    print(table)
+
+
+def plain() -> None:
+    with blocking.Producer("x:1") as producer:
+        assert_type(producer.send("t", b"x").result(), RecordMetadata)
+        assert_type(producer.send_and_wait("t", b"x"), RecordMetadata)
+        with producer.transaction():
+            producer.send("t", b"y")
+    with blocking.Consumer("t", group_id="g") as consumer:
+        for records in consumer.getmany(timeout_ms=1).values():
+            print(records[0].value)
+        for record in consumer:
+            print(record.value)
+        consumer.consume(lambda record: print(record.value), concurrency=2)
+    with blocking.Admin() as admin:
+        assert_type(admin.list_topics(), list[str])
+        print(admin.describe_topics("t")["t"].partitions)
+
