@@ -23,6 +23,7 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..coordination.large_response import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
+from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
@@ -75,10 +76,16 @@ def _add_all(
 
 
 def live_brokers(services: Services, context: RequestContext) -> list[tuple[int, str, int, str | None]]:
-    """Return (id, host, port, rack) of every live broker, with the addresses for clients of this listener."""
+    """Return (id, host, port, rack) of every live broker, with the addresses for clients of this listener.
+
+    A broker that the controller has told nothing yet closes the connection: clients would take what it does not know
+    for gone. librdkafka drops every broker that a response does not name, and then has none left to ask.
+    """
     if services.replicas is None:
         host, port = context.advertised_address
         return [(services.config.node_id, host, port, services.config.broker_rack)]
+    if not services.replicas.is_ready.is_set():
+        raise CloseConnection("this broker does not know the cluster yet: the controller has not told it")
     found = services.replicas.view.brokers
     return [(each.id, *each.address(context.listener_name), each.rack) for each in found.values()]
 

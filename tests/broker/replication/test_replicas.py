@@ -10,6 +10,7 @@ import pytest
 from odradek.broker.replication.replicas import FULL
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
@@ -32,6 +33,25 @@ async def test_a_record_with_acks_all_reaches_every_replica_before_it_is_acknowl
         fetched = await raw.fetch("t", 0)
     assert (fetched.error_code, fetched.high_watermark) == (0, 5)
     assert bytes_of(cluster, 1) == bytes_of(cluster, 2) == bytes_of(cluster, 3)
+
+
+async def test_a_broker_that_does_not_know_the_cluster_yet_tells_nothing_of_it(cluster: HandCluster) -> None:
+    """Not that there are no brokers and no topics: clients would drop what they know, librdkafka every broker."""
+    await cluster.stop(1)
+    await cluster.start(1)
+    for key, version, request in (
+        (ApiKey.METADATA, 12, MetadataRequest()),
+        (ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(name="t")])),
+        (ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest()),
+    ):
+        async with await cluster.connect(1) as raw:
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await raw.ask(key, version, request)
+    await cluster.assign("t", leader=1)
+    async with await cluster.connect(1) as raw:
+        answer = await raw.ask(ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(name="t")]))
+    assert {each.node_id for each in answer.brokers} >= {1, 2, 3}
+    assert [each.error_code for each in answer.topics] == [0]
 
 
 async def test_a_follower_rejects_producers_and_old_consumers(cluster: HandCluster) -> None:
