@@ -274,6 +274,9 @@ class Recovery:
     def _check(self, recovery_point: int) -> None:
         first = self._first_to_check(recovery_point)
         base_offset = self._segments[first].base_offset
+        # From here on the batches tell the epochs. The file may know one that wrote nothing, and that the log has
+        # forgotten since to follow another leader: batches of older epochs may lie behind its beginning.
+        self._epochs.truncate_from_end(base_offset)
         # Not from inside the segment: to find its aborted transactions again, the check must know which transactions
         # were open when the segment began.
         self._load_producers(max(base_offset, self._log_start_offset))

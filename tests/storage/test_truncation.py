@@ -56,6 +56,22 @@ def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
     assert producer.last_sequence == 3
 
 
+@pytest.mark.parametrize("is_forgotten_by", ["a truncation", "a start"])
+def test_an_epoch_that_wrote_nothing_does_not_come_back_after_a_crash(directory: Path, is_forgotten_by: str) -> None:
+    """A leader that wrote nothing follows another, and gets records of an older epoch where its own began."""
+    log = opened(directory)
+    append(log, batch(0, leader_epoch=0))
+    log.epochs.assign(1, 1)
+    log.flush()
+    if is_forgotten_by == "a start":
+        log = opened(directory, clean=False, point=1)
+    else:
+        log.truncate_to(1)
+    append(log, batch(1, leader_epoch=0))
+    append(log, batch(2, leader_epoch=2))
+    assert opened(directory, clean=False, point=1).epochs.entries == ((0, 0), (2, 2))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_truncated_batches_do_not_come_back_after_a_power_cut(directory: Path, seed: int) -> None:
     disk = FaultyDisk()

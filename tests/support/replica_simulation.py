@@ -72,6 +72,16 @@ class Node:
         self.epochs.truncate_from_end(self.end)
         self.high_watermark = min(self.high_watermark, self.end)
 
+    def crash(self, chance: random.Random) -> None:
+        """Die. The checkpoint of the high watermark is a little older."""
+        self.alive, self.role, self.leadership = False, None, None
+        self.waiting.clear()
+        self.high_watermark = max(self.high_watermark - chance.randint(0, 2), 0)
+
+    def restart(self) -> None:
+        """Come back with the log as it was."""
+        self.alive = True
+
 
 class Fetch(NamedTuple):
     """A request of a follower."""
@@ -90,7 +100,7 @@ class Simulation:
         self.bug = bug
         self.min_isr = min_isr
         self.now_ms = 0
-        self.nodes = {number: Node(number) for number in range(1, nodes + 1)}
+        self.nodes = {number: self.new_node(number) for number in range(1, nodes + 1)}
         everyone = tuple(self.nodes)
         self.state = Role(1, 0, everyone, 0, everyone)
         # How many records were acknowledged, and what a log begins with that has all of them.
@@ -104,6 +114,10 @@ class Simulation:
         for node in self.nodes.values():
             self._later(self.chance.randint(1, 20), lambda node=node: self._fetch(node))
             self._later(self.chance.randint(1, LAG_MS), lambda node=node: self._tick(node))
+
+    def new_node(self, number: int) -> Node:
+        """Return a replica that is empty."""
+        return Node(number)
 
     def run(self) -> None:
         """Let faults and messages come by chance, then let the network be calm, and see that all agree."""
@@ -354,10 +368,7 @@ class Simulation:
         if not node.alive:
             self._restart(node)
             return
-        node.alive, node.role, node.leadership = False, None, None
-        node.waiting.clear()
-        # The checkpoint of the high watermark is a little older.
-        node.high_watermark = max(node.high_watermark - self.chance.randint(0, 2), 0)
+        node.crash(self.chance)
         if self.state.leader == node.id:
             self._later(self.chance.randint(10, 60), self._replace_dead_leader)
 
@@ -369,7 +380,7 @@ class Simulation:
                 self._later(20, self._replace_dead_leader)
 
     def _restart(self, node: Node) -> None:
-        node.alive = True
+        node.restart()
         if self.state.leader == node.id:
             # A new epoch: what it knew of its followers is gone.
             self._write(node.id, self.state.isr)
