@@ -47,24 +47,28 @@ class History:
 
 
 class Load(threading.Thread):
-    """Sends numbers to every partition until `finish`."""
+    """Sends numbers to every partition until `finish`.
+
+    Each partition has a producer of its own. librdkafka renumbers all batches of a producer where one comes out of
+    order in one partition, those too that are written in another and whose answer was lost: they would be there twice
+    (its issue 4953).
+    """
 
     def __init__(self, addresses: str) -> None:
         super().__init__(daemon=True)
         self.history = History()
         self._over = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": addresses,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 5,
-                "message.timeout.ms": int(WAIT_S * 1000),
-                "retry.backoff.ms": 50,
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
-        )
+        settings: dict[str, Any] = {
+            "bootstrap.servers": addresses,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 5,
+            "message.timeout.ms": int(WAIT_S * 1000),
+            "retry.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+        }
+        self._producers = [Producer(settings) for _ in range(PARTITIONS)]
 
     def run(self) -> None:
         try:
@@ -74,12 +78,12 @@ class Load(threading.Thread):
 
     def _send(self) -> None:
         while not self._over.is_set():
-            for partition in range(PARTITIONS):
+            for partition, producer in enumerate(self._producers):
                 number = self.history.sent[partition]
                 with suppress(BufferError):
-                    self._producer.produce(TOPIC, str(number), partition=partition, on_delivery=self._note)
+                    producer.produce(TOPIC, str(number), partition=partition, on_delivery=self._note)
                     self.history.sent[partition] += 1
-            self._producer.poll(0.005)
+                producer.poll(0.005 / PARTITIONS)
 
     def _note(self, error: object, message: Message) -> None:
         if error is not None:
@@ -93,7 +97,8 @@ class Load(threading.Thread):
         """Send no more, and wait for the last response."""
         self._over.set()
         self.join()
-        self._producer.flush(WAIT_S)
+        for each in self._producers:
+            each.flush(WAIT_S)
         return self.history
 
 
@@ -243,8 +248,26 @@ class Chaos:
         deadline = time.monotonic() + WAIT_S
         while not is_true():
             late = time.monotonic() >= deadline
-            assert not late, f"{what if isinstance(what, str) else what()} after {self.faults}"
+            assert not late, f"{what if isinstance(what, str) else what()} after {self.faults}. {self._state()}"
             time.sleep(0.1)
+
+    def _state(self) -> str:
+        """Return what each broker says of the cluster: the controller, and each partition's leader and ISR."""
+        lines: list[str] = []
+        for number, broker in self.cluster.brokers.items():
+            try:
+                # A client of its own: the old one may be what is at fault.
+                found = AdminClient({"bootstrap.servers": broker.address, "log_level": 0}).list_topics(timeout=5)
+            except KafkaException as error:
+                lines.append(f"broker {number}: {error}")
+                continue
+            places = [
+                f"{name}-{each.id} {each.leader} {each.isrs}"
+                for name, topic in sorted(found.topics.items())
+                for each in topic.partitions.values()
+            ]
+            lines.append(f"broker {number}: controller {found.controller_id}, leaders and ISRs {', '.join(places)}")
+        return "; ".join(lines)
 
 
 def read_all(addresses: str, topic: str = TOPIC) -> list[list[tuple[int, int]]]:

@@ -154,7 +154,8 @@ class Watcher(threading.Thread):
     def finish(self) -> None:
         """Leave the group."""
         self._over.set()
-        self.join(120)
+        self.join(60)
+        assert not self.is_alive(), "a member waits for the answer to a commit, or does not leave its group"
 
 
 def _error(exception: KafkaException) -> KafkaError:
