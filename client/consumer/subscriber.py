@@ -125,6 +125,8 @@ class Subscriber:
         self._auto_commit_interval_ms = auto_commit_interval_ms if enable_auto_commit else None
         self._max_poll_records = max_poll_records
         self._topics: set[str] = set(topics)
+        # Whether the user has said what to read. `assign` of nothing says so, too: more may follow.
+        self._is_subscribed = bool(topics)
         self._positions = Positions()
 
     # -- Start and stop
@@ -214,7 +216,7 @@ class Subscriber:
 
     def _check_subscribed(self) -> None:
         """Raise NotAssigned if there is nothing that a poll could wait for."""
-        if not (self._topics or self._assigned_by_user) and self._pattern is None:
+        if not self._is_subscribed:
             raise NotAssigned("there is nothing to read: subscribe() to topics, or assign() partitions")
 
     # -- Subscription
@@ -239,7 +241,7 @@ class Subscriber:
         self._pattern = None if pattern is None else re.compile(pattern)
         if session is not None:
             session.cluster.forget(self._topics.difference(topics))
-        self._topics = set(topics)
+        self._topics, self._is_subscribed = set(topics), bool(topics) or pattern is not None
         self._listener = listener
         if session is not None:
             session.assignment.listener = listener
@@ -255,6 +257,7 @@ class Subscriber:
         if self._topics or self._pattern is not None:
             raise NotAssigned("topics are subscribed: unsubscribe() first")
         self._assigned_by_user = tuple(TopicPartition(*partition) for partition in partitions)
+        self._is_subscribed = True
         if self._session is not None:
             self._session.take_partitions(self._assigned_by_user)
 
@@ -268,7 +271,7 @@ class Subscriber:
             if session is not None:
                 session.cluster.forget(self._topics)
                 session.cluster.watch_all(False)
-            self._pattern = None
+            self._pattern, self._is_subscribed = None, False
             self._topics, self._assigned_by_user, self._run = set(), (), None
             self._positions.replace(())
 

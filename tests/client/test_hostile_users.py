@@ -78,6 +78,8 @@ async def test_a_poll_that_could_wait_for_nothing_says_so() -> None:
         await consumer.unsubscribe()
         with pytest.raises(NotAssigned):
             await consumer.getmany()
+        consumer.assign([])
+        assert await consumer.getmany(timeout_ms=1) == {}, "an assignment of nothing may be followed by another"
 
 
 async def test_streams_raise_an_error_that_stays_each_time_they_are_asked_and_the_loop_goes_on() -> None:
