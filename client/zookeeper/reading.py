@@ -64,6 +64,7 @@ class Reading:
 
     async def start(self) -> None:
         """Reach the brokers. Raises NoBrokerReachable."""
+        self._consumer.assign(())  # the first part comes later, and polls wait for it
         await self._consumer.start()
 
     async def stop(self) -> None:
