@@ -79,7 +79,7 @@ class LargeBatch(BatchRejected):
 
 
 class ColdLog(KafkaError):
-    """The first append since the start would read the end of the log from the disk: `warm_up` in a thread comes first."""
+    """The first append since the start would read the log's end from the disk: `warm_up` in a thread comes first."""
 
 
 # -- Rules of a topic ------------------------------------------------------------------------------

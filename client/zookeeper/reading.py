@@ -21,6 +21,8 @@ from .registry import Subscription
 from .streams import MessageStream, MessageStreams
 
 _POLL_MS = 500
+# Most errors of a poll come again at once.
+_AFTER_ERROR_S = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -145,6 +147,7 @@ class Reading:
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             except KafkaError as error:
                 self.streams.fail(error)
+                await asyncio.sleep(_AFTER_ERROR_S)
                 continue
             for partition, records in found.items():
                 self.streams.add(partition, records)

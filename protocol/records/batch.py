@@ -401,7 +401,7 @@ def encode_value_batch(values: Sequence[bytes], timestamp_ms: int, compression: 
     return batch_of_body(encode_values(values), len(values), timestamp_ms, timestamp_ms, compression)
 
 
-def batch_of_body(body: bytes, count: int, first_ms: int, max_ms: int, compression: Compression) -> bytes:
+def batch_of_body(body: bytes | memoryview, count: int, first_ms: int, max_ms: int, compression: Compression) -> bytes:
     """Return the batch at offset 0 of encoded records, whose times count from `first_ms` and end at `max_ms`."""
     if compression:
         body = compress(compression, body)
@@ -412,7 +412,7 @@ def batch_of_body(body: bytes, count: int, first_ms: int, max_ms: int, compressi
     return _with_crc(header, body)
 
 
-def _with_crc(header: bytes, body: bytes) -> bytes:
+def _with_crc(header: bytes, body: bytes | memoryview) -> bytes:
     crc = crc32c(body, crc32c(header[_CRC_FROM:]))
     return b"".join((header[:_CRC_AT], _UINT32.pack(crc), header[_CRC_FROM:], body))
 

@@ -109,4 +109,3 @@ def plain() -> None:
     with blocking.Admin() as admin:
         assert_type(admin.list_topics(), list[str])
         print(admin.describe_topics("t")["t"].partitions)
-

@@ -423,7 +423,8 @@ async def test_a_flush_that_waits_is_few_objects_for_pythons_collector(
     await raw.create_topic("t", partitions=count)
     data = [PartitionProduceData(index, batch_of(b"x")) for index in range(count)]
     request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", b"", data)])
-    assert not any(each.error_code for each in (await raw.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses)
+    answer = await raw.ask(ApiKey.PRODUCE, 9, request)
+    assert not any(each.error_code for each in answer.responses[0].partition_responses)
     partitions, flusher = list(broker.topics.partitions()), broker.services.flusher
     disk.gate.clear()
     # All threads wait for the disk: what comes now waits for them.
