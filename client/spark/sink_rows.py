@@ -117,7 +117,7 @@ class OpenBatches:
         count = int(batch[COUNT])
         if not count:
             return None
-        body = memoryview(self._buffers[partition, : batch[USED_BYTES]])
+        body = self._buffers[partition, : batch[USED_BYTES]].data
         batch[COUNT] = batch[USED_BYTES] = 0
         return batch_of_body(body, count, int(batch[FIRST_MS]), int(batch[MAX_MS]), self._compression)
 
