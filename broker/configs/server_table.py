@@ -86,7 +86,7 @@ class ServerTable:
             "bound. Kafka has no such limit.")
     socket_receive_buffer_bytes: int = define(INT, -1, low=-1,
         doc="SO_RCVBUF of each connection; -1: the operating system decides.")
-    socket_send_buffer_bytes: int = define(INT, -1, low=-1,
+    socket_send_buffer_bytes: int = define(INT, 102400, low=-1,
         doc="SO_SNDBUF of each connection; -1: the operating system decides.")
     socket_listen_backlog_size: int = define(INT, 1024, low=1,
         doc="How many connections may wait to be accepted. The operating system may allow fewer.")

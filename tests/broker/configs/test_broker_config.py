@@ -27,7 +27,6 @@ OTHER_DEFAULTS = {
     ("broker", "log.dir"): "data must not lie where the system deletes it",
     ("broker", "controller.listener.names"): "there is no controller, so there is nothing to name",
     ("broker", "socket.receive.buffer.bytes"): "the system's own tuning takes a batch of 1 MB in fewer reads",
-    ("broker", "socket.send.buffer.bytes"): "the system's own tuning sends a fetch of 1 MB in fewer writes",
     ("broker", "queued.max.request.bytes"): "half-sent requests of many connections would take all memory",
     ("broker", "socket.listen.backlog.size"): "50 makes a burst of connections wait for SYN retries",
 }
