@@ -255,6 +255,28 @@ async def test_a_follower_that_lost_its_disk_gets_everything_again(cluster: Hand
     await agree(cluster, 1, 2, 3)
 
 
+@pytest.mark.parametrize("leader", [1, 3])
+async def test_a_follower_that_comes_back_with_an_older_disk_is_brought_up_to_date(
+    cluster: HandCluster, tmp_path: Path, leader: int
+) -> None:
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"old")
+    await cluster.stop(2)
+    disk, copy = cluster.configs[2].data_dir, tmp_path / "copy"
+    shutil.copytree(disk, copy)
+    await cluster.start(2)
+    await cluster.assign("t", leader=1)
+    for number in range(5):
+        await produce(cluster, 1, b"new-%d" % number)
+    await cluster.stop(2)
+    shutil.rmtree(disk)
+    shutil.copytree(copy, disk)
+    await cluster.start(2)
+    await cluster.assign("t", leader=leader, isr=(1, 3))
+    await agree(cluster, 1, 2, 3)
+    assert cluster.partition(2).log.log_end_offset == 6
+
+
 async def test_a_follower_that_is_behind_the_leaders_first_record_starts_over(cluster: HandCluster) -> None:
     await cluster.assign("t", leader=1, isr=(1, 3), to=(1, 3))
     for number in range(4):

@@ -56,7 +56,9 @@ async def agree(cluster: HandCluster, end: int) -> None:
 
     await until(lambda: ends() == {end})
     for node in cluster.brokers:
-        assert numbers(cluster, node)[-KEYS:] == list(range(end - KEYS, end))
+        # Each broker cleans its own log, so they differ in the records that newer ones have replaced.
+        last = {number % KEYS: number for number in numbers(cluster, node)}
+        assert sorted(last.values()) == list(range(end - KEYS, end))
 
 
 async def test_followers_compact_and_one_that_was_away_catches_up_over_the_gaps(tmp_path: Path) -> None:
@@ -72,6 +74,7 @@ async def test_followers_compact_and_one_that_was_away_catches_up_over_the_gaps(
         # What only an old leader has goes, also beside a log with gaps.
         await cluster.assign("t", leader=2, isr=(2,), to=(2,))
         await produce(cluster, 1, 60, 3, acks=1)
+        assert len(numbers(cluster, 2)) < 60, "broker 3 fetches over gaps"
         await cluster.start(3)
         await cluster.update_metadata()
         await cluster.assign("t", leader=2, isr=(2,))
@@ -93,6 +96,9 @@ async def test_nothing_at_or_behind_the_high_watermark_is_compacted(tmp_path: Pa
             await until(lambda: not rounds.is_busy)
         assert partition.high_watermark == 0
         assert numbers(cluster, 1) == list(range(30))
+        # The cleaner runs: it takes the same log as soon as the followers have it.
+        await cluster.assign("t", leader=1)
+        await until(lambda: is_compacted(cluster, 1))
 
 
 async def test_followers_delete_old_segments_by_themselves(tmp_path: Path) -> None:
