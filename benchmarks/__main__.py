@@ -5,6 +5,7 @@
     python -m benchmarks --only produce       the scenarios whose name contains the word
     python -m benchmarks --only cli           a million lines in and out, beside kcat
     python -m benchmarks --only clients       the client's CPU time a record, beside aiokafka's and confluent-kafka's
+    python -m benchmarks --only echo          one request in flight without a broker: what no broker can pass
     python -m benchmarks --only growth        what 5,000 partitions and connections cost, without Kafka
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks --write              also writes benchmarks/results.md
@@ -25,7 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, growth, log_alone, recovery
+from . import clients, command_line, echo, growth, log_alone, recovery
 from .brokers import Broker, Kafka, Odradek, Rate
 from .scenarios import KCAT, SCENARIOS, Scenario
 
@@ -34,7 +35,7 @@ from .scenarios import KCAT, SCENARIOS, Scenario
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
 # What --only looks in: the scenarios of a broker, and the measures that make their own.
-NAMES = (*(each.name for each in SCENARIOS), "kill -9", "the log alone", "growth", "cli beside kcat", "clients")
+NAMES = (*(each.name for each in SCENARIOS), "kill -9", "the log alone", "echo", "growth", "cli beside kcat", "clients")
 RESULTS = Path(__file__).with_name("results.md")
 
 
@@ -60,6 +61,8 @@ def main() -> None:
             rows += crash(Path(folder), jars, arguments.rounds)
         if arguments.only in "the log alone":
             rows += alone(Path(folder), compared=len(brokers) > 1)
+        if arguments.only in "echo":
+            rows.append(echoed(Path(folder), arguments.rounds))
         if arguments.only in "growth":
             rows += growing(Path(folder), compared=len(brokers) > 1)
         if arguments.only in "cli beside kcat" and command_line.KCAT is not None:
@@ -159,6 +162,13 @@ def alone(folder: Path, compared: bool) -> list[list[str]]:
     for each in rows:
         print("  ".join(each), file=sys.stderr)
     return rows
+
+
+def echoed(folder: Path, rounds: int) -> list[str]:
+    """Return how long one request in flight takes where there is no broker."""
+    found = ["an echo without a broker, 1 in flight: p50", "us", f"{echo.measure(folder / 'echo', rounds):,.4g}"]
+    print("  ".join(found), file=sys.stderr)
+    return found
 
 
 def growing(folder: Path, compared: bool) -> list[list[str]]:

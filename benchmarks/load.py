@@ -121,11 +121,10 @@ def run(wire: Wire, frames: Sequence[bytes], in_flight: int, seconds: float) -> 
     data = cycle([frame * burst for frame in frames])
     deadline = time.perf_counter() + seconds
     done = answered_bytes = sent_bytes = 0
-    started = time.perf_counter()
+    started = before = time.perf_counter()
     for _ in range(bursts):
         wire.send(next(data))
     while True:
-        before = time.perf_counter()
         for _ in range(burst):
             answered_bytes += len(wire.receive())
         done += burst
@@ -136,6 +135,8 @@ def run(wire: Wire, frames: Sequence[bytes], in_flight: int, seconds: float) -> 
             times.append(now - before)
         sent = next(data)
         sent_bytes += len(sent)
+        # Before it is sent: on a busy machine the broker may have answered when `send` returns.
+        before = time.perf_counter()
         wire.send(sent)
     elapsed = now - started
     for _ in range((bursts - 1) * burst):
@@ -197,6 +198,11 @@ def metadata(wire: Wire, topic: str) -> list[bytes]:
     return [request(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))]
 
 
+def echo(_wire: Wire, topic: str) -> list[bytes]:
+    """Return a Produce of one record, for an echo (echo.py): it gets its own bytes as the response."""
+    return [produce(topic, 1, 100)]
+
+
 # Each prepares its topic and returns the frames to be sent in turn.
 LOADS: dict[str, Callable[[Wire, str], list[bytes]]] = {
     "produce-one": produce_one,
@@ -205,6 +211,7 @@ LOADS: dict[str, Callable[[Wire, str], list[bytes]]] = {
     "fetch-walk": fetch_walk,
     "fetch-one": fetch_one,
     "metadata": metadata,
+    "echo": echo,
 }
 
 
