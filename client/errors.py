@@ -54,6 +54,7 @@ __all__ = [
     "TransactionFailed",
     "UnknownTopic",
     "UnsupportedVersion",
+    "WrongEventLoop",
 ]
 
 Item = TypeVar("Item")
@@ -269,6 +270,13 @@ class InvalidOption(KafkaError):
 
 class ClientStopped(KafkaError):
     """The client was used before `start()` or after `stop()`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class WrongEventLoop(KafkaError):
+    """The client was started in another event loop, which may have ended."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)

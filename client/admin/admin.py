@@ -11,7 +11,6 @@ became of each.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Unpack
@@ -34,6 +33,7 @@ from ..descriptions import (
     TransactionListing,
 )
 from ..errors import ClientStopped, raise_error
+from ..lifetime import Lifetime
 from ..metadata import Node, TopicInfo
 from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets
@@ -73,19 +73,22 @@ class Admin:
             security=security_options("Admin", security),
         )
         self._cluster: Cluster | None = None
-        # Held by `start`, which two tasks may call.
-        self._starting = asyncio.Lock()
+        self._lifetime = Lifetime("admin client")
 
     # -- Start and stop
 
     async def start(self) -> None:
         """Reach the cluster. Raises NoBrokerReachable if no bootstrap server responds."""
-        async with self._starting:
-            if self._cluster is None:
-                self._cluster = await Cluster.open(self._options)
+        await self._lifetime.start(self._start)
+
+    async def _start(self) -> None:
+        self._cluster = await Cluster.open(self._options)
 
     async def stop(self) -> None:
         """Close the connections; may be called again."""
+        await self._lifetime.stop(self._close)
+
+    async def _close(self) -> None:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             await cluster.close()
@@ -100,6 +103,7 @@ class Admin:
         await self.stop()
 
     def _running(self) -> Cluster:
+        self._lifetime.check_loop()
         if self._cluster is None:
             raise ClientStopped("the admin is not running: use `async with Admin(...)`, or await start() first")
         return self._cluster

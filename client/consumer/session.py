@@ -15,7 +15,7 @@ from ..network.cluster import Cluster
 from ..network.committed_offsets import CommittedOffsets, Generation
 from ..network.coordinator import Coordinator
 from ..network.options import ClusterOptions
-from ..network.task_ends import end_tasks, shared
+from ..network.task_ends import broken_task, end_tasks, shared
 from ..record import ConsumerGroupMetadata, TopicPartition
 from ..serialization import Deserializers
 from .assignment import Assignment
@@ -76,8 +76,11 @@ class Session:
         # None while the consumer is in no group.
         self.membership: Membership | None = None
         self._member_task: asyncio.Task[Any] | None = None
-        # For the next poll: a task that broke, or an error that had to wait for the records before it.
+        # For the next poll: an error that had to wait for the records before it, or of a topic.
         self.error: KafkaError | None = None
+        # Why a task has ended that must go on, for each poll.
+        self._broken: KafkaError | None = None
+        self._watched: set[asyncio.Task[Any]] = set()
         # Topics that cannot be read, as a poll has raised.
         self._topic_errors: dict[str, ErrorCode] = {}
         # Set at the begin of a stop: no more records are returned.
@@ -114,12 +117,16 @@ class Session:
             self.watch_task(self.cluster.spawn(self.commits.auto_commit(_COMMIT_INTERVAL_MS), "auto-commit"))
 
     def watch_task(self, task: asyncio.Task[Any]) -> None:
-        """Have the next poll raise the exception of a task, which should end by cancellation alone."""
+        """Have each poll raise why a task has ended, if it breaks, or is cancelled by others than this session."""
+
+        self._watched.add(task)
 
         def ended(task: asyncio.Task[Any]) -> None:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                self.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{task.get_name()} broke: {error!r}")
-                self.error.__cause__ = error
+            if task not in self._watched:
+                return
+            self._watched.remove(task)
+            if not self.stopping and (error := broken_task(task, f"the consumer's {task.get_name()}")) is not None:
+                self._broken = self._broken or error
                 self.signals.wake_poll()
 
         task.add_done_callback(ended)
@@ -177,6 +184,7 @@ class Session:
         self.membership = None
         task, self._member_task = self._member_task, None
         assert task is not None
+        self._watched.discard(task)
         failure: ListenerFailed | None = None
         try:
             await end_tasks((task,))
@@ -264,6 +272,8 @@ class Session:
         if self.error is not None:
             error, self.error = self.error, None
             raise error
+        if self._broken is not None:
+            raise self._broken
         membership = self.membership
         if membership is None:
             return True

@@ -10,7 +10,6 @@ to the leader.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -27,6 +26,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
+from ..lifetime import Lifetime
 from ..metadata import ClusterView, Node
 from ..network.addresses import broker_address
 from ..network.connection import Connection
@@ -77,23 +77,26 @@ class SimpleConsumer:
         self._check_crcs = check_crcs
         self._security = security_options("SimpleConsumer", security)
         self._connection: Connection | None = None
-        # Held by `start`, which two tasks may call.
-        self._starting = asyncio.Lock()
+        self._lifetime = Lifetime("consumer")
 
     async def start(self) -> None:
         """Connect. Raises ConnectionLost."""
-        async with self._starting:
-            if self._connection is None:
-                self._connection = await Connection.open(
-                    *self._address,
-                    client_id=self._client_id,
-                    request_timeout_ms=self._request_timeout_ms,
-                    security=self._security,
-                    tls=TlsContexts(self._security).current() if self._security.uses_tls else None,
-                )
+        await self._lifetime.start(self._start)
+
+    async def _start(self) -> None:
+        self._connection = await Connection.open(
+            *self._address,
+            client_id=self._client_id,
+            request_timeout_ms=self._request_timeout_ms,
+            security=self._security,
+            tls=TlsContexts(self._security).current() if self._security.uses_tls else None,
+        )
 
     async def stop(self) -> None:
         """Close the connection; may be called again."""
+        await self._lifetime.stop(self._close)
+
+    async def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -268,6 +271,7 @@ class SimpleConsumer:
         return await simple_offsets.fetch(self._running(), group_id, partitions, storage)
 
     def _running(self) -> Connection:
+        self._lifetime.check_loop()
         if self._connection is None:
             raise ClientStopped("the consumer is not connected: use `async with SimpleConsumer(...)`, or await start()")
         return self._connection

@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack
 from ..arguments import check_apart, check_list
 from ..assignors import Assignor, RangeAssignor
 from ..errors import ClientStopped, InvalidOption, NotAssigned
+from ..lifetime import Lifetime
 from ..metadata import ClusterView
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityArguments, security_options
@@ -120,8 +121,7 @@ class Subscriber:
         )
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._offset_store = offset_store
-        # Held by `start`, which two tasks may call.
-        self._starting = asyncio.Lock()
+        self._lifetime = Lifetime("consumer")
         self._auto_commit_interval_ms = auto_commit_interval_ms if enable_auto_commit else None
         self._max_poll_records = max_poll_records
         self._topics: set[str] = set(topics)
@@ -136,9 +136,7 @@ class Subscriber:
 
         Raises NoBrokerReachable if no bootstrap server responds.
         """
-        async with self._starting:
-            if self._session is None:
-                await self._start()
+        await self._lifetime.start(self._start)
 
     async def _start(self) -> None:
         topics = self._topics | {partition.topic for partition in self._assigned_by_user}
@@ -187,21 +185,20 @@ class Subscriber:
         await (self.stop() if kind is None else self._close())
 
     async def _close(self, timeout_ms: float | None = None) -> None:
+        limit_ms = self._cluster_options.request_timeout_ms if timeout_ms is None else timeout_ms
+        if not await self._lifetime.stop(self._end, self._finish, limit_ms):
+            _log.warning("the consumer was stopped before it could commit and leave its group: its time is over")
+
+    async def _finish(self) -> None:
         session = self._session
-        if session is None or session.stopping:
-            return
+        assert session is not None
         session.stopping, self._run = True, None
         session.signals.wake_poll()
-        limit_ms = self._cluster_options.request_timeout_ms if timeout_ms is None else timeout_ms
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                await session.leave_and_commit()
-        except TimeoutError:
-            _log.warning(
-                "the consumer was stopped before it could commit and leave its group: %g ms are over", limit_ms
-            )
-        finally:
-            self._session, self._stopped = None, True
+        await session.leave_and_commit()
+
+    async def _end(self) -> None:
+        session, self._session, self._stopped = self._session, None, True
+        if session is not None:
             await session.close()
 
     @property
@@ -210,6 +207,7 @@ class Subscriber:
         return self._session is not None and self._session.cluster.is_connected
 
     def _running(self) -> Session:
+        self._lifetime.check_loop()
         if self._session is None:
             raise ClientStopped("the consumer is not running: use `async with Consumer(...)`, or await start() first")
         return self._session

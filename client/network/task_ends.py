@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Collection, Coroutine
 from typing import Any, TypeVar
 
-from ..errors import ClientStopped
+from ..errors import ClientStopped, ErrorCode, KafkaError
 
 T = TypeVar("T")
 
@@ -31,6 +31,22 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved: nobody else asks for it
+
+
+def broken_task(task: asyncio.Task[Any], what: str) -> KafkaError | None:
+    """Return why a task of a running client has ended, None if it has returned.
+
+    The client cancels it with its stop alone. Another cancellation comes with the end of the event loop, or from a
+    program that cancels all tasks.
+    """
+    if task.cancelled():
+        return ClientStopped(f"{what} was cancelled: the program cancelled all tasks, or its event loop has ended")
+    error = task.exception()
+    if error is None:
+        return None
+    failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what} broke: {error!r}")
+    failure.__cause__ = error
+    return failure
 
 
 async def of_the_user(call: Awaitable[T]) -> T:
@@ -57,12 +73,13 @@ async def without_cancelling(future: asyncio.Future[T]) -> T:
         if not future.done():
             await asyncio.wait((future,))
     except asyncio.CancelledError:
-        future.add_done_callback(_retrieve)
+        future.add_done_callback(retrieve)
         raise
     return future.result()
 
 
-def _retrieve(future: asyncio.Future[Any]) -> None:
+def retrieve(future: asyncio.Future[Any]) -> None:
+    """Mark a future's exception as retrieved, so that asyncio does not warn of it."""
     if not future.cancelled():
         future.exception()
 

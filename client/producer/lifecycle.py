@@ -9,10 +9,12 @@ from types import TracebackType
 from typing import Generic, Self, Unpack
 
 from ..clock import monotonic_ms
-from ..errors import ClientStopped, DeliveryStopped, ErrorCode, KafkaError
+from ..errors import ClientStopped, DeliveryStopped, KafkaError
+from ..lifetime import Lifetime
 from ..network.cluster import Cluster
 from ..network.options import ClusterOptions
 from ..network.security_options import SecurityArguments, security_options
+from ..network.task_ends import broken_task
 from ..option_values import check_stop_timeout
 from ..record import K, V
 from ..serialization import Serializer, serializer
@@ -35,6 +37,8 @@ class Lifecycle(Generic[K, V]):
 
     # These exist from start() to stop().
     _cluster: Cluster | None = None
+    # The same while the producer stops, and takes no more records.
+    _ending: Cluster | None = None
     _sender: Sender | None = None
     _loop: asyncio.AbstractEventLoop
     _transactions: Transactions | None = None
@@ -69,8 +73,7 @@ class Lifecycle(Generic[K, V]):
         listeners: Sequence[ProducerListener] = (),
         **security: Unpack[SecurityArguments],
     ) -> None:
-        # Held by `start`, which two tasks may call.
-        self._starting = asyncio.Lock()
+        self._lifetime = Lifetime("producer")
         self._options = ProducerOptions(
             acks=acks,
             linger_ms=linger_ms,
@@ -137,9 +140,7 @@ class Lifecycle(Generic[K, V]):
 
         Raises NoBrokerReachable if no bootstrap server responds, ProducerUnusable if the id cannot be used.
         """
-        async with self._starting:
-            if self._cluster is None:
-                await self._start()
+        await self._lifetime.start(self._start)
 
     async def _start(self) -> None:
         self._cluster = cluster = await Cluster.open(self._cluster_options)
@@ -157,7 +158,7 @@ class Lifecycle(Generic[K, V]):
             try:
                 await self._start_transactions(cluster, self._sender, options.transactional_id)
             except BaseException:
-                await self.stop(timeout_ms=0)
+                await self._end()
                 raise
 
     async def _start_transactions(self, cluster: Cluster, sender: Sender, transactional_id: str) -> None:
@@ -176,20 +177,17 @@ class Lifecycle(Generic[K, V]):
         request to commit, when transaction_timeout_ms is over or another producer takes the id over.
         """
         check_stop_timeout(timeout_ms)
-        cluster, self._cluster = self._cluster, None
-        if cluster is None:
-            return
         limit_ms = self._options.delivery_timeout_ms if timeout_ms is None else timeout_ms
+        await self._lifetime.stop(self._end, self._finish, limit_ms)
+
+    async def _end(self) -> None:
+        cluster = self._ending or self._cluster
+        self._ending = self._cluster = None
         try:
-            async with asyncio.timeout(limit_ms / 1000):
-                await self._finish()
-        except TimeoutError:
-            pass  # each record that is left fails below
-        finally:
-            try:
+            if cluster is not None:
                 await cluster.close()
-            finally:
-                self._fail_what_waits()
+        finally:
+            self._fail_what_waits()
 
     def _fail_what_waits(self) -> None:
         """Fail the records and calls that wait: nothing will answer them any more."""
@@ -203,7 +201,8 @@ class Lifecycle(Generic[K, V]):
             self._accumulator.on_failure.remove(transactions.batch_failed)
 
     async def _finish(self) -> None:
-        """End an open transaction, or send what is queued."""
+        """Take no more records; end an open transaction, or send what is queued."""
+        self._ending, self._cluster = self._cluster, None
         if self._transactions is not None:
             try:
                 await self._transactions.stop()
@@ -222,12 +221,16 @@ class Lifecycle(Generic[K, V]):
         await self.stop()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        """Fail all records if the sender ended by an exception: nothing would send them any more."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's sender broke: {error!r}")
-            failure.__cause__ = error
+        """Fail all records if the sender broke or was cancelled: nothing would send them any more."""
+        if self._cluster is not None and (failure := broken_task(task, "the producer's sender")) is not None:
             self._sender_error = failure
-            self._accumulator.fail_all(failure)
+            stopped = isinstance(failure, ClientStopped)
+            self._accumulator.fail_all(DeliveryStopped(failure.message) if stopped else failure)
+
+    def _running_here(self) -> Cluster:
+        """Return the cluster. Raises ClientStopped, WrongEventLoop."""
+        self._lifetime.check_loop()
+        return self._running()
 
     def _running(self) -> Cluster:
         if self._sender_error is not None:

@@ -27,6 +27,7 @@ from ..errors import (
 )
 from ..metadata import NO_LEADER, TopicInfo
 from ..metrics import Metric
+from ..network.task_ends import retrieve
 from ..record import (
     ConsumerGroupMetadata,
     HeadersLike,
@@ -78,18 +79,20 @@ class Producer(Lifecycle[K, V]):
         view = self._running().view
         prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
+            if not self._accumulator.used_bytes:
+                # Not for each record: to ask for the running loop is a system call.
+                self._lifetime.check_loop()
             info = view.topics.get(prepared[0])
             if info is None or not info.partitions or not self._accumulator.has_room(prepared[4]):
                 info = await self._wait_to_queue(prepared)
-            # The loop of `start`: to ask for the running one is a system call.
-            return self._queue_one(prepared, info, self._loop)
+            return self._queue_one(prepared, info)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
     async def _wait_to_queue(self, prepared: Prepared) -> TopicInfo | None:
         """Wait for what the buffer needs to take a record. Return what is known of the topic then."""
-        await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
+        await self._running_here().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
         while not self._accumulator.has_room(prepared.size_bytes):
             await self._room.wait(prepared.size_bytes)
         return self._topic_info(prepared.topic)
@@ -119,26 +122,23 @@ class Producer(Lifecycle[K, V]):
 
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
-        self._running()
+        self._running_here()
         prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
-            # Asking for the running loop raises in a thread that has none.
-            return self._queue_one(prepared, self._topic_info(prepared.topic), asyncio.get_running_loop())
+            return self._queue_one(prepared, self._topic_info(prepared.topic))
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
-    def _queue_one(
-        self, prepared: Prepared, info: TopicInfo | None, loop: asyncio.AbstractEventLoop
-    ) -> asyncio.Future[RecordMetadata]:
-        future: asyncio.Future[RecordMetadata] = loop.create_future()
+    def _queue_one(self, prepared: Prepared, info: TopicInfo | None) -> asyncio.Future[RecordMetadata]:
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
         if self._has_interceptors:
             self._queue_prepared(prepared, info, Delivery(future, prepared.record.timestamp_ms))
         else:
             self._queue_prepared(prepared, info, None, future)
         if self._transactions is not None:
             # The commit fails if the record does, so nobody need wait for the record as well.
-            future.add_done_callback(_retrieve)
+            future.add_done_callback(retrieve)
         return future
 
     def _queue_prepared(
@@ -179,14 +179,15 @@ class Producer(Lifecycle[K, V]):
         memory. Raises the first error of a record, with a note of how many were not delivered; the rest of `records` is
         then not read.
         """
-        bulk = BulkDelivery(asyncio.get_running_loop().create_future())
+        self._running_here()
+        bulk = BulkDelivery(self._loop.create_future())
         try:
             if self._is_plain:
                 await self._append_many(bulk, topic, records, partition)
             else:
                 await self._prepare_many(bulk, topic, records, partition)
         except BaseException:
-            bulk.done.add_done_callback(_retrieve)  # nobody waits for it: what is raised here comes first
+            bulk.done.add_done_callback(retrieve)  # nobody waits for it: what is raised here comes first
             raise
         finally:
             bulk.close()
@@ -262,7 +263,7 @@ class Producer(Lifecycle[K, V]):
 
         All get one timestamp (now if none). Errors are those of `send_many`.
         """
-        info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
+        info = await self._running_here().topic(topic, timeout_ms=self._options.max_block_ms)
         number = None if partition is None else checked_partition(info, partition)
         bulk = BulkDelivery(asyncio.get_running_loop().create_future())
         time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
@@ -275,7 +276,7 @@ class Producer(Lifecycle[K, V]):
                 if bulk.error is not None:
                     break
         except BaseException:
-            bulk.done.add_done_callback(_retrieve)
+            bulk.done.add_done_callback(retrieve)
             raise
         finally:
             bulk.close()
@@ -291,12 +292,12 @@ class Producer(Lifecycle[K, V]):
         first record. Raises InvalidRecord for a batch that no broker takes from a client, and as `send` does.
         """
         header = checked_batch(batch)
-        info = await self._running().topic(partition.topic, timeout_ms=self._options.max_block_ms)
+        info = await self._running_here().topic(partition.topic, timeout_ms=self._options.max_block_ms)
         checked_partition(info, partition.partition)
         delivery = Delivery(asyncio.get_running_loop().create_future(), header.base_timestamp)
         await self._append_batch(partition, batch, header.record_count, delivery, splittable=splittable)
         if self._transactions is not None:
-            delivery.future.add_done_callback(_retrieve)
+            delivery.future.add_done_callback(retrieve)
         return delivery.future
 
     async def _append_batch(
@@ -360,7 +361,7 @@ class Producer(Lifecycle[K, V]):
     send_offsets_to_transaction = send_offsets
 
     def _transactional(self) -> Transactions:
-        self._running()
+        self._running_here()
         if self._transactions is None:
             raise InvalidTransactionState("this producer has no transactional_id: give it one to use transactions")
         return self._transactions
@@ -374,7 +375,7 @@ class Producer(Lifecycle[K, V]):
 
     async def flush(self) -> None:
         """Send the queued records without lingering. Return when all are acknowledged or have failed."""
-        self._running()
+        self._running_here()
         assert self._sender is not None
         await self._sender.flush()
 
@@ -391,16 +392,10 @@ class Producer(Lifecycle[K, V]):
 
         Waits for the topic for `max_block_ms`.
         """
-        info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
+        info = await self._running_here().topic(topic, timeout_ms=self._options.max_block_ms)
         return [each.partition for each in info.partitions if not led or each.leader != NO_LEADER]
 
     def _topic_info(self, topic: str) -> TopicInfo | None:
         """Return what is known of a topic, None if it has no known partitions."""
         info = self._running().view.topics.get(topic)
         return info if info is not None and info.partitions else None
-
-
-def _retrieve(future: asyncio.Future[Any]) -> None:
-    """Mark an exception as retrieved, so that asyncio does not warn of it."""
-    if not future.cancelled():
-        future.exception()

@@ -29,6 +29,7 @@ from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from ..metadata import NO_LEADER
 from ..network.cluster import Cluster
 from ..network.connection import Connection
+from ..network.task_ends import retrieve
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
 from .listeners import Listeners
@@ -125,8 +126,8 @@ class Sender:
     def wake(self) -> None:
         """Have a pass look for due batches."""
         if not self._is_woken:
+            self._loop.call_soon(self._pass)  # raises where the loop has ended
             self._is_woken = True
-            self._loop.call_soon(self._pass)
 
     async def run(self) -> None:
         """Send due batches until cancelled. Raises what breaks a pass."""
@@ -254,6 +255,7 @@ class Sender:
         if response is None:
             self._cluster.spawn(self._drained(node_id, batches, connection), "produce")
         else:
+            response.add_done_callback(retrieve)  # also where the sender has ended
             response.add_done_callback(
                 lambda done: self._do(lambda: self._answered(node_id, batches, names, began_ms, done)),
             )
