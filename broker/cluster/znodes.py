@@ -322,6 +322,19 @@ def decode_controller(data: bytes | None) -> int:
     return _get(CONTROLLER, _decode(CONTROLLER, data), "brokerid", int)
 
 
+def encode_controller_epoch(epoch: int) -> bytes:
+    """Return the content of `/controller_epoch`."""
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes | None) -> int:
+    """Return the epoch of the last controller. Raises BadZnode."""
+    digits = data or b""
+    if not digits.isdigit() or len(digits) > 10 or int(digits) not in _INT32:
+        raise BadZnode(CONTROLLER_EPOCH, f"{digits[:20]!r} is not the number of an epoch")
+    return int(digits)
+
+
 def encode_cluster_id(cluster_id: str) -> bytes:
     """Return the content of `/cluster/id`."""
     return _encode({"version": "1", "id": cluster_id})

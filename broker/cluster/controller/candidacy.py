@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..operations import Create, Delete, Put, Steps, read, write
-from ..znodes import CONTROLLER, CONTROLLER_EPOCH, decode_controller, encode_controller
+from ..znodes import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    decode_controller,
+    decode_controller_epoch,
+    encode_controller,
+    encode_controller_epoch,
+)
 
 
 class Won(NamedTuple):
@@ -28,6 +35,9 @@ class Lost(NamedTuple):
 def stand(broker_id: int, now_ms: int) -> Steps[Won | Lost]:
     """Become the controller if there is none, and watch for the end of the one that there is.
 
+    Raises BadZnode where `/controller` or `/controller_epoch` makes no sense. Both are watched: when somebody has
+    mended it, this broker stands again.
+
     A term of this broker that is still written down is one that it has given up: it ends, and another begins.
     """
     present = yield from read(CONTROLLER, watch=True)
@@ -35,13 +45,13 @@ def stand(broker_id: int, now_ms: int) -> Steps[Won | Lost]:
         holder = decode_controller(present.data)
         if holder != broker_id or (yield from write(Delete(CONTROLLER, present.version))) is not None:
             return Lost(holder if holder != broker_id else -1)
-    yield from write(Create(CONTROLLER_EPOCH, b"0"))
-    known = yield from read(CONTROLLER_EPOCH)
+    yield from write(Create(CONTROLLER_EPOCH, encode_controller_epoch(0)))
+    known = yield from read(CONTROLLER_EPOCH, watch=True)
     if known is None:
         return Lost(-1)
-    epoch = int(known.data) + 1
+    epoch = decode_controller_epoch(known.data) + 1
     claim = Create(CONTROLLER, encode_controller(broker_id, now_ms), ephemeral=True)
-    failure = yield from write(claim, Put(CONTROLLER_EPOCH, str(epoch).encode(), known.version))
+    failure = yield from write(claim, Put(CONTROLLER_EPOCH, encode_controller_epoch(epoch), known.version))
     if failure is None:
         return Won(epoch, known.version + 1)
     present = yield from read(CONTROLLER, watch=True)
@@ -56,9 +66,9 @@ def step_down(broker_id: int) -> Steps[None]:
 
 
 def is_elected(broker_id: int, epoch: int) -> Steps[bool]:
-    """Return whether this broker still is the controller of `epoch`, and watch for the next change of it."""
+    """Return whether this broker still is the controller of `epoch`, and watch for the next change. Raises BadZnode."""
     present = yield from read(CONTROLLER, watch=True)
-    known = yield from read(CONTROLLER_EPOCH)
+    known = yield from read(CONTROLLER_EPOCH, watch=True)
     if present is None or known is None:
         return False
-    return decode_controller(present.data) == broker_id and int(known.data) == epoch
+    return decode_controller(present.data) == broker_id and decode_controller_epoch(known.data) == epoch

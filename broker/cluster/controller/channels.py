@@ -27,8 +27,8 @@ RETRY_S = 0.1
 
 _log = logging.getLogger(__name__)
 
-# Called with a broker, what it was sent, and its response.
-OnResponse = Callable[[int, Message, ProtocolMessage], None]
+# Called with the registration of a broker, what it was sent, and its response.
+OnResponse = Callable[[Registration, Message, ProtocolMessage], None]
 
 
 class Channels:
@@ -125,5 +125,5 @@ class _Channel:
                 is_reported = True
                 await asyncio.sleep(RETRY_S)
                 continue
-            self._on_response(self.registration.broker_id, message, response)
+            self._on_response(self.registration, message, response)
             return

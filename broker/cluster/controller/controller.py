@@ -19,7 +19,7 @@ from ....protocol.messages.stop_replica import StopReplicaResponse
 from ....protocol.schema import Message as ProtocolMessage
 from ...clock import Clock
 from ..operations import Steps
-from ..znodes import CONTROLLER, BadZnode, TopicPartition
+from ..znodes import CONTROLLER, BadZnode, Registration, TopicPartition
 from ..zookeeper import ControllerMoved, SessionExpired, ZooKeeper
 from .candidacy import Lost, Won, is_elected, stand, step_down
 from .channels import Channels
@@ -163,7 +163,7 @@ class Controller:
                 self.resign()
                 self.stand()
             except BadZnode as error:
-                # /controller itself: its next change leads to another try.
+                # /controller or /controller_epoch: the next change of it leads to another try.
                 _log.error("%s", error)
             except Exception as error:  # noqa: BLE001 - logged, and the term ends
                 # A bug in this program. An event may be half done, so the next term reads everything again.
@@ -273,13 +273,13 @@ class Controller:
 
     # -- What comes back
 
-    def _note_response(self, broker: int, message: Message, response: ProtocolMessage) -> None:
-        code = error_of(response)
+    def _note_response(self, registration: Registration, message: Message, response: ProtocolMessage) -> None:
+        broker, code = registration.broker_id, error_of(response)
         if code:
             request = type(response).__name__.removesuffix("Response")
             _log.error("broker %d rejects %s: %s", broker, request, ErrorCode.of(code).name)
         elif isinstance(response, LeaderAndIsrResponse) and isinstance(message, BecomeLeaderOrFollower):
-            self._note_roles(broker, message, response)
+            self._note_roles(registration, message, response)
         elif isinstance(response, StopReplicaResponse) and isinstance(message, StopReplicas):
             errors = {
                 TopicPartition(each.topic_name, each.partition_index): each.error_code
@@ -291,15 +291,18 @@ class Controller:
             if deleted:
                 self._put(lambda machine: machine.deletion.note_stopped(broker, deleted))
 
-    def _note_roles(self, broker: int, message: BecomeLeaderOrFollower, response: LeaderAndIsrResponse) -> None:
+    def _note_roles(
+        self, registration: Registration, message: BecomeLeaderOrFollower, response: LeaderAndIsrResponse
+    ) -> None:
         """Note which replicas have no log directory, and which have one again, as Kafka's controller does."""
+        broker, epoch = registration.broker_id, registration.epoch
         errors = errors_of_roles(message, response)
         _log_errors(broker, "led or followed", errors)
         failed = [place for place, code in errors.items() if code == int(ErrorCode.KAFKA_STORAGE_ERROR)]
         known = self._term.machine.cluster.failed if self._term is not None else set[tuple[int, TopicPartition]]()
         back = [each.place for each in message.updates if (broker, each.place) in known and each.place not in errors]
         if failed or back:
-            self._put(lambda machine: machine.replicas_answered(broker, failed, back))
+            self._put(lambda machine: machine.replicas_answered(broker, epoch, failed, back))
 
     def _tell_anew(self, broker: int) -> None:
         self._put(lambda machine: machine.welcome(broker))

@@ -237,9 +237,15 @@ class ControllerMachine:
         yield from write_all((Delete(each),) for each in paths)
 
     def replicas_answered(
-        self, broker: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]
+        self, broker: int, broker_epoch: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]
     ) -> Steps[None]:
-        """Note whose log directory is offline, and whose works again, as a broker's response to LeaderAndIsr says."""
+        """Note whose log directory is offline, and whose works again, as a broker's response to LeaderAndIsr says.
+
+        A broker that has registered again since is asked anew: its disk may work now.
+        """
+        registration = self.cluster.live.get(broker)
+        if registration is None or registration.epoch != broker_epoch:
+            return
         known = self.cluster.failed
         known -= {(broker, each) for each in back}
         new = [each for each in failed if (broker, each) not in known]

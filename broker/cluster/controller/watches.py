@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..operations import Steps
 from ..znodes import (
     BROKER_IDS,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
     DELETE_TOPICS,
     ISR_CHANGES,
     LOG_DIR_EVENTS,
@@ -17,6 +19,8 @@ from .machine import ControllerMachine
 
 def subject_of(path: str) -> str:
     """Return the path whose event follows a change of `path`: those of one broker and of all brokers are one."""
+    if path == CONTROLLER_EPOCH:
+        return CONTROLLER
     return BROKER_IDS if path.startswith(f"{BROKER_IDS}/") else path
 
 

@@ -30,6 +30,7 @@ DECODERS: list[Callable[[bytes], object]] = [
     lambda data: znodes.decode_assignment("t", data),
     lambda data: znodes.decode_state(PLACE, data, 3),
     znodes.decode_controller,
+    znodes.decode_controller_epoch,
     znodes.decode_cluster_id,
     lambda data: znodes.decode_config("/config/topics/t", data),
     lambda data: znodes.decode_config_change("/config/changes/c", data),

@@ -18,7 +18,7 @@ from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, TellMetadata
 from odradek.broker.cluster.controller.placement import place
 from odradek.broker.cluster.controller.topic_changes import add_partitions
-from odradek.broker.cluster.controller.watches import event_of
+from odradek.broker.cluster.controller.watches import event_of, subject_of
 from odradek.broker.cluster.operations import Create, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     CONTROLLER,
@@ -342,7 +342,7 @@ class Simulation:
         events = self.zookeeper.events.get(node.session)
         if events:
             _, path = events.popleft()
-            if path == CONTROLLER:
+            if subject_of(path) == CONTROLLER:
                 self._look_at_controller(node)
             elif node.machine is not None:
                 node.steps, node.result = event_of(node.machine, path), None
@@ -413,10 +413,11 @@ class Simulation:
         """Tell the controller which replicas have no disk (KAFKA_STORAGE_ERROR), and which have one again."""
         if controller.machine is None or controller.machine.cluster.epoch != epoch:
             return
-        failed, broker = told & node.offline, node.broker_id
+        failed, broker, broker_epoch = told & node.offline, node.broker_id, node.broker_epoch
         back = {each for each in told - failed if (broker, each) in controller.machine.cluster.failed}
         if failed or back:
-            controller.asked.append(lambda machine: machine.replicas_answered(broker, sorted(failed), sorted(back)))
+            answer = broker, broker_epoch, sorted(failed), sorted(back)
+            controller.asked.append(lambda machine: machine.replicas_answered(*answer))
 
     def _take_role(self, node: Node, update: PartitionUpdate) -> None:
         known = node.roles.get(update.place)
@@ -477,15 +478,16 @@ class Simulation:
         self._looked_at = len(self.zookeeper.history)
 
     def check_dead(self) -> None:
-        """Check the cluster at rest with some brokers and disks dead: beside the living nobody dead is in an ISR."""
+        """Check the cluster at rest with some brokers and disks dead: beside the living nobody dead is in an ISR.
+
+        A topic that is being deleted waits for the dead as it is.
+        """
         deletions = self.zookeeper.children_of("/admin/delete_topics")
         live = {int(each) for each in self.zookeeper.children_of("/brokers/ids")}
         for where in self._known:
             state = self._state(where)
-            if live and state is not None:
-                # A replica without a disk cannot be deleted, so the deletion of its topic waits for the next start.
-                is_kept = where.topic not in deletions
-                offline = {each.broker_id for each in self.nodes.values() if is_kept and where in each.offline}
+            if live and state is not None and where.topic not in deletions:
+                offline = {each.broker_id for each in self.nodes.values() if where in each.offline}
                 dead = (set(state.isr) - live) | (set(state.isr) & offline)
                 assert not dead or len(state.isr) == 1, f"the brokers {dead} are dead, and in the ISR of {where}"
                 assert state.leader not in dead, f"{where} is led by {state.leader}, which has no disk"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -191,7 +192,7 @@ class Shell:
 
     async def hear(self, broker: int, message: Message, response: Any) -> None:
         """Take a broker's response, and run what follows."""
-        self.controller._note_response(broker, message, response)
+        self.controller._note_response(self.world.machine.cluster.live[broker], message, response)
         while not self.controller._events.empty():
             event = self.controller._events.get_nowait()
             assert isinstance(event, _Asked)
@@ -222,6 +223,19 @@ async def test_a_replica_without_its_log_directory_leads_no_more_until_it_is_bac
     assert world.messages() == []
     await shell.hear(1, roles, answer({}))
     assert world.machine.cluster.failed == set()
+
+
+async def test_an_answer_from_before_a_brokers_start_says_nothing_of_its_disk() -> None:
+    world = World(3)
+    shell = Shell(world)
+    world.run(world.machine.take_over())
+    roles, before = shell.roles_of(1), world.machine.cluster.live[1]
+    world.machine.cluster.live[1] = replace(before, epoch=before.epoch + 1)
+    shell.controller._note_response(before, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
+    event = shell.controller._events.get_nowait()
+    assert isinstance(event, _Asked)
+    world.run(event.event(world.machine))
+    assert world.machine.cluster.failed == set() and world.state(0).leader == 1
 
 
 async def test_errors_of_brokers_are_logged(caplog: pytest.LogCaptureFixture) -> None:

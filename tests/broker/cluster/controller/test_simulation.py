@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.operations import Steps
+from odradek.broker.cluster.znodes import TopicPartition
 
 from .simulation import Simulation
 
@@ -95,9 +96,26 @@ class WelcomesNobody(ControllerMachine):
         yield from self._lead_everything()
 
 
+class BelievesOldAnswers(ControllerMachine):
+    """Takes a response for that of a broker that has started again since."""
+
+    def replicas_answered(
+        self, broker: int, broker_epoch: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]
+    ) -> Generator[Any, Any, None]:
+        now = self.cluster.live.get(broker)
+        yield from super().replicas_answered(broker, broker_epoch if now is None else now.epoch, failed, back)
+
+
 # With the seed to begin at: it, or one soon after it, finds the bug.
 @pytest.mark.parametrize(
-    ("machine", "first"), [(ElectsAnybody, 0), (ForgetsTheDead, 90), (AsksNobodyForDisks, 0), (WelcomesNobody, 0)]
+    ("machine", "first"),
+    [
+        (ElectsAnybody, 0),
+        (ForgetsTheDead, 90),
+        (AsksNobodyForDisks, 0),
+        (WelcomesNobody, 0),
+        (BelievesOldAnswers, 790),
+    ],
 )
 def test_a_planted_bug_is_found(machine: type[ControllerMachine], first: int) -> None:
     with pytest.raises((AssertionError, KeyError)):

@@ -1,0 +1,99 @@
+"""How a broker becomes the controller, also where somebody has written nonsense into the znodes that decide it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import pytest
+from odradek.broker.cluster.controller.controller import Controller, ControllerConfig
+from odradek.broker.cluster.operations import Steps
+from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
+from odradek.broker.cluster.zookeeper import ZooKeeper
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fake_zookeeper import FakeZookeeper
+
+
+class Candidate:
+    """A broker's controller with a session of its own."""
+
+    def __init__(self, fake: FakeZookeeper) -> None:
+        self._fake = fake
+        self._session = fake.connect()
+        config = ControllerConfig(1, 30_000, lambda: False, 10, None)
+        self.controller = Controller(config, cast("ZooKeeper", self), FakeClock())
+
+    async def run(self, steps: Steps[Any], fence: int | None = None) -> Any:
+        """Stand in for ZooKeeper.run."""
+        result: object = None
+        while True:
+            try:
+                operation = steps.send(result)
+            except StopIteration as end:
+                return end.value
+            result = self._fake.run(self._session, operation, fence)
+
+    async def settle(self) -> None:
+        """Let the controller take up all events, until nothing more comes."""
+        events = self._fake.events[self._session]
+        while True:
+            while events:
+                self.controller.note_change(events.popleft()[1])
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if not events:
+                return
+
+
+@pytest.mark.parametrize(
+    ("path", "nonsense", "sense"),
+    [
+        (CONTROLLER_EPOCH, b"x", b"6"),
+        (CONTROLLER_EPOCH, b"", b"6"),
+        (CONTROLLER_EPOCH, b"-1", b"6"),
+        (CONTROLLER_EPOCH, b"9" * 5000, b"6"),
+        (CONTROLLER, b"{", None),
+    ],
+)
+async def test_a_broker_stands_again_once_nonsense_is_mended(
+    path: str, nonsense: bytes, sense: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeZookeeper()
+    fake.make(CONTROLLER_EPOCH, b"6")
+    fake.make(path)
+    fake.put_by_hand(path, nonsense)
+    candidate = Candidate(fake)
+    candidate.controller.start()
+    try:
+        with caplog.at_level(logging.ERROR):
+            await candidate.settle()
+            assert not candidate.controller.is_active
+            (line,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+            assert line.exc_info is None and f"{path} cannot be read" in line.getMessage()
+        if sense is None:
+            fake.delete_by_hand(path)
+        else:
+            fake.put_by_hand(path, sense)
+        await candidate.settle()
+        assert candidate.controller.is_active and fake.get(CONTROLLER_EPOCH) == b"7"
+    finally:
+        candidate.controller.stop()
+
+
+async def test_a_controller_whose_epoch_is_overwritten_leads_on_once_it_is_mended() -> None:
+    """Its writes are refused meanwhile, because the version of the epoch is their fence."""
+    fake = FakeZookeeper()
+    candidate = Candidate(fake)
+    candidate.controller.start()
+    try:
+        await candidate.settle()
+        assert fake.get(CONTROLLER_EPOCH) == b"1"
+        fake.put_by_hand(CONTROLLER_EPOCH, b"nonsense")
+        await candidate.settle()
+        fake.put_by_hand(CONTROLLER_EPOCH, b"5")
+        await candidate.settle()
+        assert candidate.controller.is_active and fake.get(CONTROLLER_EPOCH) == b"6"
+        assert fake.get(CONTROLLER) == encode_controller(1, FakeClock().now_ms())
+    finally:
+        candidate.controller.stop()
