@@ -3,6 +3,7 @@
     python -m benchmarks                      all scenarios, three rounds, median; Kafka too if KAFKA_LIB names its
                                               jars
     python -m benchmarks --only produce       the scenarios whose name contains the word
+    python -m benchmarks --bars --rounds 5    the scenarios with a goal beside Kafka, and the echo that bounds some
     python -m benchmarks --only cli           a million lines in and out, beside kcat
     python -m benchmarks --only clients       the client's CPU time a record, beside aiokafka's and confluent-kafka's
     python -m benchmarks --only echo          one request in flight without a broker: what no broker can pass
@@ -43,6 +44,7 @@ def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
+    parser.add_argument("--bars", action="store_true", help="the scenarios with a goal beside Kafka, and the echo")
     parser.add_argument("--rounds", type=int, default=3)
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
@@ -56,27 +58,23 @@ def main() -> None:
         brokers = _brokers(Path(folder), jars)
         if arguments.beside:
             brokers.append(Odradek(Path(folder) / "beside", arguments.beside))
-        rows = measure(brokers, arguments.only, arguments.rounds)
-        if arguments.only in "kill -9":
-            rows += crash(Path(folder), jars, arguments.rounds)
-        if arguments.only in "the log alone":
-            rows += alone(Path(folder), compared=len(brokers) > 1)
-        if arguments.only in "echo":
+        chosen = [each for each in SCENARIOS if arguments.only in each.name and (each.goal or not arguments.bars)]
+        rows = measure(brokers, chosen, arguments.rounds)
+        if arguments.bars:
             rows.append(echoed(Path(folder), arguments.rounds))
-        if arguments.only in "growth":
-            rows += growing(Path(folder), compared=len(brokers) > 1)
-        if arguments.only in "cli beside kcat" and command_line.KCAT is not None:
-            rows += beside_kcat(Path(folder), arguments.rounds, compared=len(brokers) > 1)
+        else:
+            rows += without_scenario(arguments.only, Path(folder), jars, arguments.rounds, compared=len(brokers) > 1)
         text = report(rows, [broker.name for broker in brokers], arguments.rounds)
-        if arguments.only in "clients":
+        if arguments.only in "clients" and not arguments.bars:
             text += "\n" + clients.measure(Path(folder) / "clients", arguments.rounds)
     print(text)
     if arguments.write:
         RESULTS.write_text(text)
 
 
-def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
+def measure(brokers: list[Broker], chosen: list[Scenario], rounds: int) -> list[list[str]]:
     """Return one row for each scenario. The brokers take turns within it."""
+    began = time.perf_counter()
     starts = {broker.name: [broker.start()] for broker in brokers}
     for broker in brokers:
         for _ in range(rounds - 1):
@@ -84,10 +82,14 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
             starts[broker.name].append(broker.start())
     start = Scenario("start to the first connection", "s", lambda _: 0.0, less=True)
     rows = [row(start, [starts[broker.name] for broker in brokers])]
-    for scenario in SCENARIOS:
-        if only not in scenario.name or not _possible(scenario):
-            continue
+    # What runs the same code of a broker warms it once.
+    warmed: set[str] = set()
+    for scenario in filter(_possible, chosen):
         try:
+            if scenario.warm:
+                for broker in brokers:
+                    warm_up(scenario, broker, 0.0 if scenario.warm in warmed else broker.warm_up_s)
+                warmed.add(scenario.warm)
             figures = _figures(scenario, brokers, rounds)
         except subprocess.CalledProcessError as error:
             # The failure is printed, and the other scenarios are still measured.
@@ -95,18 +97,31 @@ def measure(brokers: list[Broker], only: str, rounds: int) -> list[list[str]]:
             rows.append([scenario.name, scenario.unit, "failed", *["", "", ""][: 3 * (len(brokers) - 1)]])
             continue
         rows.append([*row(scenario, figures), *cpu_cells(figures)])
-        print("  ".join(rows[-1]), file=sys.stderr)
+        print(f"after {time.perf_counter() - began:.0f} s: ", "  ".join(rows[-1]), file=sys.stderr)
     for broker in brokers:
         broker.stop()
+    return rows
+
+
+def without_scenario(only: str, folder: Path, jars: str | None, rounds: int, compared: bool) -> list[list[str]]:
+    """Return the rows of measures that start brokers of their own, or need none."""
+    rows: list[list[str]] = []
+    if only in "kill -9":
+        rows += crash(folder, jars, rounds)
+    if only in "the log alone":
+        rows += alone(folder, compared)
+    if only in "echo":
+        rows.append(echoed(folder, rounds))
+    if only in "growth":
+        rows += growing(folder, compared)
+    if only in "cli beside kcat" and command_line.KCAT is not None:
+        rows += beside_kcat(folder, rounds, compared)
     return rows
 
 
 def _figures(scenario: Scenario, brokers: list[Broker], rounds: int) -> list[list[float]]:
     """Return the figures of each broker, one a round. That of a rate has the broker's CPU time in it."""
     figures: list[list[float]] = [[] for _ in brokers]
-    if scenario.warm:
-        for broker in brokers:
-            warm_up(scenario, broker)
     for _ in range(rounds):
         for at, broker in enumerate(brokers):
             before_s = broker.cpu_s()
@@ -123,12 +138,12 @@ def cpu_cells(figures: list[list[float]]) -> list[str]:
     return [f"{statistics.median(each):,.4g}" if each else "" for each in times]
 
 
-def warm_up(scenario: Scenario, broker: Broker) -> None:
-    """Run the load of a scenario, uncounted, for the broker's warm-up time and while the broker still gets faster."""
+def warm_up(scenario: Scenario, broker: Broker, at_least_s: float) -> None:
+    """Run the load of a scenario once, uncounted, then for that time, and on while the broker still gets faster."""
     started = time.perf_counter()
     best = scenario.measure(broker)
-    grows = True
-    while (spent := time.perf_counter() - started) < broker.warm_up_s or (grows and spent < WARM_UP_MAX_S):
+    grows = False
+    while (spent := time.perf_counter() - started) < at_least_s or (grows and spent < WARM_UP_MAX_S):
         figure = scenario.measure(broker)
         grows = figure * STILL_BETTER < best if scenario.less else figure > best * STILL_BETTER
         best = min(best, figure) if scenario.less else max(best, figure)

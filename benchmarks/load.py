@@ -20,6 +20,7 @@ from typing import Any
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -35,6 +36,7 @@ _LENGTH = struct.Struct(">i")
 # The offset that `run_parked` replaces in a ready-made Fetch.
 _MARK = 0x0102030405060708
 PARKED = "parked-fetch"
+ECHO = "echo"
 
 
 class Refused(Exception):
@@ -98,6 +100,14 @@ def create_topic(wire: Wire, name: str) -> None:
     if code not in (0, 36):
         raise SystemExit(f"topic {name} could not be created: error {code}")
     time.sleep(0.5)  # a real Kafka tells its own parts of a new topic a moment later
+
+
+def delete_topic(wire: Wire, name: str) -> None:
+    """Delete the topic: rounds of 1 MB batches would fill the disk."""
+    asked = DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000)
+    code = wire.ask(ApiKey.DELETE_TOPICS, 4, asked, DeleteTopicsResponse).responses[0].error_code
+    if code:
+        raise Refused(f"topic {name} could not be deleted: error {code}")
 
 
 def produce(name: str, records: int, size: int) -> bytes:
@@ -211,7 +221,7 @@ LOADS: dict[str, Callable[[Wire, str], list[bytes]]] = {
     "fetch-walk": fetch_walk,
     "fetch-one": fetch_one,
     "metadata": metadata,
-    "echo": echo,
+    ECHO: echo,
 }
 
 
@@ -250,10 +260,12 @@ def main() -> None:
         consumer = Wire(arguments.address)
         run_parked(wire, consumer, topic, WARM_UP_S)
         print(json.dumps(run_parked(wire, consumer, topic, arguments.seconds)))
-        return
-    frames = LOADS[arguments.load](wire, topic)
-    run(wire, frames, arguments.in_flight, WARM_UP_S)
-    print(json.dumps(run(wire, frames, arguments.in_flight, arguments.seconds)))
+    else:
+        frames = LOADS[arguments.load](wire, topic)
+        run(wire, frames, arguments.in_flight, WARM_UP_S)
+        print(json.dumps(run(wire, frames, arguments.in_flight, arguments.seconds)))
+    if arguments.load != ECHO:
+        delete_topic(wire, topic)
 
 
 if __name__ == "__main__":

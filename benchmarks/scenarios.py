@@ -36,9 +36,9 @@ class Scenario(NamedTuple):
     goal: float | None = None
     less: bool = False
     needs: str | None = None
-    # Whether its load runs before the measurement (Broker.warm_up_s), so that the broker is warm. Not for loads that
-    # would write gigabytes, nor for measurements of a start.
-    warm: bool = False
+    # What its load warms in a broker when it runs uncounted before the measurement, the first time for
+    # Broker.warm_up_s. Nothing for loads that would write gigabytes, nor for measurements of a start.
+    warm: str = ""
 
 
 def load(name: str, in_flight: int, figure: str, seconds: float = 3.0) -> Callable[[Broker], float]:
@@ -167,40 +167,63 @@ SCENARIOS = (
     Scenario("memory 3 s after start", "MB", idle_memory, less=True),
     Scenario("CPU when idle", "% of a core", idle_cpu, less=True),
     Scenario(
-        "one record a request, 64 in flight", "requests/s", load("produce-one", 64, "requests_per_s"), 3.0, warm=True
+        "one record a request, 64 in flight",
+        "requests/s",
+        load("produce-one", 64, "requests_per_s"),
+        3.0,
+        warm="produce",
     ),
     Scenario(
-        "one record a request, 1 in flight: p50", "us", load("produce-one", 1, "p50_us"), 1.25, less=True, warm=True
+        "one record a request, 1 in flight: p50",
+        "us",
+        load("produce-one", 1, "p50_us"),
+        1.25,
+        less=True,
+        warm="produce",
     ),
-    Scenario("one record a request, 1 in flight: p99", "us", load("produce-one", 1, "p99_us"), less=True, warm=True),
+    Scenario(
+        "one record a request, 1 in flight: p99", "us", load("produce-one", 1, "p99_us"), less=True, warm="produce"
+    ),
     Scenario("batches of 1 MB, 5 in flight", "MB/s", load("produce-1mb", 5, "sent_mb_per_s"), 3.0),
-    Scenario("fetch of 1 MB pieces, walking", "MB/s", load("fetch-walk", 2, "answered_mb_per_s"), 1.3, warm=True),
-    Scenario("fetch of the same 1 MB", "MB/s", load("fetch-1mb", 2, "answered_mb_per_s"), 1.1, warm=True),
-    Scenario("one record a fetch, 1 in flight", "requests/s", load("fetch-one", 1, "requests_per_s"), 1.2, warm=True),
-    Scenario("one record a fetch, 64 in flight", "requests/s", load("fetch-one", 64, "requests_per_s"), 1.5, warm=True),
-    Scenario("one record to a waiting fetch", "records/s", load("parked-fetch", 1, "requests_per_s"), 1.2, warm=True),
-    Scenario("Metadata, 1 in flight: p50", "us", load("metadata", 1, "p50_us"), 1.25, less=True, warm=True),
-    Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 4.0, warm=True),
-    Scenario("Heartbeat of a member, 1 in flight", "requests/s", groups.load("heartbeat-1"), 2.5, warm=True),
-    Scenario("Heartbeat of a member, 64 in flight", "requests/s", groups.load("heartbeat-64"), 4.0, warm=True),
-    Scenario("a member's whole life in a group", "groups/s", groups.load("cycle"), 4.0, warm=True),
-    Scenario("10 members agree on 40 partitions", "ms", groups.load("agree"), less=True, warm=True),
+    Scenario(
+        "fetch of 1 MB pieces, walking", "MB/s", load("fetch-walk", 2, "answered_mb_per_s"), 1.3, warm="large fetch"
+    ),
+    Scenario("fetch of the same 1 MB", "MB/s", load("fetch-1mb", 2, "answered_mb_per_s"), 1.1, warm="large fetch"),
+    Scenario(
+        "one record a fetch, 1 in flight", "requests/s", load("fetch-one", 1, "requests_per_s"), 1.2, warm="fetch"
+    ),
+    Scenario(
+        "one record a fetch, 64 in flight", "requests/s", load("fetch-one", 64, "requests_per_s"), 1.5, warm="fetch"
+    ),
+    Scenario(
+        "one record to a waiting fetch",
+        "records/s",
+        load("parked-fetch", 1, "requests_per_s"),
+        1.2,
+        warm="parked fetch",
+    ),
+    Scenario("Metadata, 1 in flight: p50", "us", load("metadata", 1, "p50_us"), 1.25, less=True, warm="metadata"),
+    Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 4.0, warm="metadata"),
+    Scenario("Heartbeat of a member, 1 in flight", "requests/s", groups.load("heartbeat-1"), 2.5, warm="heartbeat"),
+    Scenario("Heartbeat of a member, 64 in flight", "requests/s", groups.load("heartbeat-64"), 4.0, warm="heartbeat"),
+    Scenario("a member's whole life in a group", "groups/s", groups.load("cycle"), 4.0, warm="groups"),
+    Scenario("10 members agree on 40 partitions", "ms", groups.load("agree"), less=True, warm="groups"),
     Scenario("1,000 idle groups", "MB", groups.idle_groups, less=True),
-    Scenario("transactions of 10 records, 50 producers", "1/s", transactions.load(50), 1.0, warm=True),
-    Scenario("transactions of 10 records, 1 producer", "1/s", transactions.load(1), 1.0, warm=True),
+    Scenario("transactions of 10 records, 50 producers", "1/s", transactions.load(50), 1.0, warm="transactions"),
+    Scenario("transactions of 10 records, 1 producer", "1/s", transactions.load(1), 1.0, warm="transactions"),
     Scenario(
         "CPU of an idempotent request, by a plain one's: one record",
         "x plain",
         transactions.cost(transactions.RECORD_BYTES),
         less=True,
-        warm=True,
+        warm="idempotence",
     ),
     Scenario(
         "CPU of an idempotent request, by a plain one's: 16 KB (at most 1.03)",
         "x plain",
         transactions.cost(transactions.BATCH_BYTES),
         less=True,
-        warm=True,
+        warm="idempotence",
     ),
     Scenario("librdkafka produces 1 KB", "MB/s", kcat_produce(1000, 1_000_000_000), 1.4, needs="kcat"),
     Scenario("librdkafka consumes 1 KB", "MB/s", kcat_consume(1000, 1_000_000_000), 1.1, needs="kcat"),
