@@ -67,7 +67,7 @@ def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
 
 def encode_versioned(message: Message, version: int) -> bytes:
     """Return the version as int16 and the message: the form in records and in bytes fields of other messages."""
-    pieces = encode(message, version)
+    pieces = (_encoders.get((message.__class__, version)) or encoder(message.__class__, version))(message)
     if len(pieces) != 1 or not isinstance(pieces[0], bytes):
         raise EncodeError(f"{message.__class__.__name__} holds records, which have no versioned form")
     return struct.pack(">h", version) + pieces[0]

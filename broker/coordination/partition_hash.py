@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 INT_MIN = -(2**31)
 
 
@@ -15,7 +17,7 @@ def partition_for(key: str, partitions: int) -> int:
 def java_hash(text: str) -> int:
     """Return what Java's `String.hashCode()` does: a signed 32-bit number over UTF-16 units."""
     code = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        code = (code * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
+        code = (code * 31 + unit) & 0xFFFFFFFF
     return code - 2**32 if code & 0x80000000 else code

@@ -424,7 +424,7 @@ class Partition:
     def append_internal(self, records: bytearray) -> Appended:
         """Append a batch that a coordinator made. INVALID_PRODUCER_EPOCH where its transaction's producer is fenced."""
         header = batch.read_header(records)
-        if header.is_transactional:
+        if header.attributes & batch.TRANSACTIONAL:
             self.log.producers.check_epoch(header.producer_id, header.producer_epoch)
         return self._write(memoryview(records), header, self._clock.now_ms())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from odradek.benchmarks.groups import Member, live, prepared
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
@@ -14,7 +15,7 @@ from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequ
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.support.python_calls import count_calls, count_parked
+from odradek.tests.support.python_calls import count_calls, count_client, count_parked
 from odradek.tests.support.raw import Raw, batch_of
 
 
@@ -69,6 +70,19 @@ def test_a_fetch_in_a_burst_calls_few_functions(config: BrokerConfig, offset: in
     """From the middle of a segment it walks a dozen batches from an index entry on, in one call."""
     calls = count_calls(config, _fetch(offset))
     assert calls.per_request <= most, calls.table()
+
+
+def _lives(address: str, rounds: range) -> None:
+    wire = prepared(address)
+    with wire.socket:
+        for number in rounds:
+            live(Member(wire, f"life-{number}"))
+
+
+def test_a_life_in_a_group_calls_few_functions(config: BrokerConfig) -> None:
+    """Seven requests, of which four write a record: find, join, sync, heartbeat, commit, fetch, leave."""
+    calls = count_client(config, _lives, 50)
+    assert calls.per_request <= 640, calls.table()
 
 
 async def _parting(raw: Raw) -> tuple[Callable[[int], bytes], bytes]:

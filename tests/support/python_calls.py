@@ -76,6 +76,21 @@ def count_calls(config: BrokerConfig, prepare: Callable[[Broker, Raw], object]) 
         return runner.run(run())
 
 
+def count_client(config: BrokerConfig, client: Callable[[str, range], None], rounds: int) -> Calls:
+    """Return the calls for one round of a client, which gets the broker's address and runs in a thread of its own."""
+
+    async def run() -> Calls:
+        async with Broker(config) as broker:
+            await asyncio.to_thread(client, broker.address, range(2))  # warm
+            calls = Calls(rounds)
+            with _noting(calls):
+                await asyncio.to_thread(client, broker.address, range(2, 2 + rounds))
+            return calls
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run())
+
+
 @contextmanager
 def _noting(calls: Calls) -> Iterator[None]:
     sys.setprofile(calls.note)

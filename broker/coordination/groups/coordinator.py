@@ -24,7 +24,7 @@ from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...topics.topic_names import OFFSETS_TOPIC
-from ..actor import Runtime
+from ..actor import Actor, Runtime
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..large_response import LargeResponse, fill
@@ -110,7 +110,7 @@ class GroupCoordinator:
             del self._in_transactions[key]
 
     def _new_actor(self, group_id: str, partition: int, runtime: Runtime) -> GroupActor:
-        return GroupActor(group_id, partition, Group(group_id, self._limits), GROUPS, runtime)
+        return Actor(group_id, partition, Group(group_id, self._limits), GROUPS, runtime)
 
     def _decode(self, written: Written, partition: int) -> tuple[str, Record] | None:
         record = records.decode_record(written.key, written.value)

@@ -136,25 +136,32 @@ class DeleteOffsets:
 class SessionExpired(NamedTuple):
     """A member was silent for its session timeout, or did not use the id that it was given.
 
-    A tuple, because each heartbeat looks it up as a key: a data class is hashed and compared by functions in Python.
+    A tuple as the other timers, because each is looked up as a key, this one by every heartbeat: a data class is hashed
+    and compared by functions in Python.
     """
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class InitialDelayPassed:
+# The field tells these three apart, and from a member's timer: tuples with equal fields are equal.
+
+
+class InitialDelayPassed(NamedTuple):
     """The wait for more first members (`group.initial.rebalance.delay.ms`) is over."""
 
+    kind: int = 1
 
-@dataclass(frozen=True, slots=True)
-class RebalanceTimeout:
+
+class RebalanceTimeout(NamedTuple):
     """The time for the members to join again is over."""
 
+    kind: int = 2
 
-@dataclass(frozen=True, slots=True)
-class SyncTimeout:
+
+class SyncTimeout(NamedTuple):
     """The time for the members to sync is over."""
+
+    kind: int = 3
 
 
 TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout

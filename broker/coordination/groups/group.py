@@ -94,7 +94,8 @@ class Group:
             member = known.get(record.member_id) or Member.recorded(record, value.protocol)
             member.assignment = record.assignment
             members.append(member)
-        self.roster.replace_all(members)
+        if members != list(self.roster.members.values()):
+            self.roster.replace_all(members)
         self.roster.syncs.clear()
         self.recorded = True
         self.generation = value.generation

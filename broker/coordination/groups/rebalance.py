@@ -21,6 +21,7 @@ from .events import (
     SetTimer,
     Synced,
     SyncTimeout,
+    TimerEvent,
 )
 from .generation_record import generation_record
 from .group import Group
@@ -28,6 +29,9 @@ from .history import Cause, CauseKind, Ending, Fate, Rebalance
 from .roster import Member, elect_protocol
 from .sessions import remove_member, start_session
 from .states import GroupState
+
+_JOINS_ARE_OVER: list[CancelTimer[TimerEvent]] = [CancelTimer(RebalanceTimeout()), CancelTimer(InitialDelayPassed())]
+_SYNCS_ARE_OVER: CancelTimer[TimerEvent] = CancelTimer(SyncTimeout())
 
 
 def trigger(group: Group, causes: Sequence[Cause], outcome: Outcome, now_ms: int) -> None:
@@ -45,7 +49,7 @@ def prepare(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int
     if group.state is GroupState.COMPLETING_REBALANCE:
         answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, outcome)
     group.roster.not_synced.clear()
-    outcome.timers.append(CancelTimer(SyncTimeout()))
+    outcome.timers.append(_SYNCS_ARE_OVER)
     was_empty = group.state is GroupState.EMPTY
     group.move_to(GroupState.PREPARING_REBALANCE, now_ms)
     if was_empty and group.limits.initial_rebalance_delay_ms:
@@ -64,8 +68,7 @@ def complete_if_all_joined(group: Group, outcome: Outcome, now_ms: int) -> None:
 
 def complete(group: Group, outcome: Outcome, now_ms: int) -> None:
     """End PreparingRebalance: drop the members that did not join, make the next generation, answer the joins."""
-    for timer in (RebalanceTimeout(), InitialDelayPassed()):
-        outcome.timers.append(CancelTimer(timer))
+    outcome.timers.extend(_JOINS_ARE_OVER)
     absent = _drop_absent(group, outcome)
     roster = group.roster
     if not roster.members:

@@ -5,7 +5,6 @@ Every change keeps the roster's invariants. The roster knows no states, timers o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -82,9 +81,9 @@ class Member:
                 return metadata
         return b""
 
-    def vote(self, candidates: set[str]) -> str | None:
-        """Return the candidate that this member prefers."""
-        return next((name for name, _ in self.protocols if name in candidates), None)
+    def vote(self, candidates: set[str]) -> str:
+        """Return the candidate that this member prefers; it supports one at least."""
+        return next(name for name, _ in self.protocols if name in candidates)
 
 
 class Roster:
@@ -102,7 +101,7 @@ class Roster:
         # Invariant: a subset of `members`. Those that have not yet synced in this generation.
         self.not_synced: set[str] = set()
         # Invariant: the number of members that support each protocol, without zeros.
-        self.supporters: Counter[str] = Counter()
+        self.supporters: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.members)
@@ -170,12 +169,14 @@ class Roster:
     def supports(self, protocols: Protocols) -> bool:
         """Return whether all members support one of these protocols."""
         member_count = len(self.members)
-        return any(self.supporters[name] == member_count for name, _ in protocols)
+        return any(self.supporters.get(name, 0) == member_count for name, _ in protocols)
 
     def _count(self, member: Member, step: int) -> None:
-        for name in {name for name, _ in member.protocols}:
-            self.supporters[name] += step
-            if not self.supporters[name]:
+        for name in dict(member.protocols):
+            count = self.supporters.get(name, 0) + step
+            if count:
+                self.supporters[name] = count
+            else:
                 del self.supporters[name]
 
 
@@ -184,7 +185,9 @@ def elect_protocol(members: Collection[Member]) -> str:
 
     On a tie the older member's wins. There is always one: a member that shares no protocol with the others cannot join.
     """
-    supporters = Counter(name for member in members for name in {name for name, _ in member.protocols})
-    candidates = {name for name, count in supporters.items() if count == len(members)}
-    votes = Counter(vote for member in members if (vote := member.vote(candidates)) is not None)
-    return max(votes, key=lambda name: votes[name])
+    candidates = set[str].intersection(*[set(dict(member.protocols)) for member in members])
+    votes: dict[str, int] = {}
+    for member in members:
+        vote = member.vote(candidates)
+        votes[vote] = votes.get(vote, 0) + 1
+    return max(votes, key=votes.__getitem__)
