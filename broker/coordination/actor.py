@@ -168,23 +168,23 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
     # -- The log
 
     def _append(self, outcome: OutcomeT) -> None:
-        locks = self._locked = self._machine.locks(outcome)
+        self._locked = self._machine.locks(outcome)
         self._appending += 1
         try:
             encoded = [self._machine.encode(record) for record in outcome.records]
         except EncodeError as error:
-            self._appended(outcome, locks, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            self._appended(outcome, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        on_committed = partial(self._appended, outcome, locks)
+        on_committed = partial(self._appended, outcome)
         self._runtime.log.append(self.partition, encoded, on_committed, outcome.producer, self._durable_after(outcome))
 
     def _durable_after(self, outcome: OutcomeT) -> Sequence[TopicPartition] | None:
         """Return the partitions that must be on disk before the records, None where the topic's configs decide."""
         return None
 
-    def _appended(self, outcome: OutcomeT, locks: bool, error: KafkaError | None) -> None:
+    def _appended(self, outcome: OutcomeT, error: KafkaError | None) -> None:
         self._appending -= 1
-        if locks:
+        if self._machine.locks(outcome):
             self._locked = False
         if error is not None:
             self._note(f"records were not written: {error}")
