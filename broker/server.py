@@ -294,7 +294,7 @@ class Broker:
 
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
         groups = GroupCoordinator(config, offsets_log, timers, clock, topics)
-        markers = MarkerWriter(topics, flusher, groups.end_transaction)
+        markers = MarkerWriter(topics, flusher, self._threads, groups.end_transaction)
         transactions = TransactionCoordinator(
             config,
             transactions_log,

@@ -1,8 +1,7 @@
 """Reads the ends of logs ahead, after a start that has not opened them.
 
-The first append to each log reads its end. A Produce request lets a thread do that (`disk_reads.warm_up`), and is
-answered sooner where the end is in the page cache by then. Markers of transactions and copies of a leader's batches
-read it on the event loop.
+The first append to each log reads its end. Produce requests, markers of transactions and copies of a leader's batches
+let a thread do that (`disk_reads.warm_up`), and wait less where the end is in the page cache by then.
 """
 
 from __future__ import annotations

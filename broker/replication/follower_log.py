@@ -17,6 +17,8 @@ from ...protocol.records.control import ControlType, Marker, control_type, read_
 from ...protocol.records.errors import TruncatedBatch
 from ...storage.errors import StorageError
 from ..clock import Clock
+from ..threads import DiskThreads
+from ..topics.disk_reads import warm_up
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
@@ -36,6 +38,7 @@ class FollowerLog:
         self,
         flusher: Flusher,
         staging: Staging,
+        threads: DiskThreads,
         clock: Clock,
         checkpoint: Callable[[], Awaitable[None]],
         removed: Callable[[Partition], None],
@@ -43,6 +46,7 @@ class FollowerLog:
         """`removed` is told of partitions whose log has retired segments."""
         self._flusher = flusher
         self._staging = staging
+        self._threads = threads
         self._clock = clock
         self._checkpoint = checkpoint
         self._removed = removed
@@ -53,6 +57,10 @@ class FollowerLog:
         An incomplete one at the end is left out: the next fetch brings it. Raises RecordError where bytes arrived
         damaged, StorageError.
         """
+        if partition.is_cold:
+            await warm_up((partition,), self._threads)
+            if not is_current():
+                return
         log = partition.log
         began = time.monotonic()
         for view, header, marker in _batches(records):

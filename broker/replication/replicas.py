@@ -120,7 +120,7 @@ class Replicas:
             lambda each: each.follower_replication_throttled_replicas,
         )
         removed = background.file_removal.remove_segments
-        logs = FollowerLog(flusher, staging, clock, background.checkpoints.write, removed)
+        logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config,
             lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),

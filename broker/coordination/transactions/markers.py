@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.records.control import ControlType, Marker
+from ...threads import DiskThreads
+from ...topics.disk_reads import COLD_PER_TURN, warm_up
 from ...topics.flusher import Flusher
 from ...topics.partition import Partition
 from ...topics.topic_names import OFFSETS_TOPIC
@@ -43,9 +45,14 @@ class MarkerWriter:
     `end_offsets` is called with partition, producer id and commit once a marker is in `__consumer_offsets`.
     """
 
-    def __init__(self, topics: Topics, flusher: Flusher, end_offsets: Callable[[int, int, bool], None]) -> None:
+    def __init__(
+        self, topics: Topics, flusher: Flusher, threads: DiskThreads, end_offsets: Callable[[int, int, bool], None]
+    ) -> None:
         self._topics = topics
         self._flusher = flusher
+        self._threads = threads
+        # So many cold logs at a time are read and then opened, so no turn of the loop opens more.
+        self._cold = asyncio.Semaphore(COLD_PER_TURN)
         self._end_offsets = end_offsets
         # In a cluster: has the leader of a partition write a marker.
         self.write_remotely: Callable[[str, int, TransactionEnd], Awaitable[None]] | None = None
@@ -75,6 +82,19 @@ class MarkerWriter:
         return partition
 
     def _write_here(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
+        return (
+            asyncio.ensure_future(self._write_cold(partition, end)) if partition.is_cold else self._end(partition, end)
+        )
+
+    async def _write_cold(self, partition: Partition, end: TransactionEnd) -> None:
+        """End a transaction in a partition whose log a thread must read first, while the loop goes on."""
+        async with self._cold:
+            await warm_up((partition,), self._threads)
+            waiting = self._end(self._find(partition.topic, partition.index), end)
+        if waiting is not None:
+            await waiting
+
+    def _end(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
         if self.is_loading is not None and partition.topic == OFFSETS_TOPIC and self.is_loading(partition.index):
             # The load might miss the marker, or the groups the end of their transaction.
             why = f"the groups of {partition.topic}-{partition.index} are being loaded"

@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.replication.follower_log import FollowerLog
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.protocol.records import batch
 from odradek.storage.files import Buffer, Disk, File
 from odradek.storage.segments.segment_file import END_BYTES
 from odradek.tests.support.raw import Raw, batch_of
@@ -110,3 +117,47 @@ async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop
         assert await _produce_to_all(raw, partitions) == [(0, 2)] * partitions
         assert set(disk.written.values()) == {partitions}, "a log that is warm is written at once"
         counting.cancel()
+
+
+async def test_markers_for_many_cold_logs_wait_for_the_disk_beside_the_loop(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions, a_turn = 12, 5
+    monkeypatch.setattr("odradek.broker.coordination.transactions.markers.COLD_PER_TURN", a_turn)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", partitions=partitions)
+        assert await _produce_to_all(raw, partitions) == [(0, 0)] * partitions
+    disk = Watching()
+    async with Broker(replace(config), disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        counting = asyncio.create_task(disk.count_turns())
+        marker = WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", list(range(partitions)))])
+        answer = await raw.ask(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([marker]))
+        results = answer.markers[0].topics[0].partitions
+        assert [(each.partition_index, each.error_code) for each in results] == [(at, 0) for at in range(partitions)]
+        readers = disk.readers(Path(config.log_dirs[0]))
+        assert {file for file, threads in readers.items() if threads[0] == threading.get_ident()} == set()
+        assert len(readers) == 3 * partitions
+        assert sum(disk.written.values()) == partitions and max(disk.written.values()) <= a_turn
+        counting.cancel()
+
+
+async def test_a_followers_copy_of_a_cold_log_waits_for_the_disk_beside_the_loop(config: BrokerConfig) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        assert await _produce_to_all(raw, 1) == [(0, 0)]
+    disk = Watching()
+    async with Broker(replace(config), disk=disk) as broker:
+        services = broker.services
+        (partition,) = services.topics.partitions()
+        doors = services.flusher, services.staging, services.threads, services.clock
+        log = FollowerLog(*doors, _nothing, lambda _: None)
+        records = batch.decode_batch(batch_of(b"x"))
+        copied = batch.encode_batch([each._replace(offset=1) for each in records], base_offset=1)
+        await log.append(partition, memoryview(copied), lambda: True)
+        assert partition.log.log_end_offset == 2
+        readers = disk.readers(Path(config.log_dirs[0]))
+        assert readers and threading.get_ident() not in {threads[0] for threads in readers.values()}
+
+
+async def _nothing() -> None:
+    pass
