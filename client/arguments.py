@@ -6,8 +6,12 @@ Other clients take a list where this one takes names, and the other way round. P
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import SupportsIndex, cast
+
+from .errors import InvalidOption
+from .record import OffsetAndMetadata
 
 
 def is_partition(value: object) -> bool:
@@ -18,11 +22,50 @@ def is_partition(value: object) -> bool:
     return len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], int)
 
 
+def whole_number(value: object, name: str) -> int:
+    """Return a whole number, such as numpy's, as an int. Raises TypeError for anything else, also for a float."""
+    try:
+        return index(cast("SupportsIndex", value))
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
+
+
+def checked_offset(given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    """Return an offset with its metadata. Raises TypeError, and InvalidOption for one below 0."""
+    offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(whole_number(given, "an offset"))
+    if whole_number(offset.offset, "an offset") < 0:
+        raise InvalidOption(f"an offset is 0 or more, not {offset.offset}")
+    return offset
+
+
+def check_topic(name: object) -> None:
+    """Raise TypeError unless `name` can be the name of a topic: metadata are asked for all watched topics at once."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a topic is a str, not {type(name).__name__}")
+
+
+def check_mapping(call: str, given: object, of_what: str) -> None:
+    """Raise TypeError unless the argument of `call` is a dict or the like."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{call} takes a dict of {of_what}, not a {type(given).__name__}")
+
+
+def check_partitions(call: str, given: Iterable[object]) -> None:
+    """Raise TypeError unless each element of the list that `call` takes is a TopicPartition."""
+    for each in given:
+        if not is_partition(each):
+            raise TypeError(f"{call} takes TopicPartition(topic, number), from odradek.client, not {each!r:.100}")
+
+
 def check_apart(call: str, given: Iterable[object]) -> None:
     """Raise TypeError if one of the arguments of `call`, which takes them one by one, is a list of them."""
     for each in given:
         if not (isinstance(each, str) or is_partition(each)) and isinstance(each, Iterable):
             kind = type(cast("object", each)).__name__
+            if isinstance(each, Mapping):
+                raise TypeError(f"{call} takes options by name, not in a dict: write {call}(bootstrap_servers=...)")
+            if isinstance(each, bytes | bytearray):
+                raise TypeError(f"{call} takes names as str, not {kind}")
             raise TypeError(f"{call} takes them one by one, not in a {kind}: write {call}(*...), with a star before it")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .metadata import Node
@@ -35,6 +35,10 @@ class ConfigResource:
 
     type: int
     name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError("use ConfigResource.topic(name), .broker(node_id), .every_broker() or .group(group_id)")
 
     def __str__(self) -> str:
         if self.type == BROKER_RESOURCE:
@@ -86,6 +90,10 @@ class ConfigChange:
     name: str
     value: str | None = None
     operation: str = "set"
+
+
+# The changes of one resource; in a dict by name, a value is set, and None deletes it.
+ConfigChanges = Iterable[ConfigChange] | Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from ..arguments import check_apart, check_list
+from ..arguments import check_apart, check_list, check_mapping
 from ..descriptions import (
     ActiveProducer,
     ClusterDescription,
-    ConfigChange,
+    ConfigChanges,
     ConfigEntry,
     ConfigResource,
     GroupDescription,
@@ -137,6 +137,7 @@ class Admin:
 
     async def create_partitions(self, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise the partition counts of topics. Raises INVALID_PARTITIONS for a count that is not higher."""
+        check_mapping("create_partitions", totals, "topic and number of partitions")
         await topics_admin.create_partitions(self._running(), totals, validate_only, self._timeout_ms())
 
     async def elect_leaders(
@@ -178,6 +179,7 @@ class Admin:
         ends, whatever is committed.
         """
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        check_mapping("list_offsets", wanted, "TopicPartition and time")
         if node_id is not None:
             return await list_replica_offsets(self._running(), node_id, wanted)
         return await list_offsets(self._running(), wanted, ISOLATION_LEVELS[isolation_level])
@@ -192,10 +194,11 @@ class Admin:
         return await configs.describe(self._running(), resources, names)
 
     async def alter_configs(
-        self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
+        self, changes: Mapping[ConfigResource, ConfigChanges], *, validate_only: bool = False
     ) -> None:
         """Change some configs of topics or brokers; the others stay. Of each resource all are changed, or none.
 
+        The changes are ConfigChange objects, or a dict of names and values, of which None resets a config.
         Raises KafkaError, INVALID_CONFIG or INVALID_REQUEST for an invalid change.
         """
         await configs.alter(self._running(), changes, validate_only)

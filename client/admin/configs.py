@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ...protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -18,7 +18,8 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ...protocol.schema import Message
-from ..descriptions import ConfigChange, ConfigEntry, ConfigResource
+from ..arguments import check_mapping
+from ..descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
 from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
 from ..network.cluster import Cluster
 from .items import one_by_one
@@ -61,14 +62,10 @@ def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
     )
 
 
-async def alter(
-    cluster: Cluster, changes: Mapping[ConfigResource, Iterable[ConfigChange]], validate_only: bool
-) -> None:
+async def alter(cluster: Cluster, changes: Mapping[ConfigResource, ConfigChanges], validate_only: bool) -> None:
     """Change configs, one resource after another, because those of a broker go to that broker."""
-    wanted = {
-        resource: [AlterableConfig(each.name, _operation(each), each.value) for each in some]
-        for resource, some in changes.items()
-    }
+    check_mapping("alter_configs", changes, "ConfigResource and changes")
+    wanted = {resource: [_alterable(each) for each in _changes(some)] for resource, some in changes.items()}
     await one_by_one(cluster, wanted, lambda each: _alter_one(cluster, each, wanted[each], validate_only))
 
 
@@ -94,6 +91,26 @@ async def _request(cluster: Cluster, resource: ConfigResource, request: Message,
     if resource.node_id is None:
         return await cluster.request_any(request, response)
     return await cluster.request(resource.node_id, request, response)
+
+
+def _changes(given: ConfigChanges) -> Iterable[ConfigChange]:
+    """Return the changes that a dict of names and values stands for; None resets."""
+    if not isinstance(given, Mapping):
+        return given
+    values = cast("Mapping[str, str | None]", given)
+    return [ConfigChange(name, value, "delete" if value is None else "set") for name, value in values.items()]
+
+
+def _alterable(change: ConfigChange) -> AlterableConfig:
+    if change.value is not None:
+        check_config(change.name, change.value)
+    return AlterableConfig(change.name, _operation(change), change.value)
+
+
+def check_config(name: str, value: object) -> None:
+    """Raise TypeError unless a config's value is a str, as in all of Kafka's requests."""
+    if not isinstance(value, str):
+        raise TypeError(f"the value of the config {name!r} is a str, not {type(value).__name__}")
 
 
 def _operation(change: ConfigChange) -> int:

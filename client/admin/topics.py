@@ -30,6 +30,7 @@ from ..metadata import ClusterView, TopicInfo
 from ..network.cluster import Cluster
 from ..network.leaders import request_from_leaders
 from ..record import TopicPartition
+from .configs import check_config
 from .items import for_items, item_result
 
 _FIRST_TOPIC_STATES = 6  # DeleteTopics 6 takes names or ids
@@ -54,6 +55,8 @@ def _created(name: str, code: int, message: str | None) -> KafkaError | None:
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
+    for name, value in topic.configs.items():
+        check_config(name, value)
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.num_partitions,

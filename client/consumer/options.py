@@ -100,6 +100,17 @@ class GroupOptions:
     assignors: Sequence[Assignor]
 
 
+def assignors_of(strategies: Sequence[object]) -> list[Assignor]:
+    """Return one assignor of each class. Raises InvalidOption for anything else, such as a name."""
+    found: list[Assignor] = []
+    for each in strategies if not isinstance(strategies, str) else [strategies]:
+        if not isinstance(each, type) or not issubclass(each, Assignor):
+            text = f"partition_assignment_strategy takes classes, such as [RangeAssignor], not {each!r}"
+            raise InvalidOption(text)
+        found.append(each())
+    return found
+
+
 def group_options(
     *,
     group_id: str | None,

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..arguments import check_apart, check_list
+from ..arguments import check_apart, check_list, check_mapping, check_partitions, checked_offset
 from ..clock import monotonic_ms
-from ..errors import CommitFailed, InvalidOption, NotAssigned
+from ..errors import CommitFailed, NotAssigned
 from ..metrics import Metric
 from ..network.log_offsets import list_offsets
 from ..record import (
@@ -62,9 +62,7 @@ class Seeker(Subscriber):
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue from `offset`. With its leader epoch, a truncated log is noticed (KIP-320). Raises NotAssigned."""
-        to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        if to.offset < 0:
-            raise InvalidOption(f"an offset to seek is 0 or more, not {to.offset}")
+        to = checked_offset(offset)
         self._state(partition).move_to(to.offset, to.leader_epoch)
         self._positions_changed()
 
@@ -105,6 +103,7 @@ class Seeker(Subscriber):
         return frozenset(state.partition for state in self._positions if state.paused)
 
     def _state(self, partition: TopicPartition) -> PartitionState:
+        check_partitions("this call", [partition])
         state = self._positions.get(partition)
         if state is None:
             raise NotAssigned(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
@@ -124,15 +123,15 @@ class Seeker(Subscriber):
         """
         session = self._running()
         session.committed_offsets()
+        if offsets is not None:
+            check_mapping("commit", offsets, "TopicPartition and the offset of the next record to read")
         lost = session.polls.lost()
         if lost and (offsets is None or not offsets.keys().isdisjoint(lost)):
             raise taken_away(lost)
         if offsets is None:
             wanted = self._positions.returned_offsets()
         else:
-            wanted = {
-                p: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for p, offset in offsets.items()
-            }
+            wanted = {partition: checked_offset(offset) for partition, offset in offsets.items()}
         try:
             await session.commits.commit(wanted)
         except CommitFailed:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from ..arguments import check_apart, check_list
+from ..arguments import check_apart, check_list, check_partitions
 from ..assignors import Assignor, RangeAssignor
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..lifetime import Lifetime
@@ -21,7 +21,7 @@ from ..record import ConsumerRecord, TopicPartition
 from ..serialization import Deserializer, Deserializers
 from .assignment import RebalanceListener
 from .offset_store import OffsetStore
-from .options import fetch_options, group_options
+from .options import assignors_of, fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session
 
@@ -117,7 +117,7 @@ class Subscriber:
             heartbeat_interval_ms=heartbeat_interval_ms,
             max_poll_interval_ms=max_poll_interval_ms,
             client_rack=client_rack,
-            assignors=[strategy() for strategy in partition_assignment_strategy],
+            assignors=assignors_of(partition_assignment_strategy),
         )
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._offset_store = offset_store
@@ -252,6 +252,8 @@ class Subscriber:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""
         check_list("assign", partitions)
+        partitions = list(partitions)
+        check_partitions("assign", partitions)
         if self._topics or self._pattern is not None:
             raise NotAssigned("topics are subscribed: unsubscribe() first")
         self._assigned_by_user = tuple(TopicPartition(*partition) for partition in partitions)

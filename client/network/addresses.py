@@ -6,7 +6,7 @@ needs brackets: "[::1]:9092".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import InvalidOption
 
@@ -17,6 +17,8 @@ DEFAULT_PORT = 9092
 
 def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
     """Return the addresses in the given order. Raises InvalidOption, which names the wrong entry."""
+    if isinstance(servers, Mapping):
+        raise InvalidOption("bootstrap_servers is HOST:PORT or a list of it, not a dict: options are given by name")
     entries = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_address(entry.strip()) for entry in entries if entry.strip()]
     if not addresses:

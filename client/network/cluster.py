@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.schema import Message
+from ..arguments import check_topic
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..metadata import NO_LEADER, ClusterView, TopicInfo
 from ..record import TopicPartition
@@ -138,6 +139,7 @@ class Cluster:
         info = self.view.topics.get(name)
         if info is not None and info.partitions:
             return info
+        check_topic(name)
         self.watch((name,))
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         # Why the last request got no response, if it got none.

@@ -11,6 +11,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ..arguments import whole_number
 from ..errors import results_of
 from ..record import OffsetAndTimestamp, TopicPartition
 from .cluster import Cluster
@@ -64,7 +65,8 @@ def _request(
     topics: dict[str, ListOffsetsTopic] = {}
     for (name, number), timestamp in timestamps.items():
         topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-        topic.partitions.append(ListOffsetsPartition(partition_index=number, timestamp=timestamp))
+        time_ms = whole_number(timestamp, "a time, or LATEST or EARLIEST,")
+        topic.partitions.append(ListOffsetsPartition(partition_index=number, timestamp=time_ms))
     return ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=isolation_level,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol, TypedDict
 
 from ..errors import InvalidOption
+from ..other_names import instead_of
 from .sasl import MECHANISMS
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -133,5 +134,6 @@ def security_options(client: str, arguments: SecurityArguments) -> SecurityOptio
     """Return the options from the rest of a client's arguments. Raises InvalidOption, and TypeError for other names."""
     unknown = arguments.keys() - SecurityArguments.__annotations__.keys()
     if unknown:
-        raise TypeError(f"{client} has no option {min(unknown)!r}")
+        name = min(unknown)
+        raise TypeError(f"{client} has no option {name!r}{instead_of(name)}")
     return SecurityOptions(**arguments)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...protocol.records.batch import encode_value_batch
+from ..arguments import check_mapping, checked_offset
 from ..clock import monotonic_ms, wall_clock_ms
 from ..errors import (
     InvalidTransactionState,
@@ -44,7 +45,7 @@ from .listeners import InterceptedDelivery
 from .preparation import Prepared, too_large
 from .record_checks import checked_batch, checked_partition, checked_timestamp
 from .room import value_batches
-from .spreading import Spreader, Turn
+from .spreading import Spreader, Turn, no_pair
 from .transactions.transactions import Transactions, TransactionScope
 
 # send_many with serializers or hooks yields to the event loop after so many records: some 5 ms of work.
@@ -196,7 +197,11 @@ class Producer(Lifecycle[K, V]):
     async def _prepare_many(
         self, bulk: BulkDelivery, topic: str, records: Iterable[tuple[Any, Any]], partition: int | None
     ) -> None:
-        for number, (key, value) in enumerate(records, 1):
+        for number, pair in enumerate(records, 1):
+            try:
+                key, value = pair
+            except (TypeError, ValueError):
+                raise no_pair(pair) from None
             prepared = self._prepare(topic, value, key, partition)
             if not self._accumulator.has_room(prepared.size_bytes) or not number % _RECORDS_PER_TURN:
                 await self._room.end_turn(prepared.size_bytes)
@@ -351,10 +356,8 @@ class Producer(Lifecycle[K, V]):
         group's id alone it is not checked. Raises TransactionFailed, ProducerUnusable, RequestTimedOut.
         """
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
-        checked = {
-            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
-        }
+        check_mapping("send_offsets", offsets, "TopicPartition and offset")
+        checked = {partition: checked_offset(offset) for partition, offset in offsets.items()}
         await self._transactional().send_offsets(checked, metadata)
 
     # Kafka's name.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.batch import LOG_APPEND_TIME, BatchHeader, check_crc, check_shape, read_header
 from ...protocol.records.errors import InvalidRecord
+from ..arguments import whole_number
 from ..errors import UnknownTopic
 from ..metadata import TopicInfo
 from ..record import HeadersLike
@@ -26,16 +27,18 @@ def checked_headers(headers: HeadersLike) -> tuple[tuple[str, bytes | None], ...
     return tuple(checked)
 
 
-def checked_timestamp(timestamp_ms: int) -> int:
-    """Return a timestamp. Raises KafkaError, INVALID_TIMESTAMP."""
+def checked_timestamp(given: int) -> int:
+    """Return a timestamp as an int. Raises TypeError for a float, KafkaError, INVALID_TIMESTAMP."""
+    timestamp_ms = whole_number(given, "timestamp_ms")
     if not 0 <= timestamp_ms <= _LAST_TIMESTAMP_MS:
         text = f"a timestamp is milliseconds since 1970, 0 or more, not {timestamp_ms}"
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
     return timestamp_ms
 
 
-def checked_partition(info: TopicInfo, partition: int) -> int:
-    """Return a partition number. Raises UnknownTopic if the topic has no such partition."""
+def checked_partition(info: TopicInfo, given: int) -> int:
+    """Return a partition number as an int. Raises TypeError, UnknownTopic if the topic has no such partition."""
+    partition = whole_number(given, "partition")
     if not 0 <= partition < len(info.partitions):
         raise UnknownTopic(f"topic {info.name!r} has partitions 0 to {len(info.partitions) - 1}, not {partition}")
     return partition

@@ -72,7 +72,10 @@ class Spreader:
         records, sizes, time_ms, left_bytes = turn.records, turn.sizes, turn.time_ms, turn.left_bytes
         partitions, is_first = len(records), not any(records)
         for number, pair in enumerate(pairs, 1):
-            key, value = pair
+            try:
+                key, value = pair
+            except (TypeError, ValueError):
+                raise no_pair(pair) from None
             if key.__class__ is not bytes:
                 key = checked_bytes(key, "key")
             if value.__class__ is not bytes:
@@ -91,3 +94,8 @@ class Spreader:
             if number == _RECORDS_PER_TURN:
                 return False
         return True
+
+
+def no_pair(given: object) -> TypeError:
+    """Return the error of a record of `send_many` that is no pair."""
+    return TypeError(f"send_many takes pairs of key and value, not {given!r:.100}; send_values takes values alone")

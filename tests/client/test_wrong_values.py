@@ -1,0 +1,205 @@
+"""Values of the wrong kind, as people write them who come from other clients: a message, and the client goes on.
+
+One value must not harm others: a record that cannot be encoded would break the task that sends for everyone, and the
+name of a topic that is no str would be in every later request for metadata.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker
+from odradek.client import (
+    Admin,
+    ConfigResource,
+    Consumer,
+    NewTopic,
+    Producer,
+    RangeAssignor,
+    TopicPartition,
+)
+from odradek.client.errors import KafkaError
+from odradek.client.other_names import _INSTEAD
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.compiled_kernel import records_by
+from odradek.tests.support.fake_cluster import FakeCluster
+
+T0 = TopicPartition("t", 0)
+Case = tuple[str, Callable[[Any], Any], str]
+
+
+def ids(case: Any) -> str:
+    return case[0] if isinstance(case, tuple) else str(case)
+
+
+async def said_by(call: Callable[[], Any]) -> str:
+    """Return what a call raises."""
+    with pytest.raises((TypeError, KafkaError)) as caught:
+        made = call()
+        if isinstance(made, Awaitable):
+            await made
+    return str(caught.value)
+
+
+def half(*_: object) -> Any:
+    return 0.5
+
+
+SENDS: list[Case] = [
+    (
+        "a timestamp of time.time()",
+        lambda p: p.send("t", b"x", timestamp_ms=1e12),
+        "timestamp_ms must be an int, not float",
+    ),
+    (
+        "values with such a timestamp",
+        lambda p: p.send_values("t", [b"x"], timestamp_ms=1e12),
+        "must be an int, not float",
+    ),
+    ("a partition that is a float", lambda p: p.send("t", b"x", partition=0.0), "partition must be an int, not float"),
+    (
+        "many to such a partition",
+        lambda p: p.send_many("t", [(None, b"x")], partition=0.0),
+        "must be an int, not float",
+    ),
+    ("values to such a partition", lambda p: p.send_values("t", [b"x"], partition=0.0), "must be an int, not float"),
+    ("a partition that is a str", lambda p: p.send("t", b"x", partition="0"), "partition must be an int, not str"),
+    ("a topic in bytes", lambda p: p.send(b"t", b"x"), "the name of a topic is a str, not bytes"),
+    (
+        "many for a topic in bytes",
+        lambda p: p.send_many(b"t", [(None, b"x")]),
+        "the name of a topic is a str, not bytes",
+    ),
+    (
+        "values in the place of pairs",
+        lambda p: p.send_many("t", [b"x"]),
+        "takes pairs of key and value, not b'x'; send_values",
+    ),
+    ("triples", lambda p: p.send_many("t", [(b"a", b"b", b"c")]), "send_many takes pairs of key and value"),
+]
+
+
+@pytest.mark.parametrize("code", ["Python", "kernel"])
+@pytest.mark.parametrize("case", SENDS, ids=ids)
+async def test_a_record_of_wrong_values_is_refused_and_the_producer_goes_on(case: Case, code: str) -> None:
+    async with FakeCluster({"t": 2}) as cluster, Producer(cluster.address) as producer:
+        with records_by(code):
+            await producer.send_and_wait("t", b"x")
+            assert case[2] in await said_by(lambda: case[1](producer))
+            assert (await producer.send_and_wait("t", b"x")).topic == "t"
+
+
+async def test_a_partitioner_that_returns_no_int_fails_its_records_alone() -> None:
+    async with FakeCluster({"t": 2}) as cluster, Producer(cluster.address, partitioner=half) as producer:
+        assert "partition must be an int, not float" in await said_by(lambda: producer.send("t", b"x"))
+        assert (await producer.send_and_wait("t", b"x", partition=0)).offset == 0
+
+
+READS: list[Case] = [
+    ("a topic and an offset", lambda c: c.seek("t", 0), "takes TopicPartition(topic, number), from odradek.client"),
+    ("seek to a float", lambda c: c.seek(T0, 1.5), "an offset must be an int, not float"),
+    ("seek before the log", lambda c: c.seek(T0, -1), "an offset is 0 or more, not -1"),
+    (
+        "commit a list",
+        lambda c: c.commit([T0]),
+        "commit takes a dict of TopicPartition and the offset of the next record",
+    ),
+    ("commit below 0", lambda c: c.commit({T0: -1}), "an offset is 0 or more, not -1"),
+    ("commit a float", lambda c: c.commit({T0: 1.5}), "an offset must be an int, not float"),
+    ("subscribe to bytes", lambda c: c.subscribe(b"t"), "subscribe takes names as str, not bytes"),
+    ("the partitions of a topic in bytes", lambda c: c.partitions_for(b"t"), "the name of a topic is a str, not bytes"),
+    ("offsets for a time that is a float", lambda c: c.offsets_for_times({T0: 1e12}), "must be an int, not float"),
+]
+
+
+@pytest.mark.parametrize("case", READS, ids=ids)
+async def test_a_consumer_refuses_wrong_values_and_goes_on(case: Case) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        async with Consumer("t", bootstrap_servers=cluster.address, **options) as consumer:
+            assert await consumer.getone()
+            assert case[2] in await said_by(lambda: case[1](consumer))
+            assert await consumer.getone()
+            assert (await consumer.committed(T0))[T0] is None
+
+
+async def test_assign_takes_partitions_alone() -> None:
+    wrong: list[Any] = [["t"], [("t", "0")], [(b"t", 0)], [0]]
+    for each in wrong:
+        with pytest.raises(TypeError, match=r"assign takes TopicPartition\(topic, number\)"):
+            Consumer().assign(each)
+
+
+ADMIN: list[Case] = [
+    (
+        "a config that is an int",
+        lambda a: a.create_topics([NewTopic("u", configs={"retention.ms": 1})]),
+        "'retention.ms' is a str, not int",
+    ),
+    (
+        "a resource by a text",
+        lambda a: a.describe_configs([ConfigResource("topic", "t")]),
+        "use ConfigResource.topic(name)",
+    ),  # type: ignore[arg-type]
+    (
+        "a change to an int",
+        lambda a: a.alter_configs({ConfigResource.topic("t"): {"retention.ms": 1}}),
+        "is a str, not int",
+    ),
+    ("changes in a list", lambda a: a.alter_configs([ConfigResource.topic("t")]), "takes a dict of ConfigResource"),
+    ("partitions in a list", lambda a: a.create_partitions([("t", 3)]), "takes a dict of topic and number"),
+    ("an offset by its name", lambda a: a.list_offsets({T0: "latest"}), "LATEST or EARLIEST, must be an int, not str"),
+]
+
+
+@pytest.mark.parametrize("case", ADMIN, ids=ids)
+async def test_the_admin_client_refuses_wrong_values(case: Case) -> None:
+    async with FakeCluster({"t": 1}) as cluster, Admin(cluster.address) as admin:
+        assert case[2] in await said_by(lambda: case[1](admin))
+        assert await admin.list_topics() == ["t"]
+
+
+CONSTRUCTORS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: Producer({"bootstrap.servers": "h"}), "not a dict: options are given by name"),  # type: ignore[arg-type]
+    (lambda: Consumer({"group.id": "g"}), "Consumer takes options by name, not in a dict"),  # type: ignore[arg-type]
+    (lambda: Admin({"bootstrap.servers": "h"}), "not a dict: options are given by name"),  # type: ignore[arg-type]
+    (lambda: Producer(compression_type=None), "compression_type must be one of none, gzip"),  # type: ignore[arg-type]
+    (lambda: Consumer(partition_assignment_strategy=["range"]), "takes classes, such as [RangeAssignor], not 'range'"),  # type: ignore[list-item]
+    (lambda: Consumer(partition_assignment_strategy=[RangeAssignor()]), "takes classes, such as [RangeAssignor]"),  # type: ignore[list-item]
+    (lambda: Producer(**{"linger.ms": 5}), "has no option 'linger.ms': options have underscores, such as linger_ms"),  # type: ignore[arg-type]
+    (lambda: Consumer(rebalance_timeout_ms=5), "no option 'rebalance_timeout_ms': it is max_poll_interval_ms here"),  # type: ignore[call-arg]
+]
+
+
+@pytest.mark.parametrize(("make", "text"), CONSTRUCTORS)
+async def test_options_as_other_clients_take_them_are_told_what_to_write(make: Callable[[], Any], text: str) -> None:
+    assert text in await said_by(make)
+
+
+def test_options_that_are_told_of_are_those_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs/from-other-clients.md").read_text()
+    table = page.partition("## Options")[2].partition("\n## ")[0]
+    named = {
+        name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")
+    }
+    assert set(_INSTEAD) <= named
+    own = {name for kind in (Consumer, Producer, Admin) for name in inspect.signature(kind.__init__).parameters}
+    assert set(_INSTEAD) & own <= {"allow_auto_create_topics", "max_in_flight_requests_per_connection"}  # of one kind
+
+
+async def test_a_dict_of_configs_sets_and_resets(broker: Broker) -> None:
+    resource = ConfigResource.topic("t")
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 1)])
+        before = (await admin.describe_configs([resource]))[resource]["retention.ms"].value
+        await admin.alter_configs({resource: {"retention.ms": "5"}})
+        assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == "5"
+        await admin.alter_configs({resource: {"retention.ms": None}})
+        assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == before
