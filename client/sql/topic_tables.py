@@ -30,6 +30,9 @@ _SHOWN = ("key", "value", "topic", "partition", "offset", "timestamp", "headers"
 SAMPLE_ROWS = 100
 # Rows of a batch of the result.
 RESULT_ROWS = 2048
+# Statements that change tables, as DuckDB names them.
+_CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER", "COPY")
+_WORD = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
 # A name as DuckDB writes it, with its schema: words, and parts in quotes.
@@ -100,22 +103,40 @@ class TopicTables:
     # -- Tables
 
     def _add_tables(self, sql: str) -> None:
-        try:
-            named = self._connection.get_table_names(sql, qualified=True)
-        except self._error as error:
-            why = _first_lines(str(error))
-            raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
         # DuckDB says `flights AS f`, and what a TABLESAMPLE takes.
-        named = {found[0] for name in named if (found := _TABLE.match(name))}
+        named = {found[0] for name in self._named(sql) if (found := _TABLE.match(name))}
         named = {name for name in named if _unquoted(name) not in self._datasets}
+        own = self._own_views(sql) - {*named, *self._datasets}
         brokers = Brokers(parse_options({**self._options, "subscribe": "-"}).client)
-        topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named else []
+        topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named or own else []
+        for topic in sorted(own.intersection(topics)):
+            self._add(topic, _quoted(topic))
         for name in sorted(named):
             topic = _unquoted(name)
             if topic in topics:
                 self._add(topic, name)
             elif not Path(topic).exists():
                 raise UnknownTopic(f"no topic {topic!r}{_did_you_mean(topic, topics)}")
+
+    def _named(self, sql: str) -> set[str]:
+        """Return the tables of one statement that DuckDB does not know. Raises InvalidOption."""
+        try:
+            statements = self._connection.extract_statements(sql)
+        except self._error as error:
+            why = _first_lines(str(error))
+            raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
+        if len(statements) != 1:
+            raise InvalidOption(f"give one statement of SQL, not {len(statements)}")
+        try:
+            return self._connection.get_table_names(sql, qualified=True)
+        except self._error as error:
+            hint = "; topics cannot be written by SQL" if statements[0].type.name in _CHANGES else ""
+            raise InvalidOption(_first_lines(str(error)) + hint) from None
+
+    def _own_views(self, sql: str) -> set[str]:
+        """Return the words of `sql` that are views of DuckDB: a topic of that name takes the place of one."""
+        asked = "SELECT view_name FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
+        return {name for (name,) in self._connection.execute(asked).fetchall()}.intersection(_WORD.findall(sql))
 
     def _add(self, topic: str, name: str) -> None:
         """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
@@ -223,7 +244,7 @@ def _unquoted(name: str) -> str:
 
 def _did_you_mean(topic: str, topics: Sequence[str]) -> str:
     close = get_close_matches(topic, topics, 1)
-    return f"; did you mean {close[0]!r}?" if close else "; `odradek topics list` names those that are there"
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _first_lines(text: str) -> str:

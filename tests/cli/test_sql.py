@@ -41,6 +41,9 @@ ODD: dict[str, tuple[bytes | None, dict[str, Any]]] = {
     "select": (b'{"order": 1}', {"order": 1}),
     "nothing": (None, {}),
     "x.y.z": (b'{"a": 1}', {"a": 1}),
+    # Views of DuckDB.
+    "duckdb_tables": (b'{"a": 1}', {"a": 1}),
+    "sqlite_master": (b'{"a": 1}', {"a": 1}),
 }
 
 
@@ -180,7 +183,11 @@ def test_a_result_goes_to_a_file(address: str, tmp_path: Path) -> None:
     ("args", "text"),
     [
         (["select * from flihgts"], "no topic 'flihgts'; did you mean 'flights'?"),
+        (["select * from nope"], "no topic 'nope'; `odradek topics list` names the topics that are there\n"),
         (["select * from my-topic"], 'quote "my-topic" and "offset"'),
+        (["insert into flights values (1)"], "; topics cannot be written by SQL"),
+        (["select 1; select 2"], "odradek: give one statement of SQL, not 2\n"),
+        ([""], "odradek: give one statement of SQL, not 0\n"),
         (["select nothing from flights"], "nothing"),
         (["select 1 from x.y.z"], 'a name with two dots needs quotes: "x.y.z"'),
         (['select value from "a.b"'], "--binary"),
