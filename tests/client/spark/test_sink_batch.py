@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from odradek.client.spark.errors import OptionError, SchemaError
 from odradek.client.spark.sink import columns_of_rows, write_task
 from odradek.client.spark.sink_batch import Place, TaskResult
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
+from odradek.client.spark.writers import batch_writer
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
@@ -102,6 +104,27 @@ async def test_a_batch_that_fails_leaves_nothing(sink: SinkOptions, broker: Brok
     good = await task(sink, Place("q", "b", 0, "0.0"), "1")
     await end(sink, good)
     assert await visible(broker.address) == [b"1"]
+
+
+async def test_a_write_whose_workers_were_killed_leaves_nothing_open(
+    sink: SinkOptions, broker: Broker, raw: Raw
+) -> None:
+    texts = {"kafka.bootstrap.servers": broker.address, "topic": "t"}
+    writer = batch_writer(texts, TEXT, overwrite=False)
+    place = Place(writer._write_id, writer._write_id, 0, "0.0")
+    await task(sink, place, "of a task that told its driver nothing")
+
+    async def still_open() -> list[list[str]]:
+        described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+        return [each.transactional_ids for each in described.queries]
+
+    assert [len(each) for each in await still_open()] == [1]
+    # Spark unpickles the writer that it has sent to the tasks, and has no message of a task that failed.
+    await asyncio.to_thread(pickle.loads(pickle.dumps(writer)).abort, [None])
+    assert await still_open() == [[]]
+    with pytest.raises(KafkaError):
+        await task(sink, replace(place, task="1.0"), "of a task that runs on")
+    assert (await still_open(), await visible(broker.address)) == ([[]], [])
 
 
 async def test_a_task_that_fails_aborts_its_own_transaction(sink: SinkOptions, broker: Broker) -> None:
