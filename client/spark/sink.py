@@ -22,6 +22,7 @@ from ..producer.record_checks import checked_timestamp
 from .errors import OptionError, SchemaError
 from .sink_batch import Place, TaskResult, join, reached
 from .sink_options import NUMBERS, SinkOptions
+from .spark_types import check_written
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -64,6 +65,8 @@ def columns_of_rows(schema: StructType, options: SinkOptions) -> SinkColumns:
         raise SchemaError("Required attribute 'value' not found.")
     for name, allowed in COLUMNS.items():
         if options.formats.get(name, "string") != "string":
+            if name in types:
+                check_written(name, options.formats[name], schema[name].dataType)
             continue
         if name in types and types[name] not in (("string",) if name in options.formats else allowed):
             expected = "string for this format" if name in options.formats else " or ".join(allowed)
@@ -266,7 +269,10 @@ def _binary(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpt
     return pyarrow.array(_bytes(batch, name, columns, options), pyarrow.binary())
 
 
-def reject_mode(overwrite: bool) -> None:
-    """Raise OptionError for a mode that is not append."""
+def reject_mode(overwrite: bool, *, is_stream: bool) -> None:
+    """Raise OptionError for a mode that is not append. Spark itself rejects those that reach no Python sink."""
+    if overwrite and is_stream:
+        why = "complete is not supported, because it replaces what was written: use outputMode('append')"
+        raise OptionError("outputMode", why)
     if overwrite:
         raise OptionError("mode", "overwrite is not supported: records are appended to topics; use mode('append')")

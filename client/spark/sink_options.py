@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -212,4 +213,7 @@ def _check_producer(producer: Mapping[str, Any], security: SecurityArguments) ->
     try:
         Producer(**producer, **security)
     except InvalidOption as error:
-        raise OptionError("kafka.*", error.message) from None
+        # The producer says `linger_ms` where a user of Spark has written `kafka.linger.ms`.
+        ours = {name.replace(".", "_"): f"kafka.{name}" for name in (*NUMBERS, *TEXTS)}
+        why = re.sub(r"\w+", lambda word: ours.get(word[0], word[0]), error.message)
+        raise OptionError("kafka.*", why) from None

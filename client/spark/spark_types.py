@@ -18,6 +18,8 @@ SUPPORTED = {
     "msgpack": (*_PLAIN, "decimal", "binary", "array", "struct"),
     "avro": (*_PLAIN, "decimal", "binary", "array", "struct"),
 }
+# How the names of types begin that have no form outside of Spark: Arrow has a variant as bytes of Spark's own.
+_NEVER_WRITTEN = ("variant", "interval", "time(", "geometry", "geography")
 # The types that a format has as texts.
 _AS_TEXT = {"json": ("date",), "msgpack": ("date", "decimal"), "avro": ()}
 
@@ -38,6 +40,17 @@ def check_type(place: str, format_name: str, kind: Any) -> None:
             if not each.nullable:
                 raise SchemaError(f"{place}.{each.name} is NOT NULL: any field of a value may be missing")
             check_type(f"{place}.{each.name}", format_name, each.dataType)
+
+
+def check_written(place: str, format_name: str, kind: Any) -> None:
+    """Raise SchemaError for a Spark type, or a part of it, that no format can write."""
+    if kind.simpleString().startswith(_NEVER_WRITTEN):
+        raise SchemaError(f"{place} has the type {kind.simpleString()}, which cannot be written as {format_name}")
+    parts = {"array": ("element",), "map": ("key", "value")}.get(kind.typeName(), ())
+    for part in parts:
+        check_written(f"{place}.{part}", format_name, getattr(kind, f"{part}Type"))
+    for each in kind.fields if kind.typeName() == "struct" else ():
+        check_written(f"{place}.{each.name}", format_name, each.dataType)
 
 
 def arrow_type(kind: Any) -> Any:

@@ -36,16 +36,18 @@ log = logging.getLogger(__name__)
 
 def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
     """Return the writer of one batch. Raises OptionError, SchemaError."""
-    return BatchWriter(*_sink(given, schema, overwrite=overwrite))
+    return BatchWriter(*_sink(given, schema, overwrite=overwrite, is_stream=False))
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """Return the writer of one stream. Raises OptionError, SchemaError."""
-    return StreamWriter(*_sink(given, schema, overwrite=overwrite))
+    return StreamWriter(*_sink(given, schema, overwrite=overwrite, is_stream=True))
 
 
-def _sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> tuple[SinkOptions, SinkColumns]:
-    reject_mode(overwrite)
+def _sink(
+    given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool
+) -> tuple[SinkOptions, SinkColumns]:
+    reject_mode(overwrite, is_stream=is_stream)
     options = parse_sink_options(given)
     for each in options.warnings:
         log.warning("%s", each)

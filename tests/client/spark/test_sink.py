@@ -17,7 +17,7 @@ import pyarrow as pa
 from odradek.client import Producer
 from odradek.client.errors import KafkaError, UnknownTopic
 from odradek.client.spark.errors import OptionError, SchemaError
-from odradek.client.spark.sink import columns_of_rows, write_rows
+from odradek.client.spark.sink import columns_of_rows, reject_mode, write_rows
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
@@ -27,12 +27,15 @@ from odradek.tests.support.wire import Call
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DayTimeIntervalType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 BASE = {"kafka.bootstrap.servers": "h:1"}
@@ -70,6 +73,38 @@ def schema(text: str) -> StructType:
 def test_columns_that_cannot_be_written_are_rejected(ddl: str, texts: dict[str, str], said: str) -> None:
     with pytest.raises((OptionError, SchemaError), match=said):
         columns_of_rows(schema(ddl), parse(**texts))
+
+
+DAY, VARIANT = DayTimeIntervalType(), VariantType()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (VARIANT, "value has the type variant, which cannot be written as json"),
+        (DAY, "value has the type interval day to second"),
+        (ArrayType(VARIANT), "value.element has the type variant"),
+        (MapType(StringType(), DAY), "value.value has the type interval"),
+        (StructType([StructField("at", ArrayType(StructType([StructField("v", VARIANT)])))]), "value.at.element.v has"),
+    ],
+)
+def test_types_without_a_form_outside_of_spark_are_rejected_on_the_driver(kind: Any, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        columns_of_rows(StructType([StructField("value", kind)]), parse(topic="t", valueFormat="json"))
+
+
+@pytest.mark.parametrize(
+    ("is_stream", "said"), [(False, r"'mode': overwrite is not"), (True, r"'outputMode': complete is not supported")]
+)
+def test_a_mode_that_is_not_append_is_rejected_by_the_name_that_the_job_gave_it(is_stream: bool, said: str) -> None:
+    reject_mode(False, is_stream=is_stream)
+    with pytest.raises(OptionError, match=said):
+        reject_mode(True, is_stream=is_stream)
+
+
+def test_what_the_producer_rejects_is_said_by_kafkas_names() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.delivery\.timeout\.ms \(9\) must not be below kafka\.linger\.ms"):
+        parse(topic="t", kafka__delivery__timeout__ms="9")
 
 
 def test_options_of_the_producer_are_taken_by_kafkas_names() -> None:
