@@ -19,11 +19,15 @@ PARTITIONS_A_TURN = 1000
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """A znode as it was read. `czxid` numbers the transaction that created it, over the whole ensemble."""
+    """A znode as it was read. `czxid` and `mzxid` number the transactions that created it and that wrote its content.
+
+    These numbers rise over the whole ensemble.
+    """
 
     data: bytes
     version: int
     czxid: int
+    mzxid: int
     # The session that an ephemeral znode belongs to; 0 for a persistent one.
     owner: int = 0
 

@@ -196,7 +196,7 @@ class ZooKeeper:
         while True:
             try:
                 data, stat = await self._ask(self._client.get_async, path, watch=watch)
-                return Znode(data or b"", stat.version, stat.czxid, stat.ephemeralOwner or 0)
+                return Znode(data or b"", stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner or 0)
             except NoNodeError:
                 # A watch for its creation. Where it was created in between, it is read again.
                 if not watch or await self._ask(self._client.exists_async, path, watch=True) is None:

@@ -34,6 +34,7 @@ class _Node:
     data: bytes
     version: int
     czxid: int
+    mzxid: int
     owner: int
 
 
@@ -41,7 +42,7 @@ class FakeZookeeper:
     """The ensemble."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, _Node] = {"": _Node(b"", 0, 0, 0)}
+        self.nodes: dict[str, _Node] = {"": _Node(b"", 0, 0, 0, 0)}
         self.zxid = 0
         self._sessions = 0
         self._live: set[int] = set()
@@ -130,7 +131,7 @@ class FakeZookeeper:
         if watch:
             self._watches["data", path].add(session)
         node = self.nodes.get(path)
-        return None if node is None else Znode(node.data, node.version, node.czxid, node.owner)
+        return None if node is None else Znode(node.data, node.version, node.czxid, node.mzxid, node.owner)
 
     def _write(self, session: int, group: tuple[Change, ...], fence: int | None) -> Failure | None:
         epoch = self.nodes.get(CONTROLLER_EPOCH)
@@ -167,6 +168,7 @@ class FakeZookeeper:
             node = self.nodes[change.path]
             node.data, node.version = change.data, node.version + 1
             self.zxid += 1
+            node.mzxid = self.zxid
             self.history.append((change.path, change.data))
             self._fire("data", change.path)
         else:
@@ -174,7 +176,7 @@ class FakeZookeeper:
 
     def _insert(self, path: str, data: bytes, owner: int) -> None:
         self.zxid += 1
-        self.nodes[path] = _Node(data, 0, self.zxid, owner)
+        self.nodes[path] = _Node(data, 0, self.zxid, self.zxid, owner)
         self.history.append((path, data))
         self._fire("data", path)
         self._fire("children", path.rpartition("/")[0])

@@ -63,6 +63,8 @@ class ControllerMachine:
         self._outbox = Outbox()
         self._unclean = unclean_elections
         self._leadership = Leadership(self.cluster, self._outbox)
+        # Members of ISRs that have registered since their ISR was written, by partition, until somebody acts on it.
+        self._restarted: dict[TopicPartition, set[int]] = {}
         self.deletion = Deletion(self.cluster, self._outbox)
         self.reassignment = Reassignment(self.cluster, self._outbox, self._leadership)
 
@@ -83,6 +85,7 @@ class ControllerMachine:
             self._outbox.welcome(broker)
         # The last controller may have died together with others, or be one of the dead itself.
         yield from self._replicas_died((yield from self._dead_in_isr()))
+        yield from self._replicas_restarted()
         yield from self.reassignment.take_up()
         yield from self.deletion.take_up()
         yield from self.elect_as_asked()
@@ -122,9 +125,16 @@ class ControllerMachine:
             states = yield from read_all(state_path(each) for each in some)
             for place, znode in zip(some, states, strict=True):
                 state = sound(decode_state, place, znode.data, znode.version) if znode is not None else None
-                if state is not None:
+                if znode is not None and state is not None:
                     self.cluster.states[place] = state
+                    restarted = self._registered_since(znode.mzxid, state.isr)
+                    if restarted:
+                        self._restarted[place] = restarted
         return places
+
+    def _registered_since(self, zxid: int, brokers: Iterable[int]) -> set[int]:
+        live = self.cluster.live
+        return {each for each in brokers if each in live and live[each].epoch > zxid}
 
     def _add_topic(self, topic: str, assignment: Assignment, version: int) -> Steps[list[TopicPartition]]:
         """Take a topic into the cluster. One that an older broker made is given an id."""
@@ -206,6 +216,29 @@ class ControllerMachine:
         for broker, places in dead.items():
             in_isr = [each for each in places if broker in self.cluster.states.get(each, _NOBODY).isr]
             yield from self._leadership.remove_from_isr(broker, in_isr)
+
+    def _replicas_restarted(self) -> Steps[None]:
+        """Elect again where members of an ISR went and came back while there was no controller.
+
+        A power cut may have taken the end of their logs. In the same leader epoch they would write other records at
+        offsets that followers hold already. So they leave the ISR, as if the last controller had seen them go; where
+        nobody else is in it, a new leader epoch makes the others truncate.
+        """
+        restarted, self._restarted = self._restarted, {}
+        states = self.cluster.states
+        alone = yield from select(restarted, lambda each: restarted[each].issuperset(states[each].isr))
+        for place in alone:
+            del restarted[place]
+        gone: dict[int, list[TopicPartition]] = {}
+        for place, brokers in restarted.items():
+            for broker in sorted(brokers):
+                gone.setdefault(broker, []).append(place)
+        out_of_sync = {(broker, each) for broker, places in gone.items() for each in places}
+        # As replicas without a disk they may not lead, until all of them are out of their ISRs.
+        self.cluster.failed |= out_of_sync
+        yield from self._replicas_died(gone)
+        self.cluster.failed -= out_of_sync
+        yield from self._leadership.elect(alone, lambda _: elect_in_sync)
 
     def _brokers_came(self, came: set[int]) -> Steps[None]:
         _log.info("brokers %s have come", sorted(came))

@@ -41,6 +41,7 @@ from odradek.broker.cluster.znodes import (
     encode_log_dir_event,
     encode_reassignment,
     encode_registration,
+    state_path,
     topic_path,
 )
 from odradek.protocol.errors import KafkaError
@@ -498,6 +499,9 @@ class Simulation:
             state = self._state(where)
             assert state is not None
             assert state.leader != -1, f"{where} has no leader: {state}"
+            written = self.zookeeper.nodes[state_path(where)].mzxid
+            unseen = [each for each in state.isr if self.nodes[each].broker_epoch > written]
+            assert not unseen, f"{unseen} have restarted, and are in the ISR of {where} all the same"
             for node in self.nodes.values():
                 _check_node(where, state, node)
             assert where in self.nodes[state.leader].roles, f"{state.leader} does not know that it leads {where}"

@@ -124,6 +124,39 @@ def test_no_turn_handles_more_than_so_many_partitions(monkeypatch: pytest.Monkey
 # -- What cannot be read
 
 
+def restart(world: World, *brokers: int) -> None:
+    """Let brokers register again, while nobody looks."""
+    for broker in brokers:
+        registration = world.zookeeper.get(broker_path(broker))
+        assert registration is not None
+        world.zookeeper.delete_by_hand(broker_path(broker))
+        world.zookeeper.make(broker_path(broker), registration)
+
+
+def test_a_leader_that_was_back_before_a_new_controller_looked_leads_no_more_in_its_epoch() -> None:
+    world = World(3)
+    restart(world, 1)
+    world.run(world.machine.take_over())
+    found = [(each.leader, each.leader_epoch, each.isr) for each in map(world.state, range(3))]
+    assert found == [(2, 1, (2, 3)), (2, 1, (2, 3)), (3, 1, (3, 2))]
+    assert world.machine.cluster.failed == set()
+
+
+def test_where_all_in_sync_were_back_a_new_epoch_begins_and_the_isr_stays() -> None:
+    world = World(3)
+    restart(world, 1, 2, 3)
+    world.run(world.machine.take_over())
+    found = [(each.leader, each.leader_epoch, each.isr) for each in map(world.state, range(3))]
+    assert found == [(1, 1, (1, 2, 3)), (2, 1, (2, 3, 1)), (3, 1, (3, 1, 2))]
+
+
+def test_a_new_controller_writes_no_state_where_nobody_has_restarted() -> None:
+    world = World(3)
+    before = len(world.zookeeper.history)
+    world.run(world.machine.take_over())
+    assert world.zookeeper.history[before:] == []
+
+
 def full_messages(world: World) -> list[bool]:
     """Take the controller over; whether each broker is told to give up what it is not told of."""
     world.run(world.machine.take_over())

@@ -106,6 +106,13 @@ class BelievesOldAnswers(ControllerMachine):
         yield from super().replicas_answered(broker, broker_epoch if now is None else now.epoch, failed, back)
 
 
+class MissesRestarts(ControllerMachine):
+    """Does not ask at the start of its term who has registered again since an ISR was written."""
+
+    def _registered_since(self, zxid: int, brokers: Iterable[int]) -> set[int]:
+        return set()
+
+
 # With the seed to begin at: it, or one soon after it, finds the bug.
 @pytest.mark.parametrize(
     ("machine", "first"),
@@ -115,6 +122,7 @@ class BelievesOldAnswers(ControllerMachine):
         (AsksNobodyForDisks, 0),
         (WelcomesNobody, 0),
         (BelievesOldAnswers, 790),
+        (MissesRestarts, 0),
     ],
 )
 def test_a_planted_bug_is_found(machine: type[ControllerMachine], first: int) -> None:
