@@ -43,8 +43,9 @@ class ProducerOptions:
     def __post_init__(self) -> None:
         if self.acks not in _ACKS:
             raise InvalidOption(f'acks must be 0, 1 or "all", not {self.acks!r}')
-        given: object = self.compression_type  # aiokafka takes None
-        if not isinstance(given, str) or given.upper() not in Compression.__members__:
+        # aiokafka takes None.
+        is_text = isinstance(self.compression_type, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_text or self.compression_type.upper() not in Compression.__members__:
             names = ", ".join(codec.name.lower() for codec in Compression)
             raise InvalidOption(f"compression_type must be one of {names}, not {self.compression_type!r}")
         self._check_values()

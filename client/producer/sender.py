@@ -255,10 +255,7 @@ class Sender:
         if response is None:
             self._cluster.spawn(self._drained(node_id, batches, connection), "produce")
         else:
-            response.add_done_callback(retrieve)  # also where the sender has ended
-            response.add_done_callback(
-                lambda done: self._do(lambda: self._answered(node_id, batches, names, began_ms, done)),
-            )
+            response.add_done_callback(lambda done: self._take(node_id, batches, names, began_ms, done))
         return True
 
     def _drain(self, node_id: int, queues: list[PartitionQueue]) -> list[ProducerBatch]:
@@ -323,6 +320,18 @@ class Sender:
             self.wake()
 
     # -- Responses
+
+    def _take(
+        self,
+        node_id: int,
+        batches: list[ProducerBatch],
+        names: Mapping[bytes, str],
+        began_ms: float,
+        done: asyncio.Future[ProduceResponse],
+    ) -> None:
+        """Handle a response, unless the sender has ended: then nobody asks for its error."""
+        retrieve(done)
+        self._do(lambda: self._answered(node_id, batches, names, began_ms, done))
 
     def _answered(
         self,

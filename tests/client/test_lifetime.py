@@ -284,3 +284,21 @@ async def test_a_program_that_cancels_all_tasks_learns_that_its_clients_are_over
             await future
         held.go.set()
         await asyncio.gather(producer.stop(), consumer.stop())
+
+
+async def test_a_stop_beside_a_request_that_is_not_answered_leaves_no_error_that_nobody_retrieved(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with cluster_with_records() as cluster:
+        held = Held(cluster, ApiKey.PRODUCE)
+        producer = make("Producer", cluster)
+        await producer.start()
+        future = await producer.send("t", b"x")
+        await asyncio.wait_for(held.asked.wait(), 10)
+        await producer.stop(timeout_ms=0)
+        with pytest.raises(ClientStopped):
+            await future
+        held.go.set()
+    del producer
+    gc.collect()
+    assert "never retrieved" not in caplog.text
