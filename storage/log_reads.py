@@ -47,6 +47,11 @@ class ReadableLog:
         """The size of all log files together."""
         return self._segments.size_bytes
 
+    def check_offset(self, offset: int) -> None:
+        """Raise OffsetOutOfRange for an offset that is neither in the log nor its end."""
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+
     def read(
         self,
         offset: int,
@@ -65,8 +70,7 @@ class ReadableLog:
         disk; then look up with a view() in a thread, learn() from it, and read again with what it has `located`.
         Raises OffsetOutOfRange, CorruptBatch, DiskError.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        self.check_offset(offset)
         segments, active = self._segments.all, self._segments.active
         if located is None:
             located = locate(segments, self.log_end_offset, offset, up_to, cached=cached)

@@ -39,6 +39,8 @@ class Resource(Protocol):
 
     # The error code for an invalid value: Kafka has one for topics and another for brokers.
     invalid: ErrorCode
+    # False where `alter` raises, whatever the configs.
+    exists: bool
 
     def overrides(self) -> Mapping[str, str]:
         """Return the configs that are set on the resource itself."""
@@ -119,7 +121,7 @@ def alter_each(
 
 
 def _apply(resource: Resource, configs: dict[str, str], validate_only: bool) -> None:
-    if configs == resource.overrides():
+    if resource.exists and configs == resource.overrides():
         return
     try:
         resource.alter(configs, validate_only)

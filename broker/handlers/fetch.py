@@ -40,7 +40,7 @@ from ..coordination.large_response import LargeResponse
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
-from ..topics.partition import READ_COMMITTED, READ_TO_END, Partition
+from ..topics.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END, Partition
 
 if TYPE_CHECKING:
     from ...storage.segments.transaction_index import AbortedTransaction as Aborted
@@ -380,7 +380,8 @@ class _Fetch:
         diverging: tuple[int, int] | None = None
         reader: int | None = None
         try:
-            partition.check_epoch(each.current_leader_epoch)
+            # Of a Fetch alone Kafka takes every number below 0 for "knows none".
+            partition.check_epoch(max(each.current_leader_epoch, NO_LEADER_EPOCH))
             if self._replica_id >= 0:
                 self._check_follower(partition)
             elif partition.not_leading is not None and self._version < FIRST_WITH_FOLLOWER_READS:
@@ -395,6 +396,9 @@ class _Fetch:
                 records, found = self._records(partition, each, max(limit, 0), minimum_one)
                 if aborted is not None:
                     aborted = [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
+            elif diverging is None and reader is None:
+                # There is no room for records, but a client that is lost must not wait for room to learn it.
+                partition.log.check_offset(each.fetch_offset)
         except NotCached:
             self._cold[partition] = each
         except KafkaError as error:

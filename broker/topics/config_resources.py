@@ -51,14 +51,12 @@ def resource_of(topics: Topics, reconfiguration: Reconfiguration, kind: int, nam
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
-def _topic_resource(topics: Topics, name: str) -> TopicResource:
+def _topic_resource(topics: Topics, name: str) -> TopicResource | AbsentTopicResource:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
     topic = topics.get(name)
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    return TopicResource(topics, topic)
+    return AbsentTopicResource(topics, name) if topic is None else TopicResource(topics, topic)
 
 
 def _broker_resource(reconfiguration: Reconfiguration, name: str) -> BrokerResource:
@@ -73,6 +71,7 @@ class TopicResource:
     """The configs of one topic."""
 
     invalid = ErrorCode.INVALID_CONFIG
+    exists = True
 
     def __init__(self, topics: Topics, topic: Topic) -> None:
         self._topics = topics
@@ -82,10 +81,7 @@ class TopicResource:
         return self._topic.record.configs
 
     def row(self, name: str) -> ConfigDef:
-        row = TOPIC_CONFIGS.get(name)
-        if row is None:
-            raise KafkaError(self.invalid, f"{name}: no topic config has this name{suggestion(name, TOPIC_CONFIGS)}")
-        return row
+        return _topic_row(name)
 
     def value(self, row: ConfigDef) -> Value:
         return row.default if row.unsupported else getattr(self._topic.config, row.attribute)
@@ -96,10 +92,43 @@ class TopicResource:
             self._topics.alter(self._topic, configs)
 
 
+class AbsentTopicResource:
+    """A topic that does not exist. As in Kafka, that is said only where nothing else is wrong with the configs."""
+
+    invalid = ErrorCode.INVALID_CONFIG
+    exists = False
+
+    def __init__(self, topics: Topics, name: str) -> None:
+        self._topics = topics
+        self._name = name
+
+    def overrides(self) -> Mapping[str, str]:
+        return {}
+
+    def row(self, name: str) -> ConfigDef:
+        return _topic_row(name)
+
+    def value(self, row: ConfigDef) -> Value:
+        return row.default
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        self._topics.check_config(configs)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self._name}' does not exist.")
+
+
+def _topic_row(name: str) -> ConfigDef:
+    row = TOPIC_CONFIGS.get(name)
+    if row is None:
+        why = f"{name}: no topic config has this name{suggestion(name, TOPIC_CONFIGS)}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, why)
+    return row
+
+
 class BrokerResource:
     """The dynamic configs of this broker, named by its number, or of every broker, named by the empty text."""
 
     invalid = ErrorCode.INVALID_REQUEST
+    exists = True
 
     def __init__(self, reconfiguration: Reconfiguration, name: str) -> None:
         self._reconfiguration = reconfiguration
@@ -131,6 +160,7 @@ class CheckedResource:
 
     def __init__(self, resource: Resource) -> None:
         self.invalid = resource.invalid
+        self.exists = resource.exists
         self.wanted: dict[str, str] | None = None
         self._resource = resource
 
@@ -151,6 +181,8 @@ class CheckedResource:
 
 class EmptyResource:
     """A resource that a request may name and that has no configs here."""
+
+    exists = True
 
     def __init__(self, invalid: ErrorCode, why: str) -> None:
         self.invalid = invalid

@@ -258,7 +258,8 @@ class GroupCoordinator:
     def delete_offsets(self, context: Context, request: OffsetDeleteRequest) -> Eventual[OffsetDeleteResponse]:
         """Answer an OffsetDelete."""
         respond = requests.delete_offsets_response(request, self._topics)
-        actor = self.groups.get(request.group_id)
+        # The group without a name may have offsets, which nothing but their time deletes, as in Kafka.
+        actor = self.groups.get(request.group_id) if request.group_id else None
         if actor is None:
             return respond(self._absence(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND))
         call = Call(respond)

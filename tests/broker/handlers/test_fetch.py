@@ -86,6 +86,22 @@ async def test_an_offset_out_of_range_is_an_error_at_once(raw: Raw, offset: int)
     assert (answer.high_watermark, answer.preferred_read_replica) == (-1, -1)
 
 
+@pytest.mark.parametrize(("partition_max_bytes", "max_bytes"), [(1 << 20, 1), (0, 1 << 20)])
+async def test_an_offset_out_of_range_is_an_error_also_where_there_is_no_room(
+    raw: Raw, partition_max_bytes: int, max_bytes: int
+) -> None:
+    await raw.produce("t", batch_of(b"a"))
+    wanted = [
+        FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20),
+        FetchPartition(1, fetch_offset=7, partition_max_bytes=partition_max_bytes),
+        FetchPartition(2, fetch_offset=0, partition_max_bytes=partition_max_bytes),
+    ]
+    request = FetchRequest(max_bytes=max_bytes, min_bytes=1, topics=[FetchTopic("t", partitions=wanted)])
+    response = await raw.ask(ApiKey.FETCH, 11, request)
+    codes = [each.error_code for each in response.responses[0].partitions]
+    assert codes == [0, ErrorCode.OFFSET_OUT_OF_RANGE, 0]
+
+
 async def test_at_the_end_there_is_nothing_and_no_error(raw: Raw) -> None:
     await raw.produce("t", batch_of(b"a"))
     answer = await raw.fetch("t", 1)
@@ -171,7 +187,7 @@ async def test_a_diverged_follower_is_told_where_the_logs_diverge(broker: Broker
 
 
 async def test_leader_epochs_older_and_newer_are_refused(broker: Broker, raw: Raw) -> None:
-    for epoch, code in ((0, 0), (-1, 0), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+    for epoch, code in ((0, 0), (-1, 0), (-2, 0), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)):
         wanted = FetchPartition(0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=100)
         response = await raw.ask(ApiKey.FETCH, 11, FetchRequest(topics=[FetchTopic("t", partitions=[wanted])]))
         assert response.responses[0].partitions[0].error_code == code

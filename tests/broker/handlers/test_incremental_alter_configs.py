@@ -38,9 +38,12 @@ async def change(
     return response.error_code
 
 
-async def replace_all(raw: Raw, *configs: tuple[str, str | None], kind: int = TOPIC, name: str = "t") -> int:
+async def replace_all(
+    raw: Raw, *configs: tuple[str, str | None], kind: int = TOPIC, name: str = "t", validate_only: bool = False
+) -> int:
     resource = old.AlterConfigsResource(kind, name, [old.AlterableConfig(*each) for each in configs])
-    return (await raw.ask(ApiKey.ALTER_CONFIGS, 2, old.AlterConfigsRequest([resource]))).responses[0].error_code
+    request = old.AlterConfigsRequest([resource], validate_only)
+    return (await raw.ask(ApiKey.ALTER_CONFIGS, 2, request)).responses[0].error_code
 
 
 async def described(raw: Raw, name: str, *keys: str, kind: int = TOPIC) -> dict[str, Any]:
@@ -152,7 +155,7 @@ async def test_validating_changes_nothing(broker: Broker, raw: Raw) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
-        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "nobody", ErrorCode.INVALID_CONFIG),
         (TOPIC, "", ErrorCode.INVALID_REQUEST),
         (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "99", ErrorCode.INVALID_REQUEST),
@@ -170,6 +173,24 @@ async def test_validating_changes_nothing(broker: Broker, raw: Raw) -> None:
 async def test_a_resource_that_has_no_such_config(raw: Raw, kind: int, name: str, code: ErrorCode) -> None:
     assert await change(raw, ("no.such", SET, "1"), kind=kind, name=name) == code
     assert await replace_all(raw, ("no.such", "1"), kind=kind, name=name) == code
+
+
+@pytest.mark.parametrize(
+    ("configs", "code"),
+    [
+        ([("segment.ms", "1")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([("segment.ms", "x")], ErrorCode.INVALID_CONFIG),
+        ([("segment.ms", "0")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+@pytest.mark.parametrize("validate_only", [False, True])
+async def test_bad_configs_are_named_before_the_topic_that_does_not_exist(
+    raw: Raw, configs: list[tuple[str, str]], code: ErrorCode, validate_only: bool
+) -> None:
+    changes = [(name, SET, text) for name, text in configs]
+    assert await change(raw, *changes, name="nobody", validate_only=validate_only) == code
+    assert await replace_all(raw, *configs, name="nobody", validate_only=validate_only) == code
 
 
 async def test_a_resource_that_comes_twice_is_refused_and_others_are_not(raw: Raw) -> None:

@@ -122,6 +122,13 @@ def copy_offsets(source: Path, target: Path) -> None:
         shutil.copytree(path, target / path.name)
 
 
+async def test_the_group_without_a_name_is_refused_also_where_it_has_offsets(raw: Raw) -> None:
+    await raw.create_topic("t")
+    assert await delete_offsets(raw, group="", t=[0]) == (ErrorCode.INVALID_GROUP_ID, {})
+    await commit(raw, {0: 5}, version=8, group_id="")
+    assert await delete_offsets(raw, group="", t=[0]) == (ErrorCode.INVALID_GROUP_ID, {})
+
+
 @pytest.mark.parametrize("made_again", [False, True])
 async def test_a_power_cut_right_after_a_deletion_brings_no_offsets_back(
     config: BrokerConfig, tmp_path: Path, made_again: bool
