@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .adoption import EVERY_BROKER
-from .operations import Create, Delete, Put, Steps, children, read_all, write, write_all
+from .operations import Create, Delete, Put, Steps, children, create, read_all, write, write_all
 from .znodes import (
     CONFIG_CHANGE_PREFIX,
     CONFIG_CHANGES,
@@ -41,8 +41,8 @@ def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[No
     path, content = config_path(entity, name), encode_config(dict(configs))
     failure = yield from write(Put(path, content))
     if failure is not None and failure.missing:
-        yield from write(Create(path, content))
-    yield from write(Create(CONFIG_CHANGE_PREFIX, encode_config_change(entity, name), is_sequential=True))
+        yield from create(Create(path, content))
+    yield from create(Create(CONFIG_CHANGE_PREFIX, encode_config_change(entity, name), is_sequential=True))
     old = (yield from children(CONFIG_CHANGES))[:-CHANGES_KEPT]
     yield from write_all((Delete(f"{CONFIG_CHANGES}/{each}"),) for each in old)
 

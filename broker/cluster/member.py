@@ -38,7 +38,7 @@ from .config_watch import ConfigWatch
 from .controller.controller import Controller, ControllerConfig
 from .leaving import Leaving
 from .old_offsets import OldOffsets
-from .operations import Create, read, write
+from .operations import Create, create, read, write
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
 from .requests_to_controller import ControllerDoor
@@ -47,7 +47,6 @@ from .znodes import (
     CONFIG_CHANGES,
     FEATURE,
     LOG_DIR_EVENT_PREFIX,
-    LOG_DIR_EVENTS,
     BadZnode,
     Registration,
     broker_path,
@@ -272,9 +271,7 @@ class Member:
     async def _tell_of_failure(self) -> None:
         self._tells_of_failure = False
         notice = Create(LOG_DIR_EVENT_PREFIX, encode_log_dir_event(self.broker_id), is_sequential=True)
-        failure = await self.zookeeper.run(write(notice))
-        if failure is not None:
-            _log.error("the controller cannot be told that replicas are offline: %s is missing", LOG_DIR_EVENTS)
+        await self.zookeeper.run(create(notice))
 
     def _note_change(self, path: str) -> None:
         if self._registration is None:

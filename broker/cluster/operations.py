@@ -138,6 +138,17 @@ def write(*changes: Change) -> Steps[Failure | None]:
     return failures[0]
 
 
+def create(change: Create) -> Steps[Failure | None]:
+    """Make a znode, and those above it that somebody has removed by hand. Returns why it was not made, or None."""
+    failure = yield from write(change)
+    if failure is None or not failure.missing:
+        return failure
+    names = change.path.split("/")[1:-1]
+    for depth in range(1, len(names) + 1):
+        yield from write(Create("/" + "/".join(names[:depth])))
+    return (yield from write(change))
+
+
 def write_all(groups: Iterable[tuple[Change, ...]]) -> Steps[list[Failure | None]]:
     """Do each group of changes, all of it or nothing. Returns for each why it was not done, or None."""
     wanted = tuple(groups)

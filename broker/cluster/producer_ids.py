@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from ...protocol.errors import ErrorCode, KafkaError
 from .operations import Put, Steps, read, write
-from .znodes import PRODUCER_ID_BLOCK, ProducerIds, decode_producer_ids, encode_producer_ids
+from .znodes import PRODUCER_ID_BLOCK, BadZnode, ProducerIds, decode_producer_ids, encode_producer_ids
 
 # Kafka's numbers.
 BLOCK_SIZE = 1000
@@ -26,17 +26,20 @@ _log = logging.getLogger(__name__)
 
 
 def take_block(broker_id: int, at_least: int = 0) -> Steps[ProducerIds]:
-    """Take the next block that no broker has, with ids from `at_least` on."""
+    """Take the next block that no broker has, with ids from `at_least` on.
+
+    Raises BadZnode where `/latest_producer_id_block` makes no sense or was removed: an id might be given out twice.
+    """
     while True:
         found = yield from read(PRODUCER_ID_BLOCK)
-        newest = decode_producer_ids(found.data) if found is not None else None
+        if found is None:
+            raise BadZnode(PRODUCER_ID_BLOCK, "it has been removed, and with it the last id that was given out")
+        newest = decode_producer_ids(found.data)
         first = max(newest.last + 1 if newest is not None else 0, at_least)
         if first > _LAST_ID - BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "every producer id of the cluster was handed out")
         block = ProducerIds(broker_id, first, first + BLOCK_SIZE - 1)
-        failure = yield from write(
-            Put(PRODUCER_ID_BLOCK, encode_producer_ids(block), found.version if found is not None else 0)
-        )
+        failure = yield from write(Put(PRODUCER_ID_BLOCK, encode_producer_ids(block), found.version))
         if failure is None:
             return block
 

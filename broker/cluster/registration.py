@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .operations import Create, Put, Steps, read, write
+from .operations import Create, Put, Steps, create, read, write
 from .znodes import (
     BROKER_SEQUENCE,
     CLUSTER_ID,
+    BadZnode,
     Registration,
     broker_path,
     decode_cluster_id,
@@ -40,20 +41,24 @@ def join_cluster(own_id: str) -> Steps[str]:
 
 
 def take_broker_id(reserved_max_id: int) -> Steps[int]:
-    """Return an id that no broker was ever given. The first is the one above reserved.broker.max.id."""
+    """Return an id that no broker was ever given. The first is the one above reserved.broker.max.id.
+
+    Raises BadZnode where somebody has removed `/brokers/seqid`, whose version counts the ids.
+    """
     while True:
         found = yield from read(BROKER_SEQUENCE)
-        version = 0 if found is None else found.version
-        failure = yield from write(Put(BROKER_SEQUENCE, b"", version))
+        if found is None:
+            raise BadZnode(BROKER_SEQUENCE, "it has been removed, and with it the last id that was given out")
+        failure = yield from write(Put(BROKER_SEQUENCE, b"", found.version))
         if failure is None:
-            return reserved_max_id + version + 1
+            return reserved_max_id + found.version + 1
 
 
 def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]:
     """Make the broker's ephemeral znode, unless another session has made it. Watch for the next change of it."""
     path = broker_path(broker.broker_id)
     while True:
-        yield from write(Create(path, encode_registration(broker), ephemeral=True))
+        yield from create(Create(path, encode_registration(broker), ephemeral=True))
         found = yield from read(path, watch=True)
         if found is None:
             # The holder has gone in between.

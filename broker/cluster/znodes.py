@@ -58,6 +58,8 @@ LEADER_DURING_DELETE = -2
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 # Ids of brokers, indexes of partitions and epochs are 32 bits wide in requests.
 _INT32 = range(1 << 31)
+# Producer ids are 64 bits wide.
+_INT64 = range(1 << 63)
 _PORTS = range(1, 1 << 16)
 
 
@@ -390,7 +392,8 @@ def decode_producer_ids(data: bytes | None) -> ProducerIds | None:
         return None
     fields = _decode(PRODUCER_ID_BLOCK, data)
     with _taking_apart(PRODUCER_ID_BLOCK, fields):
-        return ProducerIds(int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"]))
+        first, last = (_within(fields[each], _INT64) for each in ("block_start", "block_end"))
+        return ProducerIds(int(fields["broker"]), first, last)
 
 
 def encode_reassignment(targets: dict[TopicPartition, tuple[int, ...]]) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..operations import Create, Put, Steps, read, write
+from ..operations import Create, Put, Steps, create, read, write
 from ..znodes import (
     Assignment,
     Replicas,
@@ -68,7 +68,7 @@ def create_topic(machine: ControllerMachine, wanted: NewTopic, *, validate_only:
     topic_id = _new_topic_id()
     yield from _write_configs(wanted.name, wanted.configs)
     assignment = Assignment(topic_id, {index: Replicas(to) for index, to in placement.items()})
-    failure = yield from write(Create(topic_path(wanted.name), encode_assignment(assignment)))
+    failure = yield from create(Create(topic_path(wanted.name), encode_assignment(assignment)))
     if failure is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
     yield from machine.topics_changed()
@@ -110,7 +110,7 @@ def delete_topic(machine: ControllerMachine, topic: str) -> Steps[None]:
     if topic not in machine.cluster.topic_ids:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
     # It may be there already: then the deletion waits for a broker that is away.
-    yield from write(Create(delete_topic_path(topic)))
+    yield from create(Create(delete_topic_path(topic)))
     yield from machine.deletion.take_up()
 
 
@@ -160,6 +160,6 @@ def _new_topic_id() -> bytes:
 def _write_configs(topic: str, configs: Mapping[str, str]) -> Steps[None]:
     """Write the configs of a new topic. Those that an earlier one of its name may have left are replaced."""
     path, content = config_path("topics", topic), encode_config(dict(configs))
-    failure = yield from write(Create(path, content))
+    failure = yield from create(Create(path, content))
     if failure is not None and failure.exists:
         yield from write(Put(path, content))

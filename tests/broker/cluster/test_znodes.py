@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
-from odradek.broker.cluster.config_store import read_changes, read_configs
+from odradek.broker.cluster.config_store import read_changes, read_configs, write_config
+from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
     PartitionUpdate,
@@ -19,7 +20,10 @@ from odradek.broker.cluster.controller.outbox import (
     TellMetadata,
 )
 from odradek.broker.cluster.controller.requests import request_of
+from odradek.broker.cluster.controller.topic_changes import NewTopic, create_topic
 from odradek.broker.cluster.operations import Steps
+from odradek.broker.cluster.producer_ids import take_block
+from odradek.broker.cluster.registration import join_cluster, register, take_broker_id
 from odradek.broker.cluster.znodes import BadZnode, TopicPartition, sound
 from odradek.protocol.codec import encoder
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
@@ -98,13 +102,14 @@ def test_what_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFix
 
 
 def run(zookeeper: FakeZookeeper, steps: Steps[Any]) -> Any:
-    """Run steps to their end."""
+    """Run steps to their end, which must come soon."""
     session, result = zookeeper.connect(), None
-    while True:
+    for _ in range(200):
         try:
             result = zookeeper.run(session, steps.send(result))
         except StopIteration as end:
             return end.value
+    raise AssertionError("the steps come to no end")
 
 
 def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read() -> None:
@@ -117,3 +122,75 @@ def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read(
     # Made by hand: no number that later notices follow.
     zookeeper.make("/config/changes/zzz", znodes.encode_config_change("topics", "other"))
     assert run(zookeeper, read_changes("")) == [("config_change_0000000002", "topics", "good")]
+
+
+BROKER = znodes.Registration(1, ("PLAINTEXT://h:1",), {"PLAINTEXT": "PLAINTEXT"})
+TOPIC = NewTopic("t", 1, 1, {"retention.ms": "1"}, {0: (1,)})
+
+
+def machine() -> ControllerMachine:
+    """A controller of one broker that is alive."""
+    found = ControllerMachine(1, 1)
+    found.cluster.live = {1: BROKER}
+    return found
+
+
+# What is written, below which znode, and what is there afterwards.
+@pytest.mark.parametrize(
+    ("steps", "removed", "made"),
+    [
+        (lambda: register(BROKER, 1), "/brokers", "/brokers/ids/1"),
+        (lambda: write_config("topics", "t", {}), "/config", "/config/topics/t"),
+        (lambda: write_config("topics", "t", {}), "/config", "/config/changes"),
+        (lambda: create_topic(machine(), TOPIC, validate_only=False), "/brokers/topics", "/brokers/topics/t"),
+        (lambda: create_topic(machine(), TOPIC, validate_only=False), "/config/topics", "/config/topics/t"),
+    ],
+    ids=["registration", "configs", "change", "topic", "configs of a topic"],
+)
+def test_a_znode_that_was_removed_by_hand_is_made_again(
+    steps: Callable[[], Steps[Any]], removed: str, made: str
+) -> None:
+    zookeeper = FakeZookeeper()
+    remove(zookeeper, removed)
+    run(zookeeper, steps())
+    assert zookeeper.get(made) is not None
+
+
+@pytest.mark.parametrize(
+    ("steps", "path", "content"),
+    [
+        (lambda: take_block(1), znodes.PRODUCER_ID_BLOCK, None),
+        (lambda: take_block(1), znodes.PRODUCER_ID_BLOCK, b"{"),
+        (lambda: take_block(1), znodes.PRODUCER_ID_BLOCK, b'{"broker":1,"block_start":"-1000","block_end":"-1"}'),
+        (lambda: take_block(1), znodes.PRODUCER_ID_BLOCK, b'{"broker":1,"block_start":"0","block_end":"1e3"}'),
+        (lambda: take_broker_id(1000), znodes.BROKER_SEQUENCE, None),
+        (lambda: join_cluster("A" * 22), znodes.CLUSTER_ID, b""),
+        (lambda: join_cluster("A" * 22), znodes.CLUSTER_ID, b'{"version":"2"}'),
+    ],
+)
+def test_ids_are_refused_rather_than_given_out_twice(
+    steps: Callable[[], Steps[Any]], path: str, content: bytes | None
+) -> None:
+    zookeeper = FakeZookeeper()
+    zookeeper.make(path)
+    if content is None:
+        zookeeper.delete_by_hand(path)
+    else:
+        zookeeper.put_by_hand(path, content)
+    with pytest.raises(BadZnode, match=path):
+        run(zookeeper, steps())
+
+
+def test_a_newer_version_of_what_ids_are_taken_from_is_read_as_ours() -> None:
+    zookeeper = FakeZookeeper()
+    zookeeper.put_by_hand(
+        znodes.PRODUCER_ID_BLOCK, b'{"version":9,"broker":7,"block_start":"0","block_end":"999","more":[]}'
+    )
+    assert run(zookeeper, take_block(1)) == znodes.ProducerIds(1, 1000, 1999)
+
+
+def remove(zookeeper: FakeZookeeper, path: str) -> None:
+    """Remove a znode with all below it."""
+    for each in sorted(zookeeper.nodes, reverse=True):
+        if each == path or each.startswith(path + "/"):
+            zookeeper.delete_by_hand(each)
