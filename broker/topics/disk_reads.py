@@ -25,8 +25,6 @@ from .topics import Topics
 
 # Retention may delete a segment in the middle of a read, which then begins again, at most so often.
 MAX_ATTEMPTS = 5
-# To open a log for its first append takes some 0.1 ms on the event loop, also where all of it is in memory.
-COLD_PER_TURN = 50
 
 Found = TypeVar("Found")
 _log = logging.getLogger(__name__)

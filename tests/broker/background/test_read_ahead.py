@@ -119,25 +119,33 @@ async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop
         counting.cancel()
 
 
+async def _mark_all(raw: Raw, partitions: int) -> None:
+    """Have one request write a marker to each partition."""
+    marker = WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", list(range(partitions)))])
+    answer = await raw.ask(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([marker]))
+    results = answer.markers[0].topics[0].partitions
+    assert [(each.partition_index, each.error_code) for each in results] == [(at, 0) for at in range(partitions)]
+
+
 async def test_markers_for_many_cold_logs_wait_for_the_disk_beside_the_loop(
     config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partitions, a_turn = 12, 5
-    monkeypatch.setattr("odradek.broker.coordination.transactions.markers.COLD_PER_TURN", a_turn)
+    monkeypatch.setattr("odradek.broker.coordination.transactions.markers.MARKERS_PER_TURN", a_turn)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", partitions=partitions)
         assert await _produce_to_all(raw, partitions) == [(0, 0)] * partitions
     disk = Watching()
     async with Broker(replace(config), disk=disk) as broker, await Raw.connect(broker.address) as raw:
         counting = asyncio.create_task(disk.count_turns())
-        marker = WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", list(range(partitions)))])
-        answer = await raw.ask(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([marker]))
-        results = answer.markers[0].topics[0].partitions
-        assert [(each.partition_index, each.error_code) for each in results] == [(at, 0) for at in range(partitions)]
+        await _mark_all(raw, partitions)
         readers = disk.readers(Path(config.log_dirs[0]))
         assert {file for file, threads in readers.items() if threads[0] == threading.get_ident()} == set()
         assert len(readers) == 3 * partitions
         assert sum(disk.written.values()) == partitions and max(disk.written.values()) <= a_turn
+        disk.written.clear()
+        await _mark_all(raw, partitions)
+        assert sum(disk.written.values()) == partitions and max(disk.written.values()) == a_turn
         counting.cancel()
 
 
