@@ -120,6 +120,7 @@ def topics(wire: Wire) -> None:
     ask("nothing")
     ask("version 0", ("retention.ms", SET, "6000"), version=0)
     ask("unknown topic", ("retention.ms", SET, "1000"), name=f"{wire.prefix}-nobody")
+    ask("unknown topic, bad value", ("retention.ms", SET, "x"), name=f"{wire.prefix}-nobody")
     ask("empty topic", ("retention.ms", SET, "1000"), name="")
     ask("bad topic", ("retention.ms", SET, "1000"), name="a b")
     twice = {"ResourceType": TOPIC, "ResourceName": topic, "Configs": [{"Name": "retention.ms", "Value": "1"}]}
@@ -144,6 +145,7 @@ def old_way(wire: Wire) -> None:
     ask("unknown", TOPIC, topic, no_such="1")
     ask("none", TOPIC, topic)
     ask("unknown topic", TOPIC, f"{wire.prefix}-nobody", retention_ms="5")
+    ask("unknown topic, bad value", TOPIC, f"{wire.prefix}-nobody", retention_ms="x")
     ask("read-only of the broker", BROKER, "1", log_dirs="/x")
     twice = {"ResourceType": TOPIC, "ResourceName": topic, "Configs": [{"Name": "retention.ms", "Value": "1"}]}
     wire.ask("resource twice", "AlterConfigs", 2, {"Resources": [twice, twice]})

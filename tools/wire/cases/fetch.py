@@ -85,7 +85,7 @@ def refused(wire: Wire, topic: str) -> None:
     fetch(wire, "unknown topic", 12, f"{wire.prefix}-absent", place())
     fetch(wire, "bad topic name", 12, "bad name!", place())
     fetch(wire, "unknown id", 13, UNKNOWN_ID, place())
-    for epoch in (0, 1, 9):
+    for epoch in (0, 1, 9, -2):
         fetch(wire, f"leader epoch {epoch}", 12, topic, place(CurrentLeaderEpoch=epoch))
     fetch(wire, "last fetched epoch 0", 12, topic, place(offset=3, LastFetchedEpoch=0, CurrentLeaderEpoch=0))
     fetch(wire, "as a follower we do not know", 12, topic, place(), ReplicaId=77)
