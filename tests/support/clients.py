@@ -53,8 +53,13 @@ def require(client: str) -> None:
     """Skip the test if the client is not installed."""
     if client == "kcat" and not shutil.which("kcat"):
         pytest.skip("kcat is not installed (apt-get install kcat)")
-    if client in ("java", "javac") and not (shutil.which(client) and jars()):
+    if client in ("java", "javac") and not has_java(client):
         pytest.skip(f"{client} and KAFKA_LIB (a folder with Kafka's jars) are not both there")
+
+
+def has_java(program: str = "java") -> bool:
+    """Return whether a program of Java is installed and Kafka's jars are there."""
+    return bool(shutil.which(program) and jars())
 
 
 def jars() -> Path | None:

@@ -1,11 +1,12 @@
 """Everything at once: producers, transactions, compaction, retention, groups, slow readers, and kills of the broker.
 
-`run(folder, seconds, seed)` loads one broker with clients of two libraries. In the second fifth of the time the broker
-is killed and started again every few seconds. Then it runs on until the load ends. AssertionError unless
+`run(folder, seconds, seed)` loads one broker with producers of four libraries. In the second fifth of the time the
+broker is killed and started again every few seconds. Then it runs on until the load ends. AssertionError unless
 
 - every acknowledged record is at its offset, and those of one sender are in the order in which they were sent
 - a read_committed reader finds the records of all committed transactions, and none of an aborted one
 - of every key of the compacted topic the last acknowledged value is there
+- retention and the cleaner have removed old records
 - memory and open files of the broker, once the load is over, are about what they were after a tenth of the time
   (in minute 2 of the 20 of `make soak`), under the load and before the first kill
 """
@@ -30,13 +31,14 @@ from odradek.client import Consumer, Producer
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.tests.support import keepers
+from odradek.tests.support.clients import has_java
+from odradek.tests.support.keepers import PATIENCE_S
 from odradek.tests.support.process import BrokerProcess
 from odradek.tests.support.raw import Raw
 
 PARTITIONS = 3
 KIB, MIB = 1024, 1024 * 1024
-# A client that is under way when the broker dies needs so long at most to go on.
-PATIENCE_S = 60
 SETTINGS = {
     "log_segment_bytes": MIB,
     "log_retention_check_interval_ms": 1_000,
@@ -65,8 +67,9 @@ class Ledger:
 
 @dataclass
 class Load:
-    """The clients of one run."""
+    """The clients of one run. `folder` is for their files."""
 
+    folder: Path
     address: str
     seed: int
     ends_s: float
@@ -79,7 +82,7 @@ class Load:
     async def run(self) -> None:
         """Run all clients until the end. The first failure ends it."""
         clients: list[Coroutine[Any, Any, None]] = [
-            self.keep(0), self.keep(1), asyncio.to_thread(self.keep_with_librdkafka),
+            self.keep(0), self.keep(1), *self._others(),
             self.transact(0), self.transact(1), self.compact(), self.churn(),
             *(self.join_and_leave(number) for number in range(4)), *(self.read_slowly() for _ in range(8)),
         ]  # fmt: skip
@@ -104,24 +107,26 @@ class Load:
         self.ledger.kept[metadata.partition, metadata.offset] = value
         self.ledger.counts["kept"] += 1
 
-    def keep_with_librdkafka(self) -> None:
-        """Do the same by librdkafka, in a thread."""
+    def _note_from(self, library: str) -> keepers.Note:
+        """Return what a producer of another library calls for each record that is acknowledged."""
 
-        def delivered(error: Any, message: Any) -> None:
-            assert error is None, error
-            self.ledger.kept[message.partition(), message.offset()] = message.value().rstrip()
-            self.ledger.counts["kept by librdkafka"] += 1
+        def note(partition: int, offset: int, value: bytes) -> None:
+            self.ledger.kept[partition, offset] = value
+            self.ledger.counts[f"kept by {library}"] += 1
 
-        options = {"bootstrap.servers": self.address, "enable.idempotence": True, "log_level": 0}
-        producer = confluent_kafka.Producer({**options, "reconnect.backoff.max.ms": 500})
-        for number in itertools.count():
-            if self.is_over:
-                break
-            value = b"9 %d" % number + b" " * 500
-            producer.produce("kept", value, partition=number % PARTITIONS, on_delivery=delivered)
-            if not number % 100:
-                producer.poll(0.05)
-        assert producer.flush(PATIENCE_S) == 0
+        return note
+
+    def _others(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the producers of other libraries; Java's where KAFKA_LIB says that it is there."""
+        common = self.address, "kept", PARTITIONS, lambda: self.is_over
+        found = [
+            asyncio.to_thread(keepers.with_librdkafka, *common, self._note_from("librdkafka")),
+            keepers.with_aiokafka(*common, self._note_from("aiokafka")),
+        ]
+        if has_java():
+            over = common[-1]
+            found.append(keepers.with_java(self.folder, self.address, "kept", over, self._note_from("java")))
+        return found
 
     async def transact(self, number: int) -> None:
         """Commit and abort transactions. One whose end failed counts as neither."""
@@ -184,7 +189,9 @@ class Load:
     async def read_slowly(self) -> None:
         """Ask for megabytes again and again, and take a few KiB a second: the queue of this connection is full."""
         wanted = FetchPartition(0, fetch_offset=0, partition_max_bytes=4 * MIB)
-        request = FetchRequest(max_bytes=4 * MIB, min_bytes=1, topics=[FetchTopic("kept", partitions=[wanted])])
+        # At first the log is empty, and nobody reads nothing slowly.
+        bounds = {"max_wait_ms": 10_000, "min_bytes": MIB, "max_bytes": 4 * MIB}
+        request = FetchRequest(**bounds, topics=[FetchTopic("kept", partitions=[wanted])])
         while not self.is_over:
             with suppress(OSError, asyncio.IncompleteReadError):
                 async with await Raw.connect(self.address) as raw:
@@ -193,7 +200,9 @@ class Load:
                     raw.send_bytes(pack(">i", 50 * MIB))  # the rest of this request never comes
                     until_s = time.monotonic() + 20
                     while time.monotonic() < min(until_s, self.ends_s):
-                        await raw._reader.read(4 * KIB)
+                        if not await raw._reader.read(4 * KIB):
+                            break  # the broker has died or closed the connection
+                        self.ledger.counts["slow reads"] += 1
                         await asyncio.sleep(0.5)
             await asyncio.sleep(0.2)
 
@@ -209,7 +218,7 @@ async def run(folder: Path, seconds: float, seed: int) -> Counter[str]:
     try:
         await _create_topics(broker.address)
         began_s = time.monotonic()
-        load = Load(broker.address, seed, began_s + seconds)
+        load = Load(folder, broker.address, seed, began_s + seconds)
         running = asyncio.ensure_future(load.run())
         await asyncio.wait([running], timeout=seconds / 10)
         before = usage(broker)
@@ -218,7 +227,7 @@ async def run(folder: Path, seconds: float, seed: int) -> Counter[str]:
         await running
         await asyncio.sleep(5)  # connections close, old files are removed
         _check_usage(before, usage(broker))
-        for check in (_check_kept, _check_decided, _check_compacted):
+        for check in (_check_kept, _check_decided, _check_compacted, _check_deleted):
             await asyncio.to_thread(check, broker.address, load.ledger)
         return load.ledger.counts
     finally:
@@ -252,14 +261,19 @@ async def _kill(
 
 
 def usage(broker: BrokerProcess) -> tuple[int, int]:
-    """Return (resident bytes, open files) of the broker."""
-    pages = int(Path(f"/proc/{_pid(broker)}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{_pid(broker)}/fd"))
+    """Return (resident bytes, open files) of the broker.
 
-
-def _pid(broker: BrokerProcess) -> int:
-    assert broker._process is not None
-    return broker._process.pid
+    A file of the data directory that is open once does not count: the load keeps its records, so their segments become
+    more and more, and each is open, as in Kafka. One that has been removed counts, and one that is open again.
+    """
+    process = Path("/proc") / str(broker.pid)
+    pages = int((process / "statm").read_text().split()[1])
+    files: list[str] = []
+    for each in (process / "fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            files.append(os.readlink(each))
+    kept = {each for each in files if Path(each).is_relative_to(broker.data_dir) and Path(each).exists()}
+    return pages * os.sysconf("SC_PAGE_SIZE"), len(files) - len(kept)
 
 
 def _check_usage(before: tuple[int, int], after: tuple[int, int]) -> None:
@@ -275,7 +289,7 @@ def _check_kept(address: str, ledger: Ledger) -> None:
     for record in _all(address, "kept"):
         value = record.value().rstrip()
         found[record.partition(), record.offset()] = value
-        sender, number = value.split()
+        sender, number = value.replace(b".", b" ").split()  # Java's producer writes a dot
         place = record.partition(), sender
         assert int(number) > last.get(place, -1), f"{place}: {number} after {last[place]}"
         last[place] = int(number)
@@ -291,9 +305,19 @@ def _check_decided(address: str, ledger: Ledger) -> None:
 
 
 def _check_compacted(address: str, ledger: Ledger) -> None:
-    latest = {record.key(): int(record.value().split()[0]) for record in _all(address, "compacted")}
+    found = list(_all(address, "compacted"))
+    latest = {record.key(): int(record.value().split()[0]) for record in found}
     behind = {key: (number, latest.get(key)) for key, number in ledger.latest.items() if latest.get(key, -1) < number}
     assert not behind, f"keys that have lost their last value: {list(behind.items())[:3]}"
+    assert len(found) < ledger.counts["compacted"], "the cleaner has removed nothing"
+
+
+def _check_deleted(address: str, _: Ledger) -> None:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "checker", "log_level": 0})
+    marks = [confluent_kafka.TopicPartition("deleted", at) for at in range(PARTITIONS)]
+    starts = [consumer.get_watermark_offsets(each, PATIENCE_S)[0] for each in marks]
+    consumer.close()
+    assert all(starts), f"retention has deleted nothing: the logs start at {starts}"
 
 
 def _all(address: str, topic: str, isolation: str = "read_uncommitted") -> Iterator[confluent_kafka.Message]:
