@@ -75,6 +75,11 @@ class SegmentFile:
         # Up to here an fsync has covered the file. An existing file is taken to be covered; recovery corrects that.
         self._synced = size
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the log file has a descriptor."""
+        return self._file is not None
+
     def path(self, suffix: str) -> Path:
         """Return the path of one of the segment's files."""
         return segment_path(self.directory, self.base_offset, suffix + self._extension)

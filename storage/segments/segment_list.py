@@ -30,8 +30,8 @@ class SegmentList:
         self.names_dirty = names_dirty
         # Segments that have left the log, for `take_retired`.
         self._retired: list[Segment] = []
-        # Old segments with open files, the least recently read first.
-        self._warm: deque[Segment] = deque()
+        # Old segments with open files, the least recently read first. A start opens those that it checks.
+        self._warm: deque[Segment] = deque(each for each in self.all[:-1] if each.is_open)
 
     @property
     def size_bytes(self) -> int:

@@ -12,6 +12,7 @@ from odradek.storage.errors import CorruptBatch, DiskError
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
+from odradek.storage.segments.segment_list import OPEN_OLD_SEGMENTS
 from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all, roll
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
@@ -54,6 +55,20 @@ def check_whole(log: Log, batches: list[bytes]) -> None:
     assert log.epochs.entries == tuple((n // 4, n) for n in range(0, end, 4))
     append(log, batch(end, producer_id=3, sequence=end, timestamp_ms=1000 + end, leader_epoch=end // 4))
     assert log.log_end_offset == end + 1
+
+
+def test_the_files_that_a_start_has_checked_do_not_stay_open(tmp_path: Path) -> None:
+    """Each start after a crash checks everything since the last checkpoint, which may be thousands of segments."""
+    end = len(written(tmp_path, 200))
+    log = opened(tmp_path)
+    segments = log._segments  # pyright: ignore[reportPrivateUsage]
+    checked = len(segments.all)
+    assert sum(each.is_open for each in segments.all) == checked > 30, "what waits for its fsync keeps its descriptor"
+    log.flush()
+    for offset in range(end, end + 4):
+        append(log, batch(offset))
+    assert len(segments.all) > checked
+    assert sum(each.is_open for each in segments.all) <= OPEN_OLD_SEGMENTS + 1
 
 
 # -- torn ends -----------------------------------------------------------------------------------------
