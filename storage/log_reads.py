@@ -70,7 +70,8 @@ class ReadableLog:
         disk; then look up with a view() in a thread, learn() from it, and read again with what it has `located`.
         Raises OffsetOutOfRange, CorruptBatch, DiskError.
         """
-        self.check_offset(offset)
+        if not self.log_start_offset <= offset <= self.log_end_offset:  # check_offset would be a call for each fetch
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         segments, active = self._segments.all, self._segments.active
         if located is None:
             located = locate(segments, self.log_end_offset, offset, up_to, cached=cached)
