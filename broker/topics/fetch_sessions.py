@@ -3,7 +3,8 @@
 A request with epoch 0 makes a session, which goes on with epochs 1, 2, 3...; -1 ends it, and any other epoch is an
 error. Sessions are kept in a cache of `max.incremental.fetch.session.cache.slots`. A new one replaces the least
 recently used one, if that was idle for `MIN_EVICTION_MS`. Where no slot is free, or the sessions together would hold
-more than `MAX_PARTITIONS`, the client gets session id 0 and fetches in full each time: slower, never wrong.
+more than `MAX_PARTITIONS`, the client gets session id 0 and fetches in full each time: slower, never wrong. A session
+may begin without partitions; one that has none after a later request is over.
 """
 
 from __future__ import annotations
@@ -193,9 +194,7 @@ class FetchSessions:
         """
         if request.session_epoch in (NEW_SESSION_EPOCH, FINAL_EPOCH):
             self._drop(request.session_id)
-            if request.session_epoch == FINAL_EPOCH or not fetched:
-                return None
-            return self._new(fetched, by_id)
+            return None if request.session_epoch == FINAL_EPOCH else self._new(fetched, by_id)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -1,4 +1,7 @@
-"""Committed offsets that expire, and offsets of a deleted topic. An empty group goes with its last offset.
+"""Committed offsets that expire, and offsets of a deleted topic. An empty group goes with its last offset to expire.
+
+A group that lost its last offset otherwise (OffsetDelete, a deleted topic, an aborted transaction) goes with the next
+sweep, as in Kafka.
 
 The time in `offsets.retention.minutes` counts
 
@@ -33,6 +36,7 @@ def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms:
         expired.extend(_expired(group, event.retention_ms, now_ms))
     outcome.records.extend(expired)
     if len(expired) == len(group.offsets) and not group.offsets.pending:
+        group.had_offsets = False
         _delete_if_unused(group, outcome)
 
 

@@ -47,6 +47,8 @@ class Group:
         self.offsets = CommittedOffsets()
         # Whether the log has a record of the group itself, not only of its offsets.
         self.recorded = False
+        # Whether offsets were committed since the start: such a group stays without them until the next sweep.
+        self.had_offsets = False
         # A static member that returned under a new id. It joins the roster when its record is committed.
         self.incoming: Member | None = None
         # In PreparingRebalance: the group was empty, and waits `initial_rebalance_delay_ms` for more members.
@@ -66,16 +68,20 @@ class Group:
         self.state_since_ms = now_ms
 
     def is_blank(self) -> bool:
-        """Return whether nothing would be lost if this group were forgotten: it is dead, or has no record or member."""
+        """Return whether the group is to be forgotten: it is dead, or has no record, no member and no offsets.
+
+        As in Kafka, a group whose last offset went stays listed until the sweep or a restart.
+        """
         if self.state is GroupState.DEAD:
             return True
         has_members = self.recorded or self.roster.members or self.roster.pending
-        return not (has_members or self.offsets or self.offsets.pending)
+        return not (has_members or self.had_offsets or self.offsets or self.offsets.pending)
 
     def apply(self, record: Record) -> None:
         """Let a committed record take effect, now or at start-up."""
         if isinstance(record, OffsetRecord):
             self.offsets.apply(record)
+            self.had_offsets = self.had_offsets or record.value is not None
         elif record.value is None:
             self.roster.replace_all(())
             self.leader = None

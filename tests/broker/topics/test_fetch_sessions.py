@@ -83,9 +83,12 @@ def test_a_full_fetch_ends_the_session_that_it_names(sessions: FetchSessions, ep
     assert rejection(sessions, session.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_fetch_of_nothing_makes_no_session(sessions: FetchSessions) -> None:
-    assert ask(sessions, 0, 0, []) is None
-    assert len(sessions) == 0
+def test_a_session_may_begin_without_partitions_and_not_go_on_so(sessions: FetchSessions) -> None:
+    session = new(sessions)
+    assert ask(sessions, session.id, 1, wanted(0)) is session
+    empty = new(sessions)
+    assert ask(sessions, empty.id, 1, []) is None
+    assert rejection(sessions, empty.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_session_that_forgets_all_its_partitions_is_over(sessions: FetchSessions) -> None:

@@ -305,6 +305,31 @@ async def test_old_offsets_expire_in_the_sweep_and_their_group_with_them(world: 
     assert not world.timers.live()
 
 
+@pytest.mark.parametrize("how", ["OffsetDelete", "a deleted topic", "an aborted transaction"])
+async def test_a_group_that_lost_its_last_offset_stays_until_the_sweep(world: World, how: str) -> None:
+    match how:
+        case "OffsetDelete":
+            world.commit(1)
+            world.uncommit(0)
+        case "a deleted topic":
+            world.commit(1)
+            world.groups.forget_topic("t")
+        case _:
+            assert world.commit_in_transaction(1, producer_id=7) == ErrorCode.NONE
+            world.groups.end_transaction(world.groups.shards.partition_of("g"), 7, False)
+    assert set(world.groups.groups) == {"g"}
+    assert world.uncommit(0).error_code == 0
+    world.wait(60_000)
+    assert set(world.groups.groups) == set()
+
+
+async def test_a_group_that_lost_its_last_offset_can_be_deleted(world: World) -> None:
+    world.commit(1)
+    world.uncommit(0)
+    assert deleted(world.delete("g")) == {"g": 0}
+    assert not world.groups.groups
+
+
 async def test_a_group_with_members_keeps_its_offsets(world: World) -> None:
     leader, follower = world.stable_pair()
     world.commit(1, leader, 2)
@@ -321,7 +346,7 @@ async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) ->
     world.commit(2, group="other")
     world.groups.forget_topic("t")
     assert world.committed() == world.committed("other") == -1
-    assert set(world.groups.groups) == {"g"}
+    assert set(world.groups.groups) == {"g", "other"}
     assert world.restarted().committed() == -1
 
 
@@ -347,6 +372,7 @@ async def test_offsets_of_a_topic_that_is_not_there_are_dropped_at_a_start(world
     world.commit(1)
     world.topics.topics.clear()
     world.groups.drop_lost_topics()
+    world.wait(60_000)
     assert not world.groups.groups
     assert world.restarted().committed() == -1
 

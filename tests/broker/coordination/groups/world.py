@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.broker.coordination.groups.coordinator import GroupCoordinator
 from odradek.broker.coordination.replay import Ended, Written
-from odradek.protocol.errors import KafkaError
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -32,6 +32,11 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from odradek.tests.support.clock import FakeClock
 
 Pair = tuple[bytes, bytes | None]
@@ -221,6 +226,14 @@ class World:
         )
         request = OffsetCommitRequest(group, generation, member_id, topics=[topic], **rest)
         return self.groups.commit_offsets(FakeContext(version), request)
+
+    def commit_in_transaction(self, offset: int, producer_id: int) -> int:
+        """Commit an offset of t-0 for the group g in an open transaction. Return the error code."""
+        partition = TxnOffsetCommitRequestPartition(0, offset, committed_metadata="")
+        topics = [TxnOffsetCommitRequestTopic("t", [partition])]
+        request = TxnOffsetCommitRequest("id", "g", producer_id, 0, topics=topics)
+        response: Any = self.groups.commit_in_transaction(FakeContext(3), request, lambda partition: ErrorCode.NONE)
+        return response.topics[0].partitions[0].error_code
 
     def delete(self, *groups: str) -> Any:
         return self.groups.delete(FakeContext(2), DeleteGroupsRequest(list(groups)))
