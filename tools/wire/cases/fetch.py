@@ -114,6 +114,8 @@ def sessions_by_name(wire: Wire, topic: str) -> None:
         step("session closes", -1)
         step("session is gone", 8)
         fetch(wire, "no session wanted", version, topic, place(), SessionEpoch=-1)
+        opened = ask(wire, "session opens empty", version, [], SessionEpoch=0)
+        ask(wire, "session stays empty", version, [], SessionId=opened["SessionId"], SessionEpoch=1)
         opened = fetch(wire, "session opens again", version, topic, place(), SessionEpoch=0)
         fetch(
             wire, "full fetch names a session", version, topic, place(), SessionId=opened["SessionId"], SessionEpoch=0

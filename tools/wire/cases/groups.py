@@ -21,6 +21,7 @@ def run(wire: Wire) -> None:
     joins_refused(wire)
     members_refused(wire, topic)
     offsets(wire, topic)
+    last_offset_deleted(wire, topic)
     two_members(wire)
     static_member(wire)
     listings(wire)
@@ -225,6 +226,18 @@ def offsets(wire: Wire, topic: str) -> None:
         9,
         {"Groups": [{**groups[0], "MemberId": "nobody", "MemberEpoch": 3}]},
     )
+
+
+def last_offset_deleted(wire: Wire, topic: str) -> None:
+    """Delete the only offset of a group without members: the group itself stays."""
+    group = f"{wire.prefix}-emptied"
+    deletion = {"GroupId": group, "Topics": [{"Name": topic, "Partitions": [{"PartitionIndex": 0}]}]}
+    commit(wire, "commit of the only offset", 7, group, topic, 0)
+    wire.ask("last offset", "OffsetDelete", 0, deletion)
+    wire.ask("no offset left", "OffsetDelete", 0, deletion)
+    wire.ask("no offset left", "DescribeGroups", 6, {"Groups": [group]})
+    wire.ask("no offset left", "DeleteGroups", 2, {"GroupsNames": [group]})
+    wire.ask("no group left", "DeleteGroups", 2, {"GroupsNames": [group]})
 
 
 def two_members(wire: Wire) -> None:
