@@ -119,7 +119,8 @@ def _parse_override(name: str, text: str) -> tuple[ConfigDef, Value]:
     value = row.parse(text)
     if row.unsupported and value != row.default:
         default = row.format(row.default) or "the empty value"
-        raise ConfigError(name, text, f"Odradek does not act on it yet; what holds is {default}, as {row.unsupported}")
+        effective = f"the effective value is {default}, because {row.unsupported}"
+        raise ConfigError(name, text, f"Odradek does not act on it yet; {effective}")
     return row, value
 
 

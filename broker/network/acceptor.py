@@ -58,7 +58,7 @@ class Acceptor:
         return [each for server in self._servers for each in server.sockets]
 
     async def bind(self) -> None:
-        """Take the address of every listener. StartError where that is not possible; `close` frees the others then."""
+        """Take the address of every listener. Raises StartError if one is not free; `close` then frees the others."""
         advertised = self._config.advertised
         for endpoint in self._config.endpoints:
             where = advertised.get(endpoint.name)
@@ -69,7 +69,7 @@ class Acceptor:
                 raise _cannot_listen(endpoint, error) from error
 
     async def listen(self) -> None:
-        """Accept connections. `bind` comes first. StartError where that is not possible."""
+        """Accept connections. `bind` comes first. Raises StartError where the system does not let it listen."""
         for endpoint, server in zip(self._config.endpoints, self._servers, strict=True):
             try:
                 await server.start_serving()

@@ -128,7 +128,7 @@ class ClusterTopics(Topics):
         then(topic, [log])
 
     def forget(self, topic: Topic) -> None:
-        """Know a topic no longer of which this broker holds nothing: it was deleted."""
+        """Forget a deleted topic, of which this broker holds nothing any more."""
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         self._changed.add(topic.name)

@@ -24,8 +24,8 @@ from .records import RAISES_EPOCH
 
 # A marker takes the loop some 60 us, the first of a log 0.1 ms more. A transaction may have thousands of partitions.
 MARKERS_PER_TURN = 50
-# A log whose end is not in the page cache takes the loop some 10 ms. Only so few are read on it, for a transaction of
-# few partitions to have ended when its EndTxn is answered, also right after a start. A thread reads the others.
+# A log whose end is not in the page cache takes the loop some 10 ms, so the loop reads no more than these, and a thread
+# the others. With none, a transaction of one partition would not have ended when its EndTxn is answered after a start.
 COLD_AT_ONCE = 3
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class MarkerWriter:
         self._threads = threads
         # Markers that were written or put off in this turn of the loop.
         self._this_turn = 0
-        # Of those that were put off so many at a time come to be written: no turn writes more.
+        # At most so many of those that were put off are written at a time: no turn writes more.
         self._later = asyncio.Semaphore(MARKERS_PER_TURN)
         self._end_offsets = end_offsets
         # In a cluster: has the leader of a partition write a marker.

@@ -339,7 +339,7 @@ class TestTopic:
         [
             ("segment.bytes", "5", "at least 1048576"),
             ("retention.ms", "-2", "must be a whole number of 64 bits, at least -1"),
-            ("local.retention.ms", "1000", "does not act on it yet; what holds is -2"),
+            ("local.retention.ms", "1000", "does not act on it yet; the effective value is -2"),
             ("remote.storage.enable", "true", "does not act on it yet"),
             ("cleanup.policy", "nonsense", "one of compact, delete"),
             ("log.segment.bytes", "1048576", "is not a topic config"),
