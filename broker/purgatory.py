@@ -67,7 +67,7 @@ class Parked(asyncio.Future[Result]):
         self.end()
 
     def end(self) -> None:
-        """Leave the purgatory, and tell who waits."""
+        """Leave the purgatory, and call `then`."""
         self.purgatory.remove(self)
         if self.then is not None:
             self.then(self)

@@ -98,7 +98,7 @@ def start_spark(folder: Path) -> SparkSession:
 def _spark_home(folder: Path) -> Path:
     """Return a SPARK_HOME of links to PySpark's programs and jars alone.
 
-    From a SPARK_HOME with PySpark's sources in an archive, each Python worker imports those and compiles them anew:
+    From a SPARK_HOME with PySpark's sources in an archive, each Python worker imports those and compiles them again:
     0.65 s of CPU of the 0.85 that its start takes.
     """
     import pyspark

@@ -330,7 +330,7 @@ class ZooKeeper:
     def _note_lost_watches(self) -> None:
         """Report every watched path as changed: a watch ends with its connection, and kazoo does not set it again.
 
-        A receiver of a change reads the path and watches it anew.
+        A receiver of a change reads the path and watches it again.
         """
         for path in sorted(self._watched):
             self._note_change(path)

@@ -8,7 +8,7 @@ from .view import BrokerView, ClusterView
 
 
 class Peers:
-    """The peers by address. Bounded by the live brokers: what is gone is closed when another one comes."""
+    """The peers by address. No more than the live brokers: a new peer closes those that are gone."""
 
     def __init__(self, config: BrokerConfig, view: ClusterView, purpose: str) -> None:
         self._view = view

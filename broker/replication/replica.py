@@ -157,7 +157,7 @@ class Replica:
         return self._throttle.holds_back(*self.key)
 
     def note_sent(self, size: int) -> None:
-        """Note that a follower is sent so many bytes."""
+        """Note that `size` bytes are sent to a follower."""
         self._throttle.note(*self.key, size)
 
     def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
@@ -187,7 +187,7 @@ class Replica:
             self._act(leadership, leadership.tick(self._clock.monotonic_ms()))
 
     def altered(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> tuple[int, ...]:
-        """Take over an ISR that the controller has written; return the one before, which is the same for no news."""
+        """Take over an ISR that the controller has written. Return the previous one: the same if nothing has changed."""
         leadership = self.leadership
         if leadership is None or leadership.role.leader_epoch != leader_epoch:
             return isr

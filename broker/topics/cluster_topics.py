@@ -54,7 +54,7 @@ class ClusterTopics(Topics):
     # -- What the controller says ----------------------------------------------------------------------
 
     def know(self, name: str, topic_id: bytes, partitions: int, configs: dict[str, str] | None = None) -> Topic:
-        """Return the topic, known from now on with at least so many partitions. A new one gets `configs`.
+        """Make a topic known, with at least `partitions` partitions, and return it. A new one gets `configs`.
 
         Raises INCONSISTENT_TOPIC_ID where this broker holds partitions of another topic of that name.
         """

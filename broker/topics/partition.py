@@ -107,7 +107,7 @@ class Replication(Protocol):
         ...
 
     def note_sent(self, size: int) -> None:
-        """Note that a follower is sent so many bytes."""
+        """Note that `size` bytes are sent to a follower."""
 
     def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
         """Note that a follower has everything below `offset`."""
@@ -565,7 +565,7 @@ class Partition:
     # -- Replay ----------------------------------------------------------------------------------------
 
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield every record that has a key, oldest first: a coordinator reads its state so."""
+        """Yield every record that has a key, oldest first: a coordinator reads its state this way."""
         for header, records in self.replay_batches():
             if header.is_control:
                 continue

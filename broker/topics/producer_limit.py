@@ -19,7 +19,7 @@ from .partition import Partition
 # At the limit, a producer that was silent for so long makes room. Java's delivery.timeout.ms is two minutes, and a
 # transaction lasts 15 minutes at most (transaction.max.timeout.ms).
 SILENT_MS = 15 * 60_000
-# At the limit, the producers of all partitions are counted anew no more often than this.
+# At the limit, the producers of all partitions are counted again no more often than this.
 RECOUNT_MS = 1_000
 # And the log says so no more often than this.
 REPORT_MS = 60_000

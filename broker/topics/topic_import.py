@@ -122,7 +122,7 @@ class Importer:
     ) -> None:
         """Import all topics or none. `progress` gets the bytes that were read, `done` each partition.
 
-        ImportRejected, and other KafkaErrors: nothing has changed then but the time.
+        Raises ImportRejected, and other KafkaErrors. Then it has changed nothing.
         """
         for each in plans:
             self._check(each)
@@ -150,7 +150,7 @@ class Importer:
                 raise ImportRejected(f"{target} is there already, of no topic: start the broker once, or remove it")
 
     def _forget_cleaner_offsets(self, path: Path, topics: Container[str]) -> None:
-        """Forget up to where the cleaner has come in deleted topics of these names."""
+        """Forget the cleaner offsets of deleted topics with these names."""
         known = checkpoints.read_offsets(path, self._disk)
         kept = {(topic, index): offset for (topic, index), offset in known.items() if topic not in topics}
         if kept != known:

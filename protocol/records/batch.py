@@ -339,7 +339,7 @@ def with_body(header: BatchHeader, body: Buffer, compression: Compression) -> by
 def with_producer(
     batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
 ) -> bytes:
-    """Return the batch as this producer sends it: at offset 0, in or outside of a transaction, with a CRC anew.
+    """Return the batch as this producer sends it: at offset 0, in or outside of a transaction, with a new CRC.
 
     Records, codec and timestamps stay. The batch must be one that a client may send.
     """

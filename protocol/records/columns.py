@@ -24,7 +24,7 @@ _new: Callable[[type[Any], tuple[object, ...]], Any] = tuple.__new__  # pyright:
 # `decode_records` decodes so many records ahead of the one that it yields.
 _AHEAD_RECORDS = 1024
 # To begin the quick loop for fewer records than the first number costs more than it saves. Then more and more, up to
-# the last number, are left to the other loop before it is tried again. It is begun anew after the second.
+# the last number, are left to the other loop before it is tried again. It begins again after the second.
 _WORTH_RECORDS, _MAX_ALIKE_RECORDS, _MAX_ANY_RECORDS = 8, 256, 64
 # By the bytes of a record's length and of its offset: what reads length, time, offset and the length of the key, and
 # how many bytes these take with the attributes.

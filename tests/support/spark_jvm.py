@@ -5,7 +5,7 @@ archive (class data sharing), which the first test that starts a session makes, 
 Later JVMs map the archive: from the start to the end of a first query they take 6 s of CPU instead of 14 (Java 17,
 PySpark 4.3.0, 2026-11-22). A JVM that the archive does not fit does without it.
 
-Where SPARK_HOME has its archive of PySpark's sources, Python workers import those, and each worker compiles them anew:
+Where SPARK_HOME has its archive of PySpark's sources, Python workers import those, and each worker compiles them again:
 0.65 of the 0.85 s of CPU that its start takes. So sessions in tests have a SPARK_HOME without the archive.
 
     python -m odradek.tests.support.spark_jvm FILE      makes an archive

@@ -253,7 +253,7 @@ class ControllerMachine:
         yield from self._lead_everything()
 
     def welcome(self, broker: int) -> Steps[None]:
-        """Tell a broker everything anew."""
+        """Tell a broker everything, also what it was told before."""
         self._outbox.welcome(broker)
         yield from ()
 
@@ -274,7 +274,7 @@ class ControllerMachine:
     ) -> Steps[None]:
         """Note whose log directory is offline, and whose works again, as a broker's response to LeaderAndIsr says.
 
-        A broker that has registered again since is asked anew: its disk may work now.
+        A broker that has registered again since is asked again: its disk may work now.
         """
         registration = self.cluster.live.get(broker)
         if registration is None or registration.epoch != broker_epoch:

@@ -1,4 +1,4 @@
-"""What large responses cost a broker in memory: none is taken from the system anew for each of them."""
+"""What large responses cost a broker in memory: no response makes it take new memory from the system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.tests.support.process import BrokerProcess
 from odradek.tests.support.raw import Raw, batch_of
 
 MB = 1_000_000
-# Memory is mapped anew here and there, by Python too. Before it was 35 to 45.
+# Python maps some new memory, too. Before the change it was 35 to 45.
 MOST_FAULTS_PER_MB = 2
 IN_FLIGHT = 5
 MEASURED = 100
