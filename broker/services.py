@@ -24,12 +24,14 @@ from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
 from .topics.segment_leases import SegmentLeases
+from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
 from .topics.topic import Topic
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
+    from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
     from .replication.replicas import Replicas
 
@@ -66,6 +68,13 @@ class Services:
     replicas: Replicas | None = None
     # None: a broker that is alone, or whose controller a test plays.
     cluster: Member | None = None
+
+    @property
+    def replica_admin(self) -> ClusterAdmin | SingleReplica:
+        """What elects leaders and moves replicas."""
+        if self.cluster is not None:
+            return self.cluster.admin
+        return SingleReplica(self.topics, self.config.node_id)
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments, API key 45: give partitions other replicas, or cancel that (KIP-455).
 
-Only the controller of a cluster does it. A broker that is alone does not serve it: there is no other broker.
+Only the controller of a cluster does it. A broker that is alone rejects every replica elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ...protocol.messages.alter_partition_reassignments import (
 from ..network.request import RequestContext
 
 if TYPE_CHECKING:
-    from ..cluster.member import Member
     from ..services import Services
 
 
@@ -27,23 +26,25 @@ def handle(
     services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> asyncio.Future[AlterPartitionReassignmentsResponse]:
     """Begin or cancel reassignments; the response does not wait for their end. Each partition has its own error."""
-    assert services.cluster is not None, "the route is served in a cluster only"
-    return asyncio.ensure_future(_reassign(services.cluster, request))
+    return asyncio.ensure_future(_reassign(services, request))
 
 
-async def _reassign(member: Member, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+async def _reassign(
+    services: Services, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
     wanted = {
         (topic.name, each.partition_index): None if each.replicas is None else tuple(each.replicas)
         for topic in request.topics
         for each in topic.partitions
     }
+    may_change_factor = request.allow_replication_factor_change
     try:
-        errors = await member.admin.reassign(wanted, may_change_factor=request.allow_replication_factor_change)
+        errors = await services.replica_admin.reassign(wanted, may_change_factor=may_change_factor)
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
     return AlterPartitionReassignmentsResponse(
         error_message=None,
-        allow_replication_factor_change=request.allow_replication_factor_change,
+        allow_replication_factor_change=may_change_factor,
         responses=[
             ReassignableTopicResponse(
                 topic.name, [_result(topic.name, each.partition_index, errors) for each in topic.partitions]

@@ -1,6 +1,6 @@
 """ElectLeaders, API key 43: preferred leaders, or any living replica where the whole ISR is dead (KIP-183, KIP-460).
 
-Only the controller of a cluster does it. A broker that is alone does not serve it: there is nothing to elect.
+Only the controller of a cluster does it. A broker that is alone leads all of its partitions: nothing is to be elected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ...protocol.messages.elect_leaders import (
 from ..network.request import RequestContext
 
 if TYPE_CHECKING:
-    from ..cluster.member import Member
     from ..services import Services
 
 PREFERRED, UNCLEAN = 0, 1
@@ -30,18 +29,17 @@ def handle(
     services: Services, context: RequestContext, request: ElectLeadersRequest
 ) -> asyncio.Future[ElectLeadersResponse]:
     """Elect leaders of the partitions that are named, or of all. Of all, those that need no election are left out."""
-    assert services.cluster is not None, "the route is served in a cluster only"
-    return asyncio.ensure_future(_elect(services.cluster, request, context.api_version))
+    return asyncio.ensure_future(_elect(services, request, context.api_version))
 
 
-async def _elect(member: Member, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
+async def _elect(services: Services, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
     places = request.topic_partitions
     named = None if places is None else [(topic.topic, index) for topic in places for index in topic.partitions]
     kind = request.election_type if version >= FIRST_WITH_TYPES else PREFERRED
     try:
         if kind not in (PREFERRED, UNCLEAN):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        errors = await member.admin.elect(named, unclean=kind == UNCLEAN, timeout_ms=request.timeout_ms)
+        errors = await services.replica_admin.elect(named, unclean=kind == UNCLEAN, timeout_ms=request.timeout_ms)
     except KafkaError as error:
         if version >= FIRST_WITH_TYPES:
             return ElectLeadersResponse(error_code=int(error.code))

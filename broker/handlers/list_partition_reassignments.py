@@ -1,6 +1,6 @@
 """ListPartitionReassignments, API key 46: the partitions that are moving to other replicas (KIP-455).
 
-Only the controller of a cluster knows them. A broker that is alone does not serve it.
+Only the controller of a cluster knows them. Of a broker that is alone none is moving.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ def handle(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Return the reassignments of the partitions that are named, or all. NOT_CONTROLLER."""
-    assert services.cluster is not None, "the route is served in a cluster only"
     try:
-        moving = services.cluster.admin.reassignments()
+        moving = services.replica_admin.reassignments()
     except KafkaError as error:
         return ListPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
     if request.topics is not None:

@@ -172,6 +172,9 @@ ROUTES = (
     Route(ApiKey.ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
     Route(ApiKey.CREATE_PARTITIONS, max_values=_MANY, portions=(Portions("topics", "results"),)),
     Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
+    Route(ApiKey.ELECT_LEADERS, max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, max_values=_MANY),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, max_values=_MANY),
     Route(ApiKey.LIST_CONFIG_RESOURCES),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, max_values=_MANY),
     Route(ApiKey.DESCRIBE_LOG_DIRS, max_values=_MANY),
@@ -201,10 +204,6 @@ CLUSTER_ROUTES = (
     Route(ApiKey.CONTROLLED_SHUTDOWN),
     Route(ApiKey.ALTER_PARTITION, max_values=MAX_VALUES),
     Route(ApiKey.ALLOCATE_PRODUCER_IDS),
-    # What clients ask of a cluster's controller alone.
-    Route(ApiKey.ELECT_LEADERS, max_values=_MANY),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, max_values=_MANY),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, max_values=_MANY),
 )
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.

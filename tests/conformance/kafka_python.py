@@ -32,11 +32,8 @@ WITHIN_S = 300
 # What these ask for is not served: why.
 NOT_SERVED = {
     "test_create_describe_delete_acls": "needs an authorizer, and there is none yet",
-    "test_elect_leaders": "ElectLeaders is not served: there are no other replicas",
     "test_alter_replica_log_dirs": "AlterReplicaLogDirs is not served",
     "test_describe_metadata_quorum": "there is no quorum of controllers",
-    "test_alter_partition_reassignments": "there are no other replicas",
-    "test_list_partition_reassignments": "there are no other replicas",
 }
 # The sources leave out one module of the tests; against a broker that runs already it has nothing to do.
 SERVICE = """class ExternalService:
