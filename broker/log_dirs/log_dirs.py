@@ -64,7 +64,7 @@ class LogDir:
         return self.data.known_logs.pop(name, None) if self.data is not None else None
 
     def fail(self, error: StorageError, partitions: int) -> None:
-        """Take the directory offline until the next start. The caller takes its partitions offline, `partitions` of them."""
+        """Take the directory offline until the next start. The caller takes its `partitions` offline."""
         self.failure = error.message
         text = "data directory %s is offline until the next start, and with it %d partitions: %s"
         _log.error(text, self.path, partitions, error.message)

@@ -187,7 +187,7 @@ class Replica:
             self._act(leadership, leadership.tick(self._clock.monotonic_ms()))
 
     def altered(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> tuple[int, ...]:
-        """Take over an ISR that the controller has written. Return the previous one: the same if nothing has changed."""
+        """Take over an ISR that the controller has written. Return the previous one, the same if nothing changed."""
         leadership = self.leadership
         if leadership is None or leadership.role.leader_epoch != leader_epoch:
             return isr
