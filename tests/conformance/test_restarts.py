@@ -6,18 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 from odradek.tests.support import steady_producer
 from odradek.tests.support.clients import create_topic
+from odradek.tests.support.killing import PARTITIONS, Place, everything
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import BrokerProcess
 
 COUNT = 6_000
-PARTITIONS = 2
 WITHIN_S = 40.0
-
-Place = tuple[int, int]
 
 
 @pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
@@ -56,24 +53,3 @@ def acknowledge(lines: Lines, acknowledged: dict[Place, int], up_to: int) -> Non
         assert line, f"the producer {'waits' if line is None else 'ended'} after {len(acknowledged)}"
         partition, offset, number = map(int, line.split())
         acknowledged[partition, offset] = number
-
-
-def everything(address: str, topic: str) -> dict[Place, int]:
-    """All records of the topic by their place."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": address, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    found: dict[Place, int] = {}
-    ended: set[int] = set()
-    try:
-        while len(ended) < PARTITIONS:
-            message = consumer.poll(WITHIN_S)
-            assert message is not None, "the topic cannot be read to its end"
-            if message.error() is None:
-                found[message.partition(), message.offset()] = int(message.value())
-            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-    finally:
-        consumer.close()
-    return found
