@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 
 import click
@@ -20,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from odradek.cli import main
-from odradek.tests.support.command import completed
+from odradek.tests.support.command import printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
 WAIT_S = 20
@@ -33,23 +32,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process.close()
 
 
-def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return completed(*args, "--bootstrap-server", address)
-
-
-def printed(address: str, *args: str) -> list[str]:
-    ended = odradek(address, *args)
-    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
-    return ended.stdout.splitlines()
-
-
-def refused(address: str, *args: str) -> str:
-    ended = odradek(address, *args)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("odradek: ") and ended.stderr.count("\n") == 1, ended.stderr
-    return ended.stderr
-
-
 def test_a_topic_is_altered(broker: str) -> None:
     printed(broker, "topics", "create", "grown", "--partitions", "2", "--config", "flush.ms=5000")
     change = ("--partitions", "4", "--config", "segment.bytes=2000000", "--delete-config", "flush.ms")
@@ -58,31 +40,32 @@ def test_a_topic_is_altered(broker: str) -> None:
     assert printed(broker, "config", "describe", "--topic", "grown", "--changed") == [
         "segment.bytes\t2000000\ttopic\tyes\t2 MB"
     ]
-    assert "cannot shrink 'grown' from" in refused(broker, "topics", "alter", "grown", "--partitions", "3")
-    assert "INVALID_CONFIG" in refused(broker, "topics", "alter", "grown", "--config", "segment.bytes=1")
-    assert "does not exist" in refused(broker, "topics", "alter", "nobody", "--partitions", "3")
+    assert "cannot shrink 'grown' from" in rejected(broker, "topics", "alter", "grown", "--partitions", "3")
+    assert "INVALID_CONFIG" in rejected(broker, "topics", "alter", "grown", "--config", "segment.bytes=1")
+    assert "does not exist" in rejected(broker, "topics", "alter", "nobody", "--partitions", "3")
 
 
 def test_what_is_only_validated_is_not_done(broker: str) -> None:
     printed(broker, "topics", "create", "seen", "--validate-only")
-    assert "does not exist" in refused(broker, "topics", "describe", "seen")
+    assert "does not exist" in rejected(broker, "topics", "describe", "seen")
     printed(broker, "topics", "create", "seen")
     printed(broker, "topics", "alter", "seen", "--partitions", "3", "--config", "flush.ms=5000", "--validate-only")
     assert len(printed(broker, "topics", "describe", "seen")) == 1
     assert printed(broker, "config", "describe", "--topic", "seen", "--changed") == []
-    assert "POLICY_VIOLATION" in refused(broker, "topics", "create", "much", "--partitions", "20000", "--validate-only")
+    too_many = "--partitions", "20000", "--validate-only"
+    assert "POLICY_VIOLATION" in rejected(broker, "topics", "create", "much", *too_many)
 
 
 def test_an_error_says_what_to_do(broker: str) -> None:
     printed(broker, "topics", "create", "there")
-    assert "`odradek topics list`" in refused(broker, "topics", "describe", "absent")
-    assert "--if-not-exists" in refused(broker, "topics", "create", "there")
-    assert "did you mean retention.ms?" in refused(broker, "topics", "create", "new", "--config", "retenton.ms=5")
-    assert "did you mean retention.ms?" in refused(broker, "config", "set", "retention.m=5", "--topic", "there")
-    assert "did you mean num.partitions?" in refused(broker, "config", "set", "num.partition=5", "--broker", "1")
-    assert "`odradek config list --topics`" in refused(broker, "config", "describe", "absent", "--topic", "there")
-    assert "`odradek transactions list`" in refused(broker, "transactions", "describe", "absent")
-    hint = refused(broker, "transactions", "abort", "--topic", "there:0", "--start-offset", "5", "--yes")
+    assert "`odradek topics list`" in rejected(broker, "topics", "describe", "absent")
+    assert "--if-not-exists" in rejected(broker, "topics", "create", "there")
+    assert "did you mean retention.ms?" in rejected(broker, "topics", "create", "new", "--config", "retenton.ms=5")
+    assert "did you mean retention.ms?" in rejected(broker, "config", "set", "retention.m=5", "--topic", "there")
+    assert "did you mean num.partitions?" in rejected(broker, "config", "set", "num.partition=5", "--broker", "1")
+    assert "`odradek config list --topics`" in rejected(broker, "config", "describe", "absent", "--topic", "there")
+    assert "`odradek transactions list`" in rejected(broker, "transactions", "describe", "absent")
+    hint = rejected(broker, "transactions", "abort", "--topic", "there:0", "--start-offset", "5", "--yes")
     assert "`odradek transactions describe --topic there:0`" in hint
 
 
@@ -100,8 +83,8 @@ def test_the_data_directories_and_what_is_in_them(broker: str) -> None:
         "offset_lag": 0, "is_future": False,
     }  # fmt: skip
     assert len(printed(broker, "log", "dirs")) > 2
-    assert "there is no broker 7; there are 1" in refused(broker, "log", "dirs", "--broker", "7")
-    assert "has no partition 9" in refused(broker, "log", "dirs", "--topic", "kept:9")
+    assert "there is no broker 7; there are 1" in rejected(broker, "log", "dirs", "--broker", "7")
+    assert "has no partition 9" in rejected(broker, "log", "dirs", "--topic", "kept:9")
 
 
 @pytest.mark.parametrize("group", ["topics", "config", "transactions", "log", "groups"])
@@ -126,7 +109,7 @@ def test_configs_of_a_topic_and_of_brokers_are_set(broker: str) -> None:
     assert printed(broker, "config", "describe", "max.connections") == ["max.connections\t2000\tbroker\tyes\t-"]
     printed(broker, "config", "set", "--delete", "max.connections", "--broker", "1")
     assert printed(broker, "config", "describe", "max.connections") == ["max.connections\t1000\tevery broker\tyes\t-"]
-    assert "dynamically: [num.partitions]" in refused(broker, "config", "set", "num.partitions=3", "--broker", "1")
+    assert "dynamically: [num.partitions]" in rejected(broker, "config", "set", "num.partitions=3", "--broker", "1")
     printed(broker, "config", "set", "retention.ms=7", "--topic", "set", "--validate-only")
     described = printed(broker, "config", "describe", "retention.ms", "--topic", "set")
     assert described == ["retention.ms\t5000\ttopic\tyes\t5 s"]
@@ -145,7 +128,7 @@ def test_records_are_deleted_and_transactions_looked_at(broker: str) -> None:
     assert "\tOngoing\t" in printed(broker, "transactions", "describe", "hangs")[0]
     (active,) = printed(broker, "transactions", "describe", "--topic", "records:0")
     assert active.endswith("\t0")
-    assert "no open transaction" in refused(
+    assert "no open transaction" in rejected(
         broker, "transactions", "abort", "--topic", "records:0", "--start-offset", "5", "--yes"
     )
     assert printed(broker, "transactions", "abort", "--topic", "records:0", "--start-offset", "0", "--yes") == []

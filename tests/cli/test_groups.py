@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from odradek.tests.support.command import completed
+from odradek.tests.support.command import odradek, printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -37,26 +37,12 @@ def command(address: str, *args: str) -> list[str]:
     return [sys.executable, "-m", "odradek.broker", *args, "--bootstrap-server", address]
 
 
-def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return completed(*args, "--bootstrap-server", address)
-
-
-def printed(address: str, *args: str) -> list[str]:
-    ended = odradek(address, *args)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.splitlines()
-
-
-def refused(address: str, *args: str) -> str:
-    ended = odradek(address, *args)
-    assert (ended.returncode, ended.stdout) == (1, ""), ended.stdout
-    assert ended.stderr.startswith("odradek: ") and ended.stderr.count("\n") == 1, ended.stderr
-    return ended.stderr
-
-
 def reset(address: str, group: str, *args: str) -> dict[str, list[int]]:
     """Partition -> committed before, and after."""
-    lines = [json.loads(line) for line in printed(address, "groups", "reset-offsets", group, *args, "--json")]
+    done = odradek(address, "groups", "reset-offsets", group, *args, "--json")
+    assert done.returncode == 0, done.stderr
+    assert ("a dry run" in done.stderr) == ("--execute" not in args), done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {f"{row['topic']}-{row['partition']}": [row["committed"], row["new_offset"]] for row in lines}
 
 
@@ -97,10 +83,10 @@ def test_every_way_to_say_where_to(broker: str, numbers: str) -> None:
 
 
 def test_what_cannot_be_reset_is_said(broker: str, numbers: str) -> None:
-    assert "name topics with --topic" in refused(broker, "groups", "reset-offsets", "nobody", "--to-earliest")
-    assert "to shift" in refused(broker, "groups", "reset-offsets", "nobody", "--topic", numbers, "--shift-by", "1")
-    assert "no partition 7" in refused(broker, "groups", "reset-offsets", "g", "--topic", "numbers:7", "--to-latest")
-    assert "'missing'" in refused(broker, "groups", "reset-offsets", "g", "--topic", "missing", "--to-latest")
+    assert "name topics with --topic" in rejected(broker, "groups", "reset-offsets", "nobody", "--to-earliest")
+    assert "to shift" in rejected(broker, "groups", "reset-offsets", "nobody", "--topic", numbers, "--shift-by", "1")
+    assert "no partition 7" in rejected(broker, "groups", "reset-offsets", "g", "--topic", "numbers:7", "--to-latest")
+    assert "'missing'" in rejected(broker, "groups", "reset-offsets", "g", "--topic", "missing", "--to-latest")
 
 
 @pytest.mark.parametrize(
@@ -127,11 +113,11 @@ def test_a_live_group_is_refused_what_would_pull_the_rug_and_explains_itself(bro
             run.stdout.readline()
             state = printed(broker, "groups", "describe", "live", "--state")[0].split("\t")
             assert state[:3] == ["live", f"broker 1 at {broker}", "Stable"]
-            assert "NON_EMPTY_GROUP" in refused(broker, "groups", "delete", "live", "--yes")
-            assert "stop its consumers" in refused(
+            assert "NON_EMPTY_GROUP" in rejected(broker, "groups", "delete", "live", "--yes")
+            assert "stop its consumers" in rejected(
                 broker, "groups", "reset-offsets", "live", "--topic", numbers, "--to-latest", "--execute"
             )
-            assert "GROUP_SUBSCRIBED_TO_TOPIC" in refused(
+            assert "GROUP_SUBSCRIBED_TO_TOPIC" in rejected(
                 broker, "groups", "delete-offsets", "live", "--topic", numbers
             )
         finally:
@@ -155,7 +141,7 @@ def test_deleted_offsets_and_deleted_groups_are_gone(broker: str, numbers: str) 
     assert printed(broker, "groups", "delete", "gone", "--yes") == []
     assert not any(line.startswith("gone\t") for line in printed(broker, "groups", "list"))
     for words in (("delete", "gone", "--yes"), ("explain", "gone"), ("describe", "gone")):
-        assert "group 'gone' does not exist" in refused(broker, "groups", *words)
+        assert "group 'gone' does not exist" in rejected(broker, "groups", *words)
 
 
 def rows_of(address: str, *args: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from odradek.cli import main
-from odradek.tests.support.command import completed
+from odradek.tests.support.command import odradek, printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -39,24 +39,6 @@ def command(address: str, *args: str) -> list[str]:
     return [sys.executable, "-m", "odradek.broker", *args, "--bootstrap-server", address]
 
 
-def odradek(address: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return completed(*args, "--bootstrap-server", address)
-
-
-def printed(address: str, *args: str) -> list[str]:
-    """Lines on standard output of a command that must succeed."""
-    ended = odradek(address, *args)
-    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
-    return ended.stdout.splitlines()
-
-
-def refused(address: str, *args: str) -> str:
-    ended = odradek(address, *args)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("odradek: ") and ended.stderr.count("\n") == 1, ended.stderr
-    return ended.stderr
-
-
 def test_a_topic_from_birth_to_death(broker: str) -> None:
     assert printed(broker, "topics", "create", "life", "--partitions", "3", "--config", "segment.bytes=2000000") == []
     assert "life\t3" in printed(broker, "topics", "list")
@@ -64,11 +46,11 @@ def test_a_topic_from_birth_to_death(broker: str) -> None:
     configs = printed(broker, "topics", "describe", "life", "--configs")
     assert "life\tsegment.bytes\t2000000\tyes\t2 MB" in configs
     assert "life\tsegment.ms\t604800000\tno\t7 d" in configs
-    assert "already exists" in refused(broker, "topics", "create", "life")
+    assert "already exists" in rejected(broker, "topics", "create", "life")
     assert printed(broker, "topics", "create", "life", "--if-not-exists") == []
-    assert "nothing was deleted" in refused(broker, "topics", "delete", "life")
+    assert "nothing was deleted" in rejected(broker, "topics", "delete", "life")
     assert printed(broker, "topics", "delete", "life", "--yes") == []
-    assert "does not exist" in refused(broker, "topics", "delete", "life", "--yes")
+    assert "does not exist" in rejected(broker, "topics", "delete", "life", "--yes")
     assert printed(broker, "topics", "delete", "life", "--if-exists", "--yes") == []
     assert not any(line.startswith("life\t") for line in printed(broker, "topics", "list"))
 
@@ -80,7 +62,7 @@ def test_every_item_of_a_list_is_tried_and_the_status_counts_failures(broker: st
     assert [line.split("'")[1] for line in ended.stderr.splitlines()[:2]] == ["missing", "absent"]
     assert ended.stderr.splitlines()[2] == "odradek: 2 of 4 failed"
     assert not {"one\t1", "two\t1"} & set(printed(broker, "topics", "list"))
-    assert "nothing was deleted" in refused(broker, "groups", "delete", "nobody")
+    assert "nothing was deleted" in rejected(broker, "groups", "delete", "nobody")
     assert odradek(broker, "groups", "delete", "nobody", "noone", "--yes").returncode == 12
 
 
@@ -93,12 +75,12 @@ def test_configs_of_a_missing_topic_are_an_error_at_once(broker: str, monkeypatc
 
 
 def test_what_the_broker_refuses_is_said_in_its_words(broker: str) -> None:
-    assert "preallocate=true" in refused(broker, "topics", "create", "x", "--config", "preallocate=true")
-    assert "INVALID_TOPIC" in refused(broker, "topics", "create", "a/b")
-    assert "INVALID_REPLICATION_FACTOR" in refused(broker, "topics", "create", "x", "--replication-factor", "3")
-    assert "'nothing'" in refused(broker, "topics", "describe", "nothing")
-    assert "'nothing'" in refused(broker, "consume", "nothing")
-    assert "'nothing'" in refused(broker, "groups", "describe", "nothing")
+    assert "preallocate=true" in rejected(broker, "topics", "create", "x", "--config", "preallocate=true")
+    assert "INVALID_TOPIC" in rejected(broker, "topics", "create", "a/b")
+    assert "INVALID_REPLICATION_FACTOR" in rejected(broker, "topics", "create", "x", "--replication-factor", "3")
+    assert "'nothing'" in rejected(broker, "topics", "describe", "nothing")
+    assert "'nothing'" in rejected(broker, "consume", "nothing")
+    assert "'nothing'" in rejected(broker, "groups", "describe", "nothing")
 
 
 def test_consume_prints_what_is_there(broker: str, numbers: str) -> None:

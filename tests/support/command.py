@@ -50,6 +50,26 @@ def completed(*args: str | Path, stdin: bytes = b"") -> CompletedProcess[str]:
         return CompletedProcess(args, status, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
 
 
+def odradek(address: str, *args: str) -> CompletedProcess[str]:
+    """Run a command as a process against the broker at `address`."""
+    return completed(*args, "--bootstrap-server", address)
+
+
+def printed(address: str, *args: str) -> list[str]:
+    """Run a command that must succeed and say nothing on standard error; return the lines that it printed."""
+    done = odradek(address, *args)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout.splitlines()
+
+
+def rejected(address: str, *args: str) -> str:
+    """Run a command that must fail and print nothing; return its one line on standard error."""
+    done = odradek(address, *args)
+    assert (done.returncode, done.stdout) == (1, ""), done.stdout
+    assert done.stderr.startswith("odradek: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
 def start(args: Sequence[str | Path], files: list[Path]) -> BaseProcess:
     """Start a command as a process with these files as standard input, output and error."""
     task = [str(arg) for arg in args], files, dict(os.environ), Path.cwd()
