@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from odradek.tests.cli.test_topics_consume_groups import command, odradek
+from odradek.tests.support.command import command_line, odradek
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import BrokerProcess
 
@@ -14,7 +14,7 @@ def test_reconnecting_is_said_and_records_come_again(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path).start()
     try:
         assert odradek(broker.address, "topics", "create", "steady").returncode == 0
-        args = command(broker.address, "consume", "steady")
+        args = command_line(broker.address, "consume", "steady")
         with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
             try:
                 lines = Lines(running)
@@ -33,4 +33,4 @@ def test_reconnecting_is_said_and_records_come_again(tmp_path: Path) -> None:
 
 
 def send(address: str, line: str) -> None:
-    subprocess.run(command(address, "produce", "steady"), input=line, text=True, check=True, timeout=30)
+    subprocess.run(command_line(address, "produce", "steady"), input=line, text=True, check=True, timeout=30)

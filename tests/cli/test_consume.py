@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from odradek.tests.cli.test_topics_consume_groups import command, odradek, printed, refused
+from odradek.tests.support.command import command_line, odradek, printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -60,12 +60,12 @@ def test_prints_committed_records_only_unless_told_otherwise(broker: str) -> Non
 
 
 def test_an_offset_beyond_the_end_is_an_error_unless_it_may_wait(broker: str, numbers: str) -> None:
-    assert "offset 99999 does not exist yet: numbers-0 ends at 100" in refused(
+    assert "offset 99999 does not exist yet: numbers-0 ends at 100" in rejected(
         broker, "consume", numbers, "--from", "99999"
     )
     odradek(broker, "topics", "create", "later")
     args = ("consume", "later", "--offset", "2", "--wait", "--max", "1")
-    with subprocess.Popen(command(broker, *args), stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(command_line(broker, *args), stdout=subprocess.PIPE) as running:
         try:
             producer = Producer({"bootstrap.servers": broker})
             for value in (b"0", b"1", b"2"):
@@ -119,7 +119,7 @@ def test_several_topics_and_expressions(broker: str, numbers: str) -> None:
     assert producer.flush(10) == 0
     assert sorted(printed(broker, "consume", "many-a", "many-b", "--until-end")) == ["many-a", "many-b"]
     assert sorted(printed(broker, "consume", "many-.", "--regex", "--until-end")) == ["many-a", "many-b"]
-    assert "no topic matches" in refused(broker, "consume", "many", "--regex", "--until-end")
+    assert "no topic matches" in rejected(broker, "consume", "many", "--regex", "--until-end")
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def committed(broker: str, group: str) -> int:
 
 
 def test_ends_when_its_reader_goes_away_from_an_idle_topic(broker: str, numbers: str) -> None:
-    with subprocess.Popen(command(broker, "consume", numbers), stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(command_line(broker, "consume", numbers), stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout is not None
             assert running.stdout.readline() == b"0\n"
@@ -154,7 +154,7 @@ def test_a_group_behind_head_commits_what_head_printed(broker: str, idle: str) -
     shorter = ("consume", idle, "--format", r"%o\n", "--group")
     for lines, wanted in ((1, 1), (2, 2), (3, 4)):
         group = f"head-{lines}"
-        with subprocess.Popen(command(broker, *shorter, group), stdout=subprocess.PIPE) as running:
+        with subprocess.Popen(command_line(broker, *shorter, group), stdout=subprocess.PIPE) as running:
             try:
                 head = subprocess.run(["head", f"-{lines}"], stdin=running.stdout, stdout=subprocess.PIPE, check=True)
                 assert running.stdout is not None
@@ -171,7 +171,8 @@ def test_a_group_that_is_stopped_while_its_reader_rests_commits_what_the_reader_
     broker: str, idle: str, goes_on: bool
 ) -> None:
     group = f"stopped-{goes_on}"
-    with subprocess.Popen(command(broker, "consume", idle, "--group", group), stdout=subprocess.PIPE, bufsize=0) as it:
+    shown = command_line(broker, "consume", idle, "--group", group)
+    with subprocess.Popen(shown, stdout=subprocess.PIPE, bufsize=0) as it:
         try:
             assert it.stdout is not None
             got = b""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from odradek.cli import main
-from odradek.tests.support.command import odradek, printed, rejected
+from odradek.tests.support.command import command_line, odradek, printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
 
@@ -33,10 +32,6 @@ def numbers(broker: str) -> str:
             producer.produce("numbers", b"%d" % number, b"k", partition, headers=[("h", b"x")])
     assert producer.flush(10) == 0
     return "numbers"
-
-
-def command(address: str, *args: str) -> list[str]:
-    return [sys.executable, "-m", "odradek.broker", *args, "--bootstrap-server", address]
 
 
 def test_a_topic_from_birth_to_death(broker: str) -> None:
@@ -111,7 +106,8 @@ def test_a_group_goes_on_where_it_left_off_and_shows_its_lag(broker: str, number
 
 
 def test_ctrl_c_commits_what_was_printed_and_leaves_the_group(broker: str, numbers: str) -> None:
-    with subprocess.Popen(command(broker, "consume", numbers, "--group", "stopped"), stdout=subprocess.PIPE) as run:
+    shown = command_line(broker, "consume", numbers, "--group", "stopped")
+    with subprocess.Popen(shown, stdout=subprocess.PIPE) as run:
         try:
             assert run.stdout is not None
             lines = [run.stdout.readline() for _ in range(200)]

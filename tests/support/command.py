@@ -55,6 +55,11 @@ def odradek(address: str, *args: str) -> CompletedProcess[str]:
     return completed(*args, "--bootstrap-server", address)
 
 
+def command_line(address: str, *args: str) -> list[str]:
+    """Return what starts a command as a process of its own, against the broker at `address`."""
+    return [sys.executable, "-m", "odradek.broker", *args, "--bootstrap-server", address]
+
+
 def printed(address: str, *args: str) -> list[str]:
     """Run a command that must succeed and say nothing on standard error; return the lines that it printed."""
     done = odradek(address, *args)
