@@ -13,7 +13,7 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from functools import wraps
 from types import TracebackType
@@ -83,58 +83,46 @@ class _Bulk:
     """One `send_many` of an iterator: its parts are queued one after another, and acknowledged at any time.
 
     Runs on the loop. What waits is bounded by the producer's `buffer_memory`: a part is queued when all its records
-    have found room.
+    have found room, and only then the next one begins.
     """
 
-    def __init__(self, send: Callable[[Iterable[KeyValue]], Coroutine[Any, Any, BulkMetadata]]) -> None:
-        self._send = send
-        self._tasks: set[asyncio.Task[BulkMetadata]] = set()
+    def __init__(self, queue: Callable[[Iterable[KeyValue]], Awaitable[asyncio.Future[BulkMetadata]]]) -> None:
+        self._queue = queue
+        self._waiting: set[asyncio.Future[BulkMetadata]] = set()
         self._records = 0
         self._offsets: dict[TopicPartition, tuple[int, int]] = {}
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     async def append(self, part: list[KeyValue]) -> bool:
         """Queue a part. Return False if a record has failed: then no more parts are wanted."""
-        queued = asyncio.Event()
-
-        def watched() -> Iterator[KeyValue]:
-            yield from part
-            queued.set()  # `send_many` asks for the next record when it has queued the last one
-
-        task = asyncio.create_task(self._send(watched()), name="send_many")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        task.add_done_callback(lambda _: queued.set())
-        await queued.wait()
+        try:
+            done = await self._queue(part)
+        except Exception as error:  # noqa: BLE001 - `finish` raises it, when what was queued before is acknowledged
+            self._error = self._error or error
+        else:
+            self._waiting.add(done)
+            done.add_done_callback(self._ended)
         return self._error is None
 
-    def _ended(self, task: asyncio.Task[BulkMetadata]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
+    def _ended(self, done: asyncio.Future[BulkMetadata]) -> None:
+        self._waiting.discard(done)
+        error = done.exception()
+        if isinstance(error, Exception):
             self._error = self._error or error
-        elif not task.cancelled():
-            done = task.result()
-            self._records += done.records
-            for partition, (first, last) in done.offsets.items():
-                known = self._offsets.get(partition)
-                self._offsets[partition] = (known[0] if known else first, last)
+            return
+        metadata = done.result()
+        self._records += metadata.records
+        for partition, (first, last) in metadata.offsets.items():
+            known = self._offsets.get(partition)
+            self._offsets[partition] = (known[0] if known else first, last)
 
     async def finish(self) -> BulkMetadata:
         """Wait until all parts are acknowledged. Raises the first error."""
-        try:
-            if self._tasks:
-                await asyncio.wait(self._tasks)
-        finally:
-            await self.cancel()
+        if self._waiting:
+            await asyncio.wait(self._waiting)
         if self._error is not None:
             raise self._error
         return BulkMetadata(self._records, self._offsets)
-
-    async def cancel(self) -> None:
-        """Wait for nothing any more; queued records are sent all the same."""
-        for task in self._tasks:
-            task.cancel()
 
 
 class Transaction:
@@ -253,14 +241,11 @@ class Producer(BlockingClient, Generic[K, V]):
         """
         if isinstance(records, Collection):
             return self._call(lambda: self._inner.send_many(topic, records, partition=partition))
-        bulk = _Bulk(lambda part: self._inner.send_many(topic, part, partition=partition))
-        try:
-            for part in _parts(iter(records)):
-                if not self._call(lambda part=part: bulk.append(part)):
-                    break
-        except BaseException:
-            self._call(bulk.cancel)
-            raise
+        queue = self._inner._queue_many  # pyright: ignore[reportPrivateUsage] -- the twin of the same client
+        bulk = _Bulk(lambda part: queue(topic, part, partition))
+        for part in _parts(iter(records)):
+            if not self._call(lambda part=part: bulk.append(part)):
+                break
         return self._call(bulk.finish)
 
     # -- Transactions

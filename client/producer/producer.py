@@ -180,6 +180,12 @@ class Producer(Lifecycle[K, V]):
         memory. Raises the first error of a record, with a note of how many were not delivered; the rest of `records` is
         then not read.
         """
+        return await (await self._queue_many(topic, records, partition))
+
+    async def _queue_many(
+        self, topic: str, records: Iterable[tuple[K | None, V | None]], partition: int | None
+    ) -> asyncio.Future[BulkMetadata]:
+        """Put all records into the buffer; return what `send_many` waits for. What is queued then comes behind them."""
         self._running_here()
         bulk = BulkDelivery(self._loop.create_future())
         try:
@@ -192,7 +198,7 @@ class Producer(Lifecycle[K, V]):
             raise
         finally:
             bulk.close()
-        return await bulk.done
+        return bulk.done
 
     async def _prepare_many(
         self, bulk: BulkDelivery, topic: str, records: Iterable[tuple[Any, Any]], partition: int | None

@@ -77,7 +77,7 @@ def test_errors_are_those_of_the_asyncio_producer(cluster: FakeCluster) -> None:
         producer.start()
 
 
-@pytest.mark.parametrize("buffer_memory", [2_000, 33_554_432])
+@pytest.mark.parametrize("buffer_memory", [1_000, 1_300, 2_000, 33_554_432])
 def test_many_records_of_a_generator_keep_their_order(cluster: FakeCluster, buffer_memory: int) -> None:
     threads: set[str] = set()
 
