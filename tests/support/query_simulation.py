@@ -197,7 +197,11 @@ class Simulation:
         self.producer_ids = itertools.count(100)
         self.generation = 0
         self.checkpoint = Checkpoint()
+        # Runs whose driver has aborted -> the generation of the coordinator that knows it.
+        self.aborted: dict[str, int] = {}
         self.drivers: list[Steps] = []
+        # The run of the last driver, until the coordinator knows it.
+        self.starting: dict[str, Steps] = {}
         self.tasks: list[Steps] = []
         self.trace: list[str] = []
         self.start_coordinator()
@@ -270,6 +274,7 @@ class Simulation:
     def task(self, run: str, batch: int, name: str, numbers: list[int]) -> Steps:
         """Write numbers, and return the participant; None if there is nothing to commit. Raises Dead."""
         joined = yield from self.insist("join", OdradekJoinQueryRequest(QUERY, run, batch, name))
+        self.starting.pop(run, None)
         if joined.is_done:
             return None
         request = InitProducerIdRequest(joined.transactional_id, TIMEOUT_MS)
@@ -278,6 +283,7 @@ class Simulation:
         for number in numbers:
             yield
             yield from self.write(joined.transactional_id, *who, number)
+            assert not self.is_aborted(run), f"a task of {run} writes after the abort of its driver"
         return Participant(joined.transactional_id, *who) if numbers else None
 
     def write(self, transactional_id: str, producer_id: int, epoch: int, number: int) -> Steps:
@@ -314,22 +320,31 @@ class Simulation:
                 continue
         raise Dead
 
-    def driver(self, checkpoint: Checkpoint) -> Steps:
-        run = f"run-{next(self.runs)}"
+    def driver(self, run: str, checkpoint: Checkpoint) -> Steps:
         first = max(checkpoint.planned, default=0)
         for batch in range(first, self.batches):
             if batch in checkpoint.complete:
                 continue
             start = checkpoint.planned[batch - 1][1] if batch else 0
             yield
+            while self.starting.keys() - {run}:
+                # Drivers share their checkpoint. What one plans the other finds there, or the broker fences one of them.
+                yield
             if batch not in checkpoint.planned:
                 checkpoint.planned[batch] = start, start + self.chance.randint(1, 6)
             self.trace.append(f"{run}: batch {batch} {checkpoint.planned[batch]}")
             numbers = list(range(*checkpoint.planned[batch]))
+            if self.chance.random() < 0.05:
+                # Spark fails a batch as soon as one task fails: others may run on, or not have begun.
+                self.tasks.append(self.attempt(run, batch, 0, 20, numbers))
+                yield from self.abort(run, batch)
             parts = self.chance.randint(1, 3)
             found: list[Participant | None] = []
             for part in range(parts):
-                found.append((yield from self.run_task(run, batch, part, numbers[part::parts])))
+                try:
+                    found.append((yield from self.run_task(run, batch, part, numbers[part::parts])))
+                except Dead:
+                    yield from self.abort(run, batch)
             named = [each for each in found if each is not None]
             request = OdradekEndQueryBatchRequest(QUERY, run, batch, True, named)
             response = yield from self.insist("end", request)
@@ -341,6 +356,21 @@ class Simulation:
                     self.crash()
                 raise Dead
             checkpoint.complete.add(batch)
+
+    def abort(self, run: str, batch: int) -> Steps:
+        """Fail a batch as a driver does. From the answer on no task of its run writes anything. Raises Dead."""
+        generation = self.generation
+        yield from self.insist("end", OdradekEndQueryBatchRequest(QUERY, run, batch, False, []))
+        self.starting.pop(run, None)
+        self.trace.append(f"{run}: batch {batch} aborted")
+        self.aborted[run] = generation
+        raise Dead
+
+    def is_aborted(self, run: str) -> bool:
+        """Return whether the coordinator knows that the driver of this run, the last one, has aborted."""
+        query = self.coordinator.queries.queries.get(QUERY)
+        is_last = query is not None and query.standing is not None and query.standing.run_id == run
+        return is_last and self.aborted.get(run) == self.generation
 
     # -- The world
 
@@ -359,10 +389,13 @@ class Simulation:
         await self.settle()
 
     def start_driver(self) -> None:
-        """Start a driver with the checkpoint of the one before, which may go on with a copy."""
+        """Start a driver with the checkpoint of the one before, which may go on with a copy if the broker knows it."""
+        self.drivers = [each for each in self.drivers if each not in self.starting.values()]
         self.checkpoint = self.checkpoint.copy()
-        self.trace.append(f"a driver starts with {self.checkpoint}")
-        self.drivers.append(self.driver(self.checkpoint))
+        run = f"run-{next(self.runs)}"
+        self.trace.append(f"{run}: a driver starts with {self.checkpoint}")
+        self.drivers.append(self.driver(run, self.checkpoint))
+        self.starting = {run: self.drivers[-1]}
 
     def advance(self, steps: Steps) -> bool:
         """Take one step. Return whether there are more."""
@@ -370,6 +403,7 @@ class Simulation:
             next(steps)
         except (StopIteration, Dead, Lost):
             (self.drivers if steps in self.drivers else self.tasks).remove(steps)
+            self.starting = {run: each for run, each in self.starting.items() if each is not steps}
             return False
         return True
 

@@ -131,20 +131,40 @@ class Queries:
             error = ErrorCode.INVALID_REQUEST
         if error is not ErrorCode.NONE:
             return OdradekEndQueryBatchResponse(error_code=error)
+        if not request.committed:
+            return self._abort(request)
         query = self.queries.get(request.query_id) or Query(request.query_id)
-        ended = end(query, request.run_id, request.batch_id, self._clock.now_ms()) if request.committed else Ended()
+        ended = end(query, request.run_id, request.batch_id, self._clock.now_ms())
         if ended.record is None:
             if ended.error is ErrorCode.NONE:
                 self._abandon(request.participants)
-            if not request.committed and query.standing is not None and query.standing.run_id == request.run_id:
-                # The batch has failed, also in tasks that told their driver nothing, and in those that run on.
-                query.is_aborted = True
-                self._abandon(self._open(query.query_id))
             return _ended(ended)
         call = Call(_ended)
         self._writing.add(query.query_id)
         in_turns(self._commit(query, ended.record, request.participants, call))
         return call.result()
+
+    def _abort(self, request: OdradekEndQueryBatchRequest) -> Eventual[OdradekEndQueryBatchResponse]:
+        """Abort a batch, also in tasks that told their driver nothing, that run on, or that have not joined yet."""
+        self._log.ensure_topic()
+        query = self.queries.setdefault(request.query_id, Query(request.query_id))
+        joined = join(query, request.run_id, request.batch_id, self._clock.now_ms())
+        if joined.record is None:
+            return self._aborted(query, request, ErrorCode.NONE)
+        # No task of this run has joined yet. The run begins all the same, so that those which do are known as late.
+        call = Call(partial(self._aborted, query, request))
+        self._append_record(query, joined.record, call.answer)
+        return call.result()
+
+    def _aborted(
+        self, query: Query, request: OdradekEndQueryBatchRequest, error: ErrorCode
+    ) -> OdradekEndQueryBatchResponse:
+        if error is ErrorCode.NONE:
+            self._abandon(request.participants)
+            if query.standing is not None and query.standing.run_id == request.run_id:
+                query.is_aborted = True
+                self._abandon(self._open(query.query_id))
+        return OdradekEndQueryBatchResponse(error_code=error)
 
     def describe(
         self, context: Context, request: OdradekDescribeQueriesRequest

@@ -263,3 +263,25 @@ async def test_a_task_that_runs_on_after_an_abort_leaves_nothing_open(raw: Raw) 
     assert (await task.join(0, "later")).error_code == ErrorCode.PRODUCER_FENCED
     await again.end(0, await again.write(0, "0", b"one"))
     assert await visible(raw) == [b"one"]
+
+
+@pytest.mark.usefixtures("t")
+async def test_a_task_that_joins_after_the_abort_of_its_run_is_fenced(raw: Raw) -> None:
+    task, other, again = Task(raw), Task(raw, run="b"), Task(raw, run="c")
+    # The driver may give up before any task has reached the broker.
+    assert (await task.end(0, commit=False)).error_code == 0
+    assert (await task.join(0, "late")).error_code == ErrorCode.PRODUCER_FENCED
+    assert (await other.end(0, commit=False)).error_code == 0
+    assert (await other.join(0, "late")).error_code == ErrorCode.PRODUCER_FENCED
+    await again.end(0, await again.write(0, "0", b"one"))
+    assert await visible(raw) == [b"one"]
+
+
+@pytest.mark.usefixtures("t")
+async def test_the_abort_of_an_old_run_does_not_end_a_newer_one(raw: Raw) -> None:
+    old, new = Task(raw, run="old"), Task(raw, run="new")
+    await old.join(0)
+    written = await new.write(0, "0", b"one")
+    assert (await old.end(0, commit=False)).error_code == 0
+    assert (await new.end(0, written)).error_code == 0
+    assert await visible(raw) == [b"one"]
