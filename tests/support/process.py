@@ -212,10 +212,12 @@ def free_port() -> int:
     """Return a port for a process that is told its port and takes a while to listen, such as a real Kafka.
 
     It is none of those that the system hands out by itself: another test's broker, or a connection, could get one of
-    those first.
+    those first. And it can be reached: a container that was killed may leave a rule behind that diverts its port.
     """
     while True:
-        port = random.SystemRandom().choice(NOT_HANDED_OUT)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        place = "127.0.0.1", random.SystemRandom().choice(NOT_HANDED_OUT)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(place)
+            listener.listen()
+            socket.create_connection(place, timeout=1).close()
+            return place[1]
