@@ -117,6 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
         self._waiting: Pending | None = None
         self._queued = False
+        # The bytes that the next read may bring.
+        self._room = 0
         self._read_paused = False
         self._stopping = False
         self._closed = False
@@ -159,8 +161,11 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         received = self._received
         if received.data is None:
-            return self._owner.scratch
-        return memoryview(received.data)[received.filled : received.room_end]
+            buffer = self._owner.scratch
+        else:
+            buffer = memoryview(received.data)[received.filled : received.room_end]
+        self._room = len(buffer)
+        return buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_ms = self._owner.clock.monotonic_ms()
@@ -173,6 +178,10 @@ class Connection(asyncio.BufferedProtocol):
             self._received.filled += nbytes
             self._take_kept_frames()
         self._responses.send()
+        if nbytes == self._room:
+            # uvloop would read on in this turn, 32 times: 32 MB of large batches, before another client is heard.
+            self._set_reading(False)
+            self._queue_up()
 
     def eof_received(self) -> bool:
         return False
@@ -205,6 +214,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._received.data is not None:
             self._take_kept_frames()
             self._responses.send()
+        elif self._read_paused:
+            self._set_reading(True)
         self._close_if_done()
 
     def stop_reading(self) -> None:

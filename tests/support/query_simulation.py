@@ -328,7 +328,7 @@ class Simulation:
             start = checkpoint.planned[batch - 1][1] if batch else 0
             yield
             while self.starting.keys() - {run}:
-                # Drivers share their checkpoint. What one plans the other finds there, or the broker fences one of them.
+                # Drivers share their checkpoint: one finds what the other plans, or the broker fences one of them.
                 yield
             if batch not in checkpoint.planned:
                 checkpoint.planned[batch] = start, start + self.chance.randint(1, 6)

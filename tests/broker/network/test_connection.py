@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import random
 import socket
+import termios
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from struct import pack, unpack_from
+from typing import Any
 
 import pytest
 from odradek.broker.clock import Clock
@@ -46,6 +50,7 @@ class Server:
         memory = ConnectionMemory(-1, Clock(), self.timers)
         self.processor = Processor(self._dispatch, read_piece, BOUNDS, Clock(), self.timers, NO_LIMITS, memory, memory)
         self.address = ("", 0)
+        self.listening: Any = None
 
     def _dispatch(self, connection: Connection, frame: memoryview) -> EncodedResponse | Pending:
         data = bytes(frame)
@@ -62,6 +67,7 @@ async def server() -> AsyncIterator[Server]:
     listening = await asyncio.get_running_loop().create_server(
         lambda: Connection(each.processor, PLAINTEXT), "127.0.0.1", 0
     )
+    each.listening = listening.sockets[0]
     each.address = listening.sockets[0].getsockname()[:2]
     yield each
     listening.close()
@@ -72,6 +78,11 @@ async def server() -> AsyncIterator[Server]:
 
 def frame_of(data: bytes) -> bytes:
     return pack(">i", len(data)) + data
+
+
+def received_bytes(descriptor: int) -> int:
+    """Return how many bytes the system has received for a socket and nobody has read."""
+    return unpack_from("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))[0]
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
@@ -332,6 +343,40 @@ async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> Non
         for _ in range(20_000):
             await read_frame(reader)
         assert first < 15_000
+
+
+@pytest.mark.asyncio(loop_factories=["uvloop"])
+async def test_a_read_that_fills_its_buffer_leaves_others_their_turn(server: Server) -> None:
+    """uvloop reads on, 32 times in one turn, as long as each read fills its buffer."""
+    loop, turn, turns = asyncio.get_running_loop(), 0, list[int]()
+    frame, queued = frame_of(bytes(5_000)), 50
+    server.processor.scratch = memoryview(bytearray(8_000))
+    # Connections inherit it.
+    server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200_000)
+
+    def next_turn() -> None:
+        nonlocal turn
+        turn += 1
+        if len(turns) < queued:
+            loop.call_soon(next_turn)
+
+    def answer(data: bytes) -> EncodedResponse:
+        (connection,) = server.processor.connections
+        while not turns and received_bytes(connection.descriptor) < 30 * len(frame):
+            time.sleep(0.001)
+        turns.append(turn)
+        return [frame_of(b"")]
+
+    def talk() -> None:
+        with socket.create_connection(server.address, WAIT_S) as peer:
+            peer.sendall(frame * queued)
+            while len(turns) < queued:
+                peer.recv(1_000)
+
+    server.answer = answer
+    next_turn()
+    await asyncio.to_thread(talk)
+    assert max(map(turns.count, turns)) <= FIRST_BUFFER_BYTES // len(frame) + 3
 
 
 async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -> None:
