@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from odradek.broker.clock import Clock
 from odradek.broker.configs.broker_config import BrokerConfig
+from odradek.broker.network import connection
 from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener, Pending
 from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.connection_memory import ConnectionMemory
@@ -346,8 +347,11 @@ async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> Non
 
 
 @pytest.mark.asyncio(loop_factories=["uvloop"])
-async def test_a_read_that_fills_its_buffer_leaves_others_their_turn(server: Server) -> None:
+async def test_a_client_that_sends_much_leaves_others_their_turn(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """uvloop reads on, 32 times in one turn, as long as each read fills its buffer."""
+    monkeypatch.setattr(connection, "BYTES_PER_TURN", 8_000)
     loop, turn, turns = asyncio.get_running_loop(), 0, list[int]()
     frame, queued = frame_of(bytes(5_000)), 50
     server.processor.scratch = memoryview(bytearray(8_000))
@@ -361,8 +365,8 @@ async def test_a_read_that_fills_its_buffer_leaves_others_their_turn(server: Ser
             loop.call_soon(next_turn)
 
     def answer(data: bytes) -> EncodedResponse:
-        (connection,) = server.processor.connections
-        while not turns and received_bytes(connection.descriptor) < 30 * len(frame):
+        (peer,) = server.processor.connections
+        while not turns and received_bytes(peer.descriptor) < 30 * len(frame):
             time.sleep(0.001)
         turns.append(turn)
         return [frame_of(b"")]
