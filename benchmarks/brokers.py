@@ -84,6 +84,7 @@ class Odradek(Broker):
     """`odradek serve` of this checkout, or of another one whose folder is named."""
 
     name = "Odradek"
+    module = "odradek.broker"
 
     def __init__(self, folder: Path, checkout: Path | None = None) -> None:
         super().__init__(folder)
@@ -97,7 +98,7 @@ class Odradek(Broker):
             self._environment["PYTHONPATH"] = str(link.parent)
 
     def start(self) -> float:
-        command = [sys.executable, "-m", "odradek.broker", "serve", "--listen", self.address]
+        command = [sys.executable, "-m", self.module, "serve", "--listen", self.address]
         command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
         command += ["--set", "group.initial.rebalance.delay.ms=0"]
         started = time.perf_counter()
