@@ -28,8 +28,6 @@ from .small_responses import has_small_response
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64
-# And reads so much, where more has arrived: a large batch takes about as long as that many requests.
-BYTES_PER_TURN = 1024 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -119,8 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
         self._waiting: Pending | None = None
         self._queued = False
-        # The bytes that the next read may bring, and those that came by reads which filled their buffers.
-        self._room = self._unbroken = 0
+        # The bytes that the next read may bring.
+        self._room = 0
         self._read_paused = False
         self._stopping = False
         self._closed = False
@@ -180,13 +178,8 @@ class Connection(asyncio.BufferedProtocol):
             self._received.filled += nbytes
             self._take_kept_frames()
         self._responses.send()
-        if nbytes < self._room:
-            self._unbroken = 0
-            return
-        # uvloop reads on in this turn, up to 32 times: 32 MB of large batches, before another client is heard.
-        self._unbroken += nbytes
-        if self._unbroken >= BYTES_PER_TURN:
-            self._unbroken = 0
+        if nbytes == self._room:
+            # More may have arrived, which uvloop would read in this turn, up to 32 times: some 20 MB of large batches.
             self._set_reading(False)
             self._queue_up()
 

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 from odradek.broker.clock import Clock
 from odradek.broker.configs.broker_config import BrokerConfig
-from odradek.broker.network import connection
 from odradek.broker.network.connection import Bounds, CloseConnection, Connection, Listener, Pending
 from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.connection_memory import ConnectionMemory
@@ -347,11 +346,8 @@ async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> Non
 
 
 @pytest.mark.asyncio(loop_factories=["uvloop"])
-async def test_a_client_that_sends_much_leaves_others_their_turn(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_sends_much_leaves_others_their_turn(server: Server) -> None:
     """uvloop reads on, 32 times in one turn, as long as each read fills its buffer."""
-    monkeypatch.setattr(connection, "BYTES_PER_TURN", 8_000)
     loop, turn, turns = asyncio.get_running_loop(), 0, list[int]()
     frame, queued = frame_of(bytes(5_000)), 50
     server.processor.scratch = memoryview(bytearray(8_000))
