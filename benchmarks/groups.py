@@ -46,6 +46,8 @@ PARTITIONS = 40
 MEMBERS = 10
 CYCLES_FOR_S = 4.0
 HEARTBEATS_FOR_S = 3.0
+PRODUCE_FOR_S = 6.0
+HEARTBEAT_PAUSE_S = 0.002
 SESSION_MS = 300_000
 IDLE_GROUPS = 1000
 # A million commits: groups, partitions of each, and commits of each partition.
@@ -229,20 +231,40 @@ def cycle(address: str) -> float:
     return done / (time.perf_counter() - started)
 
 
+def _beating(address: str) -> tuple[Member, bytes]:
+    """Return the member of a stable group, and its Heartbeat."""
+    member = Member(prepared(address), f"beats-{time.time_ns()}")
+    member.join()
+    member.sync()
+    _check(member.heartbeat())
+    asked = HeartbeatRequest(member.group, member.generation, member.member_id)
+    return member, frame_of(ApiKey.HEARTBEAT, HEARTBEAT, asked)
+
+
 def heartbeat(in_flight: int) -> Callable[[str], float]:
     """Return the heartbeats a second of a member of a stable group."""
 
     def measure(address: str) -> float:
-        member = Member(prepared(address), f"beats-{time.time_ns()}")
-        member.join()
-        member.sync()
-        _check(member.heartbeat())
-        asked = HeartbeatRequest(member.group, member.generation, member.member_id)
-        data = frame_of(ApiKey.HEARTBEAT, HEARTBEAT, asked)
+        member, data = _beating(address)
         run(member.wire, [data], in_flight, 0.5)
         return run(member.wire, [data], in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
 
     return measure
+
+
+def heartbeat_beside_produce(address: str) -> float:
+    """Return the p99 in milliseconds of a Heartbeat, some 500 a second, while another client produces 1 MB batches."""
+    member, data = _beating(address)
+    command = [sys.executable, "-m", "benchmarks.load", address, "produce-1mb", "--in-flight", "5"]
+    times_ms: list[float] = []
+    with subprocess.Popen([*command, "--seconds", f"{PRODUCE_FOR_S:g}"], stdout=subprocess.DEVNULL) as producing:
+        while producing.poll() is None:
+            started = time.perf_counter()
+            member.wire.send(data)
+            member.wire.receive()
+            times_ms.append((time.perf_counter() - started) * 1000)
+            time.sleep(HEARTBEAT_PAUSE_S)
+    return sorted(times_ms)[len(times_ms) * 99 // 100]
 
 
 def agree(address: str) -> float:
@@ -279,6 +301,7 @@ LOADS: dict[str, Callable[[str], float]] = {
     "cycle": cycle,
     "heartbeat-1": heartbeat(1),
     "heartbeat-64": heartbeat(64),
+    "heartbeat-beside-produce": heartbeat_beside_produce,
     "agree": agree,
 }
 

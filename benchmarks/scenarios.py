@@ -215,6 +215,9 @@ SCENARIOS = (
     Scenario("Metadata, 64 in flight", "requests/s", load("metadata", 64, "requests_per_s"), 4.0, warm="metadata"),
     Scenario("Heartbeat of a member, 1 in flight", "requests/s", groups.load("heartbeat-1"), 2.5, warm="heartbeat"),
     Scenario("Heartbeat of a member, 64 in flight", "requests/s", groups.load("heartbeat-64"), 4.0, warm="heartbeat"),
+    Scenario(
+        "p99 of a Heartbeat beside 1 MB produce (below 5)", "ms", groups.load("heartbeat-beside-produce"), less=True
+    ),
     Scenario("a member's whole life in a group", "groups/s", groups.load("cycle"), 4.0, warm="groups"),
     Scenario("10 members agree on 40 partitions", "ms", groups.load("agree"), less=True, warm="groups"),
     Scenario("1,000 idle groups", "MB", groups.idle_groups, less=True),
