@@ -34,6 +34,17 @@ class Part(NamedTuple):
     end: int
 
 
+class Keys(NamedTuple):
+    """The keys of some records that follow each other. Records without a key are left out."""
+
+    offsets: list[int]
+    keys: list[bytes]
+    has_tombstone: bool
+
+
+# So many records of a batch are in memory at once: a batch of a few KiB may decompress to millions.
+RECORDS_A_RUN = 1000
+
 # A named tuple made without its Python-level constructor, in half the time.
 _new_part = cast("Callable[[type[Part], tuple[object, ...]], Part]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
 
@@ -71,49 +82,56 @@ def body_of(batch: memoryview, header: BatchHeader, limit: int = MAX_DECOMPRESSE
     return decompress(header.compression, batch[HEADER_SIZE : header.size_bytes], limit)
 
 
-def iter_keys(body: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes | None, bool]]:
-    """Yield (offset, key, whether it has a value) of each record in `body`. Raises InvalidRecord.
+def iter_keys(body: bytes, header: BatchHeader) -> Iterator[Keys]:
+    """Yield the keys of the records in `body`, run by run. Raises InvalidRecord.
 
-    A cleaning reads every record of the dirty part so. Varints of one and two bytes cost no call: a record takes 0.5 us
+    A cleaning reads every record of the dirty part so. Varints of one and two bytes cost no call: a record takes 0.4 us
     instead of 1.5.
     """
     position, base_offset, body_end = 0, header.base_offset, len(body)
-    try:
-        for _ in range(header.record_count):
-            number = body[position]
-            if number < 0x80:
+    for first in range(0, header.record_count, RECORDS_A_RUN):
+        offsets: list[int] = []
+        keys: list[bytes] = []
+        tombstones = 0
+        try:
+            for _ in range(min(RECORDS_A_RUN, header.record_count - first)):
+                number = body[position]
+                if number < 0x80:
+                    position += 1
+                elif (byte := body[position + 1]) < 0x80:
+                    number += (byte << 7) - 0x80
+                    position += 2
+                else:
+                    number, position = _varint(body, position)
+                end = position + (number >> 1)
+                position += 1  # behind the attributes, which nothing uses
+                while body[position] > 0x7F:  # the timestamp
+                    position += 1
                 position += 1
-            elif (byte := body[position + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                position += 2
-            else:
-                number, position = _varint(body, position)
-            end = position + (number >> 1)
-            position += 1  # behind the attributes, which nothing uses
-            while body[position] > 0x7F:  # the timestamp
-                position += 1
-            position += 1
-            delta = body[position]
-            if delta < 0x80:
-                position += 1
-            elif (byte := body[position + 1]) < 0x80:
-                delta += (byte << 7) - 0x80
-                position += 2
-            else:
-                delta, position = _varint(body, position)
-            size = body[position]
-            if size < 0x80:
-                position += 1
-            else:
-                size, position = _varint(body, position)
-            key = None if size & 1 else body[position : (position := position + (size >> 1))]
-            size = body[position]
-            if number & 1 or end > body_end or position >= end:
-                raise InvalidRecord(_wrong_end(base_offset))
-            yield base_offset + (delta >> 1), key, not size & 1
-            position = end
-    except IndexError:
-        raise InvalidRecord(f"a record goes beyond the {len(body)} bytes of its batch") from None
+                delta = body[position]
+                if delta < 0x80:
+                    position += 1
+                elif (byte := body[position + 1]) < 0x80:
+                    delta += (byte << 7) - 0x80
+                    position += 2
+                else:
+                    delta, position = _varint(body, position)
+                size = body[position]
+                if size < 0x80:
+                    position += 1
+                else:
+                    size, position = _varint(body, position)
+                if not size & 1:
+                    keys.append(body[position : (position := position + (size >> 1))])
+                    offsets.append(base_offset + (delta >> 1))
+                    tombstones |= body[position]
+                if number & 1 or end > body_end or position >= end:
+                    raise InvalidRecord(_wrong_end(base_offset))
+                position = end
+        except IndexError:
+            raise InvalidRecord(f"a record goes beyond the {len(body)} bytes of its batch") from None
+        # The length of a value is even but for that of a tombstone, -1.
+        yield Keys(offsets, keys, bool(tombstones & 1))
     _check_whole(body, position, header)
 
 

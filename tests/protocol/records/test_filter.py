@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,8 +42,11 @@ def test_the_parts_of_a_batch_are_its_records(given_: tuple[bytes, BatchHeader])
     assert [(each.offset, each.timestamp_ms, each.key, each.has_value) for each in parts] == [
         (each.offset, each.timestamp_ms, each.key, each.value is not None) for each in records
     ]
-    keys = list(iter_keys(body_of(memoryview(data), header), header))
-    assert keys == [(each.offset, each.key, each.value is not None) for each in records]
+    runs = list(iter_keys(body_of(memoryview(data), header), header))
+    keyed = [each for each in records if each.key is not None]
+    assert list(chain.from_iterable(each.offsets for each in runs)) == [each.offset for each in keyed]
+    assert list(chain.from_iterable(each.keys for each in runs)) == [each.key for each in keyed]
+    assert any(each.has_tombstone for each in runs) is any(each.value is None for each in keyed)
 
 
 @settings(max_examples=50)
