@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -25,14 +26,25 @@ KIB = 1024
 
 
 class SlowDisk(Disk):
-    """A disk whose fsyncs take their time."""
+    """A disk whose fsyncs take their time. It counts those of the topic's logs that are under way at once."""
 
     def __init__(self, fsync_s: float) -> None:
         self.fsync_s = fsync_s
+        self.most_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
 
     def fsync(self, file: File) -> None:
+        is_counted = file.path.parent.name.startswith(TOPIC)
+        self._count(is_counted)
         time.sleep(self.fsync_s)
         super().fsync(file)
+        self._count(-is_counted)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._at_once += change
+            self.most_at_once = max(self.most_at_once, self._at_once)
 
 
 @dataclass
@@ -49,7 +61,13 @@ class Overload:
     # What producers and members were told.
     produced: Counter[ErrorCode] = field(default_factory=Counter[ErrorCode])
     joined: Counter[ErrorCode] = field(default_factory=Counter[ErrorCode])
-    slowest_neighbour_s: float = 0.0
+    # The most requests of others that were answered while the client that behaves waited for one answer.
+    most_before_neighbour: int = 0
+
+    @property
+    def clients(self) -> int:
+        """How many clients load the broker, each with one request at a time."""
+        return self.producers + self.joins
 
     async def run(self, address: str) -> None:
         """Load the broker, beside a client that must be served all the time."""
@@ -94,14 +112,25 @@ class Overload:
     async def _behave(self, address: str, load: asyncio.Future[object]) -> None:
         async with await Raw.connect(address) as raw:
             while not load.done():
-                began_s = time.monotonic()
+                before = self._answered()
                 async with asyncio.timeout(PATIENCE_S):
                     await raw.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
-                self.slowest_neighbour_s = max(self.slowest_neighbour_s, time.monotonic() - began_s)
+                self.most_before_neighbour = max(self.most_before_neighbour, self._answered() - before)
                 await asyncio.sleep(0.005)
 
+    def _answered(self) -> int:
+        return self.produced.total() + self.joined.total()
 
-def resident_bytes() -> int:
-    """Return the memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
+
+def forget_peak() -> int:
+    """Begin a new measure of the largest resident memory of this process, and return what it is now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak_bytes()
+
+
+def peak_bytes() -> int:
+    """Return the largest resident memory of this process since `forget_peak`."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * KIB
+    raise AssertionError("no VmHWM")
