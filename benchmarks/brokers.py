@@ -99,7 +99,7 @@ class Odradek(Broker):
 
     def start(self) -> float:
         command = [sys.executable, "-m", self.module, "serve", "--listen", self.address]
-        command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
+        command += ["--data-dir", str(self.folder / "data"), "--log-level", "info"]
         command += ["--set", "group.initial.rebalance.delay.ms=0"]
         started = time.perf_counter()
         with (self.folder / "log").open("a") as log:
@@ -111,6 +111,15 @@ class Odradek(Broker):
         if not line.startswith("ready "):
             raise SystemExit(f"odradek did not start: see {self.folder / 'log'}")
         return time.perf_counter() - started
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Stop the broker, and print how many of its writes were slow: those hold its event loop."""
+        was_running = self._process is not None
+        super().stop(number)
+        last = (self.folder / "log").read_text().splitlines()[-1:] if was_running else []
+        for line in last:
+            if " of all writes " in line:
+                print(f"{self.name}: {line.partition(': ')[2]}", file=sys.stderr)
 
 
 class Kafka(Broker):

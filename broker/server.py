@@ -412,6 +412,7 @@ class Broker:
         finally:
             self._threads.close()
             services.log_dirs.close()
+            self._disk.report_waits()
             self._running = self._stopping = None
 
     async def _stop_serving(self, services: Services, acceptor: Acceptor) -> None:

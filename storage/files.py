@@ -166,6 +166,9 @@ class Disk:
     def waited(self, path: Path, size: int, took_s: float) -> None:
         """Take note of a write of `size` bytes that took WAITED_S or more, for a subclass that reports it."""
 
+    def report_waits(self) -> None:
+        """Say how many writes have waited, when all are done, for a subclass that counts them."""
+
     def _write_rest(self, file: File, data: memoryview, position: int, written: int) -> None:
         while written < len(data):
             written += os.pwrite(file.fd, data[written:], position + written)

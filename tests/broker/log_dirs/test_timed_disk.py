@@ -59,5 +59,26 @@ def test_a_slow_write_that_fails_is_logged_as_well(tmp_path: Path, caplog: pytes
     assert str(file.path) in lines(caplog)[0]
 
 
-def test_a_broker_has_such_a_disk(config: BrokerConfig) -> None:
-    assert isinstance(Broker(config)._disk, TimedDisk)
+def test_slow_writes_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = SteppingClock()
+    disk = TimedDisk()
+    disk.now_s = clock.monotonic_s
+    file = disk.open(tmp_path / "x.log", create=True)
+    caplog.set_level(logging.INFO)
+    disk.report_waits()
+    assert caplog.messages == []
+    for clock.step_ms in (0, 2, 4, 6, 49, 1500):
+        disk.write(file, b"x", 0)
+    caplog.clear()
+    disk.report_waits()
+    said = "of all writes 5 took 1 ms or more, 3 took 5 ms or more, 1 took 50 ms or more; the longest took 1500.0 ms"
+    assert caplog.messages == [said]
+
+
+async def test_a_broker_says_when_it_stops_how_many_writes_were_slow(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with Broker(config) as broker:
+        broker._disk.waited(Path("x"), 1, 0.006)
+    assert any("1 took 5 ms or more" in each for each in caplog.messages)
