@@ -329,9 +329,10 @@ def with_body(header: BatchHeader, body: Buffer, compression: Compression) -> by
     All else stays but for length and CRC.
     """
     attributes = header.attributes & ~CODEC_MASK | compression
-    length = HEADER_SIZE - LOG_OVERHEAD + memoryview(body).nbytes
-    out = bytearray(_HEADER.pack(*header._replace(batch_length=length, attributes=attributes)))
-    out += body
+    size = HEADER_SIZE + memoryview(body).nbytes
+    out = bytearray(size)
+    _HEADER.pack_into(out, 0, *header._replace(batch_length=size - LOG_OVERHEAD, attributes=attributes))
+    memoryview(out)[HEADER_SIZE:] = body
     _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[_CRC_FROM:]))
     return out
 

@@ -10,6 +10,7 @@ comes in, what comes out is a value or a RecordError.
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,8 +68,8 @@ def recompressed(
     """
     view = memoryview(buffer)[batch.HEADER_SIZE : header.size_bytes]
     body = decompress(header.compression, view, limit)
-    for _ in decode_records(body, header.record_count, header.base_offset, header.base_timestamp):
-        pass
+    # Keeps none, not even the last one: its value may be as large as the body.
+    deque(decode_records(body, header.record_count, header.base_offset, header.base_timestamp), maxlen=0)
     return batch.with_body(header, compress(compression, body, level), compression)
 
 
