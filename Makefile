@@ -38,7 +38,7 @@ test: env  ## all tests (ARGS="tests/broker -x" for some)
 	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill" for some)
-	@$(BIN)/python -m pytest -q tests/soak $(ARGS)
+	@ODRADEK_TURN_MS=50 $(BIN)/python -m pytest -q tests/soak tests/adversity/test_loop_turns.py $(ARGS)
 
 lint: env  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .
