@@ -63,8 +63,6 @@ class ControllerMachine:
         self._outbox = Outbox()
         self._unclean = unclean_elections
         self._leadership = Leadership(self.cluster, self._outbox)
-        # Members of ISRs that have registered since their ISR was written, by partition, until somebody acts on it.
-        self._restarted: dict[TopicPartition, set[int]] = {}
         self.deletion = Deletion(self.cluster, self._outbox)
         self.reassignment = Reassignment(self.cluster, self._outbox, self._leadership)
 
@@ -80,12 +78,12 @@ class ControllerMachine:
     def take_over(self) -> Steps[None]:
         """Read the whole cluster, tell every broker of it, and do what the last controller left undone."""
         yield from self._read_brokers()
-        yield from self._read_topics()
+        written = yield from self._read_topics()
         for broker in self.cluster.live:
             self._outbox.welcome(broker)
         # The last controller may have died together with others, or be one of the dead itself.
         yield from self._replicas_died((yield from self._dead_in_isr()))
-        yield from self._replicas_restarted()
+        yield from self._replicas_restarted(written)
         yield from self.reassignment.take_up()
         yield from self.deletion.take_up()
         yield from self.elect_as_asked()
@@ -107,8 +105,11 @@ class ControllerMachine:
         self.cluster.live = {each.broker_id: each for each in found if each is not None}
         return before
 
-    def _read_topics(self) -> Steps[list[TopicPartition]]:
-        """Read the topics that are not known yet, with the states of their partitions. Returns their partitions."""
+    def _read_topics(self) -> Steps[dict[TopicPartition, int | None]]:
+        """Read the topics that are not known yet, with the states of their partitions.
+
+        Returns the partitions, each with the zxid that wrote its state, None without a state.
+        """
         names = yield from children(TOPICS, watch=True)
         new = [each for each in names if each not in self.cluster.topic_ids]
         places: list[TopicPartition] = []
@@ -121,20 +122,19 @@ class ControllerMachine:
                     places += yield from self._add_topic(topic, assignment, znode.version)
                 elif znode is not None:
                     self.cluster.unread.add(topic)
+        written: dict[TopicPartition, int | None] = dict.fromkeys(places)
         for some in portions(places, operations.PARTITIONS_A_TURN):
             states = yield from read_all(state_path(each) for each in some)
             for place, znode in zip(some, states, strict=True):
                 state = sound(decode_state, place, znode.data, znode.version) if znode is not None else None
                 if znode is not None and state is not None:
                     self.cluster.states[place] = state
-                    restarted = self._registered_since(znode.mzxid, state.isr)
-                    if restarted:
-                        self._restarted[place] = restarted
-        return places
+                    written[place] = znode.mzxid
+        return written
 
-    def _registered_since(self, zxid: int, brokers: Iterable[int]) -> set[int]:
+    def _registered_since(self, zxid: int, brokers: Iterable[int]) -> list[int]:
         live = self.cluster.live
-        return {each for each in brokers if each in live and live[each].epoch > zxid}
+        return sorted(each for each in brokers if each in live and live[each].epoch > zxid)
 
     def _add_topic(self, topic: str, assignment: Assignment, version: int) -> Steps[list[TopicPartition]]:
         """Take a topic into the cluster. One that an older broker made is given an id."""
@@ -217,21 +217,28 @@ class ControllerMachine:
             in_isr = [each for each in places if broker in self.cluster.states.get(each, _NOBODY).isr]
             yield from self._leadership.remove_from_isr(broker, in_isr)
 
-    def _replicas_restarted(self) -> Steps[None]:
+    def _replicas_restarted(self, written: Mapping[TopicPartition, int | None]) -> Steps[None]:
         """Elect again where members of an ISR went and came back while there was no controller.
 
         A power cut may have taken the end of their logs. In the same leader epoch they would write other records at
         offsets that followers hold already. So they leave the ISR, as if the last controller had seen them go; where
-        nobody else is in it, a new leader epoch makes the others truncate.
+        nobody else is in it, a new leader epoch makes the others truncate. `written` has the zxid of each state as
+        it was read.
         """
-        restarted, self._restarted = self._restarted, {}
         states = self.cluster.states
-        alone = yield from select(restarted, lambda each: restarted[each].issuperset(states[each].isr))
-        for place in alone:
-            del restarted[place]
+
+        def restarted(place: TopicPartition) -> list[int]:
+            zxid = written[place]
+            return [] if zxid is None else self._registered_since(zxid, states[place].isr)
+
+        alone: list[TopicPartition] = []
         gone: dict[int, list[TopicPartition]] = {}
-        for place, brokers in restarted.items():
-            for broker in sorted(brokers):
+        for place in (yield from select(written, lambda each: bool(restarted(each)))):
+            brokers = restarted(place)
+            if len(brokers) == len(states[place].isr):
+                alone.append(place)
+                continue
+            for broker in brokers:
                 gone.setdefault(broker, []).append(place)
         out_of_sync = {(broker, each) for broker, places in gone.items() for each in places}
         # As replicas without a disk they may not lead, until all of them are out of their ISRs.
