@@ -15,7 +15,6 @@ from ..configs.definition import ConfigDef, Value, suggestion
 from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
 from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
-from .topic import Topic
 from .topic_names import check_name
 from .topics import Topics
 
@@ -51,12 +50,11 @@ def resource_of(topics: Topics, reconfiguration: Reconfiguration, kind: int, nam
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
-def _topic_resource(topics: Topics, name: str) -> TopicResource | AbsentTopicResource:
+def _topic_resource(topics: Topics, name: str) -> TopicResource:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
-    topic = topics.get(name)
-    return AbsentTopicResource(topics, name) if topic is None else TopicResource(topics, topic)
+    return TopicResource(topics, name)
 
 
 def _broker_resource(reconfiguration: Reconfiguration, name: str) -> BrokerResource:
@@ -68,60 +66,35 @@ def _broker_resource(reconfiguration: Reconfiguration, name: str) -> BrokerResou
 
 
 class TopicResource:
-    """The configs of one topic."""
+    """The configs of one topic. As in Kafka, an absent topic is an error only where its configs are right."""
 
     invalid = ErrorCode.INVALID_CONFIG
-    exists = True
-
-    def __init__(self, topics: Topics, topic: Topic) -> None:
-        self._topics = topics
-        self._topic = topic
-
-    def overrides(self) -> Mapping[str, str]:
-        return self._topic.record.configs
-
-    def row(self, name: str) -> ConfigDef:
-        return _topic_row(name)
-
-    def value(self, row: ConfigDef) -> Value:
-        return row.default if row.unsupported else getattr(self._topic.config, row.attribute)
-
-    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
-        self._topics.check_config(configs)
-        if not validate_only:
-            self._topics.alter(self._topic, configs)
-
-
-class AbsentTopicResource:
-    """A topic that does not exist. As in Kafka, that is said only where nothing else is wrong with the configs."""
-
-    invalid = ErrorCode.INVALID_CONFIG
-    exists = False
 
     def __init__(self, topics: Topics, name: str) -> None:
         self._topics = topics
         self._name = name
+        self._topic = topics.get(name)
+        self.exists = self._topic is not None
 
     def overrides(self) -> Mapping[str, str]:
-        return {}
+        return {} if self._topic is None else self._topic.record.configs
 
     def row(self, name: str) -> ConfigDef:
-        return _topic_row(name)
+        row = TOPIC_CONFIGS.get(name)
+        if row is None:
+            why = f"{name}: no topic config has this name{suggestion(name, TOPIC_CONFIGS)}"
+            raise KafkaError(self.invalid, why)
+        return row
 
     def value(self, row: ConfigDef) -> Value:
-        return row.default
+        return row.default if self._topic is None or row.unsupported else getattr(self._topic.config, row.attribute)
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._topics.check_config(configs)
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self._name}' does not exist.")
-
-
-def _topic_row(name: str) -> ConfigDef:
-    row = TOPIC_CONFIGS.get(name)
-    if row is None:
-        why = f"{name}: no topic config has this name{suggestion(name, TOPIC_CONFIGS)}"
-        raise KafkaError(ErrorCode.INVALID_CONFIG, why)
-    return row
+        if self._topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self._name}' does not exist.")
+        if not validate_only:
+            self._topics.alter(self._topic, configs)
 
 
 class BrokerResource:

@@ -345,6 +345,7 @@ class FakeTopic(TopicResource):
     """A topic's configs without a topic."""
 
     def __init__(self) -> None:
+        self.exists = True
         self.configs: dict[str, str] = {}
         self.broker = BrokerConfig()
 
