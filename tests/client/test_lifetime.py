@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.stopping import in_time
 from odradek.tests.support.wire import Call
 
+Task = asyncio.Task[None]
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
 
@@ -79,16 +80,23 @@ async def with_work(client: Any) -> None:
 STOPS = [("Producer", ApiKey.PRODUCE), ("Consumer", ApiKey.OFFSET_COMMIT), ("Consumer", ApiKey.LEAVE_GROUP)]
 
 
-@pytest.mark.parametrize(("kind", "key"), STOPS, ids=lambda each: getattr(each, "name", each))
-async def test_stops_at_the_same_time_wait_for_the_same_end(kind: str, key: ApiKey) -> None:
-    before = asyncio.all_tasks()
+@asynccontextmanager
+async def stopping(kind: str, key: ApiKey, **limits: float) -> AsyncIterator[tuple[FakeCluster, Held, Any, Task]]:
+    """Start a client, give it work, and stop it until it waits for the held answer to `key`."""
     async with cluster_with_records() as cluster:
         held = Held(cluster, key)
         client = make(kind, cluster)
         await client.start()
         await with_work(client)
-        first = asyncio.create_task(client.stop())
+        stop = asyncio.create_task(client.stop(**limits))
         await asyncio.wait_for(held.asked.wait(), 10)
+        yield cluster, held, client, stop
+
+
+@pytest.mark.parametrize(("kind", "key"), STOPS, ids=lambda each: getattr(each, "name", each))
+async def test_stops_at_the_same_time_wait_for_the_same_end(kind: str, key: ApiKey) -> None:
+    before = asyncio.all_tasks()
+    async with stopping(kind, key) as (cluster, held, client, first):
         second = asyncio.create_task(client.stop())
         await asyncio.sleep(0.01)
         assert not first.done()
@@ -102,13 +110,7 @@ async def test_stops_at_the_same_time_wait_for_the_same_end(kind: str, key: ApiK
 
 @pytest.mark.parametrize(("kind", "key"), STOPS, ids=lambda each: getattr(each, "name", each))
 async def test_the_earliest_limit_of_several_stops_holds(kind: str, key: ApiKey) -> None:
-    async with cluster_with_records() as cluster:
-        held = Held(cluster, key)
-        client = make(kind, cluster)
-        await client.start()
-        await with_work(client)
-        first = asyncio.create_task(client.stop(timeout_ms=60_000))
-        await asyncio.wait_for(held.asked.wait(), 10)
+    async with stopping(kind, key, timeout_ms=60_000) as (_, held, client, first):
         await in_time(client.stop)
         await first
         held.go.set()
@@ -131,18 +133,12 @@ async def test_a_client_that_is_stopped_while_it_starts_does_not_start(kind: str
 
 @pytest.mark.parametrize(("kind", "key"), STOPS, ids=lambda each: getattr(each, "name", each))
 async def test_a_start_during_a_stop_waits_for_its_end_and_starts_again(kind: str, key: ApiKey) -> None:
-    async with cluster_with_records() as cluster:
-        held = Held(cluster, key)
-        client = make(kind, cluster)
-        await client.start()
-        await with_work(client)
-        stopping = asyncio.create_task(client.stop())
-        await asyncio.wait_for(held.asked.wait(), 10)
+    async with stopping(kind, key) as (_, held, client, stop):
         starting = asyncio.create_task(client.start())
         await asyncio.sleep(0.01)
         assert not starting.done()
         held.go.set()
-        await asyncio.gather(stopping, starting)
+        await asyncio.gather(stop, starting)
         await with_work(client)
         await client.stop()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,17 +98,27 @@ async def _produce_to_all(raw: Raw, partitions: int) -> list[tuple[int, int]]:
     return [(each.error_code, each.base_offset) for each in answer.responses[0].partition_responses]
 
 
-async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop(
-    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    partitions, a_turn = 12, 5
-    monkeypatch.setattr("odradek.broker.handlers.produce.COLD_PER_TURN", a_turn)
+@asynccontextmanager
+async def _restarted_cold(config: BrokerConfig, partitions: int) -> AsyncIterator[tuple[Watching, Raw]]:
+    """Give each partition a batch, and start the broker again, which opens none of their logs."""
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", partitions=partitions)
         assert await _produce_to_all(raw, partitions) == [(0, 0)] * partitions
     disk = Watching()
     async with Broker(replace(config), disk=disk) as broker, await Raw.connect(broker.address) as raw:
         counting = asyncio.create_task(disk.count_turns())
+        try:
+            yield disk, raw
+        finally:
+            counting.cancel()
+
+
+async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions, a_turn = 12, 5
+    monkeypatch.setattr("odradek.broker.handlers.produce.COLD_PER_TURN", a_turn)
+    async with _restarted_cold(config, partitions) as (disk, raw):
         assert await _produce_to_all(raw, partitions) == [(0, 1)] * partitions
         readers = disk.readers(Path(config.log_dirs[0]))
         on_the_loop_first = {file for file, threads in readers.items() if threads[0] == threading.get_ident()}
@@ -116,7 +128,6 @@ async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop
         disk.written.clear()
         assert await _produce_to_all(raw, partitions) == [(0, 2)] * partitions
         assert set(disk.written.values()) == {partitions}, "a log that is warm is written at once"
-        counting.cancel()
 
 
 async def _mark_all(raw: Raw, partitions: int) -> None:
@@ -133,12 +144,7 @@ async def test_markers_for_many_cold_logs_wait_for_the_disk_beside_the_loop(
     partitions, a_turn, few = 12, 5, 2
     monkeypatch.setattr("odradek.broker.coordination.transactions.markers.MARKERS_PER_TURN", a_turn)
     monkeypatch.setattr("odradek.broker.coordination.transactions.markers.COLD_AT_ONCE", few)
-    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t", partitions=partitions)
-        assert await _produce_to_all(raw, partitions) == [(0, 0)] * partitions
-    disk = Watching()
-    async with Broker(replace(config), disk=disk) as broker, await Raw.connect(broker.address) as raw:
-        counting = asyncio.create_task(disk.count_turns())
+    async with _restarted_cold(config, partitions) as (disk, raw):
         await _mark_all(raw, partitions)
         readers = disk.readers(Path(config.log_dirs[0]))
         on_the_loop_first = {file for file, threads in readers.items() if threads[0] == threading.get_ident()}
@@ -147,7 +153,6 @@ async def test_markers_for_many_cold_logs_wait_for_the_disk_beside_the_loop(
         disk.written.clear()
         await _mark_all(raw, partitions)
         assert sum(disk.written.values()) == partitions and max(disk.written.values()) == a_turn
-        counting.cancel()
 
 
 async def test_a_followers_copy_of_a_cold_log_waits_for_the_disk_beside_the_loop(config: BrokerConfig) -> None:
