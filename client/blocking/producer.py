@@ -91,7 +91,7 @@ class _Bulk:
         self._waiting: set[asyncio.Future[BulkMetadata]] = set()
         self._records = 0
         self._offsets: dict[TopicPartition, tuple[int, int]] = {}
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     async def append(self, part: list[KeyValue]) -> bool:
         """Queue a part. Return False if a record has failed: then no more parts are wanted."""
@@ -107,7 +107,7 @@ class _Bulk:
     def _ended(self, done: asyncio.Future[BulkMetadata]) -> None:
         self._waiting.discard(done)
         error = done.exception()
-        if isinstance(error, Exception):
+        if error is not None:
             self._error = self._error or error
             return
         metadata = done.result()
@@ -241,7 +241,7 @@ class Producer(BlockingClient, Generic[K, V]):
         """
         if isinstance(records, Collection):
             return self._call(lambda: self._inner.send_many(topic, records, partition=partition))
-        queue = self._inner._queue_many  # pyright: ignore[reportPrivateUsage] -- the twin of the same client
+        queue = self._inner._queue_many
         bulk = _Bulk(lambda part: queue(topic, part, partition))
         for part in _parts(iter(records)):
             if not self._call(lambda part=part: bulk.append(part)):

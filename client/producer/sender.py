@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.produce import (
@@ -255,7 +256,8 @@ class Sender:
         if response is None:
             self._cluster.spawn(self._drained(node_id, batches, connection), "produce")
         else:
-            response.add_done_callback(lambda done: self._take(node_id, batches, names, began_ms, done))
+            answered = partial(self._answered, node_id, batches, names, began_ms)
+            response.add_done_callback(partial(self._take, answered))
         return True
 
     def _drain(self, node_id: int, queues: list[PartitionQueue]) -> list[ProducerBatch]:
@@ -322,16 +324,11 @@ class Sender:
     # -- Responses
 
     def _take(
-        self,
-        node_id: int,
-        batches: list[ProducerBatch],
-        names: Mapping[bytes, str],
-        began_ms: float,
-        done: asyncio.Future[ProduceResponse],
+        self, answered: Callable[[asyncio.Future[ProduceResponse]], None], done: asyncio.Future[ProduceResponse]
     ) -> None:
         """Handle a response, unless the sender has ended: then nobody asks for its error."""
         retrieve(done)
-        self._do(lambda: self._answered(node_id, batches, names, began_ms, done))
+        self._do(partial(answered, done))
 
     def _answered(
         self,
