@@ -13,7 +13,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.wire import Step, do_and_drop, drop, keep_silent
 
-SHORT: dict[str, Any] = {"request_timeout_ms": 250, "delivery_timeout_ms": 300}
+# Long enough for a busy machine to send a batch at least once.
+SHORT: dict[str, Any] = {"request_timeout_ms": 250, "delivery_timeout_ms": 1_000}
 CASES: dict[str, tuple[list[Step], Outcome, int]] = {
     "rejected": ([refuse_produce(ErrorCode.INVALID_RECORD)], Outcome.NOT_WRITTEN, 0),
     "never accepted": ([refuse_produce(ErrorCode.NOT_ENOUGH_REPLICAS)] * 200, Outcome.NOT_WRITTEN, 0),
