@@ -17,6 +17,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ...protocol.records.batch import NO_PRODUCER_ID
 from ..coordination.transactions.markers import TransactionEnd
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def _write(
     services: Services, marker: WritableTxnMarker, topic: str, index: int, waiting: Waiting
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(index)
+    if marker.producer_id == NO_PRODUCER_ID:
+        # Kafka's answer, too.
+        result.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return result
     try:
         end = TransactionEnd(
             marker.producer_id,

@@ -61,7 +61,10 @@ def _partition_count(config: BrokerConfig, name: str) -> int:
 
 
 def _configs(config: BrokerConfig, name: str) -> dict[str, str]:
-    segment_bytes = config.offsets_topic_segment_bytes
     if name == TRANSACTIONS_TOPIC:
-        segment_bytes = config.transaction_state_log_segment_bytes
-    return {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
+        return {"cleanup.policy": "compact", "segment.bytes": str(config.transaction_state_log_segment_bytes)}
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }

@@ -31,6 +31,9 @@ async def test_the_internal_topic_is_created_at_first_need(broker: Broker, raw: 
     assert topic is not None
     assert len(topic.partitions) == 3
     assert topic.is_internal
+    # As Kafka creates it.
+    given = broker.services.metadata.topics[OFFSETS_TOPIC].configs
+    assert given.keys() == {"cleanup.policy", "compression.type", "segment.bytes"}
 
 
 @pytest.mark.parametrize("key_type", [2, 9])

@@ -214,6 +214,12 @@ async def test_markers_are_judged_by_the_epochs_of_coordinator_and_producer(prod
     assert await producer.mark("gone", commit=True, epoch=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_a_marker_of_no_producer_is_not_written(producer: Transactional, raw: Raw) -> None:
+    producer.producer_id = batch.NO_PRODUCER_ID
+    assert await producer.mark("t", commit=True, epoch=0) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (await raw.fetch("t", 0)).high_watermark == 0
+
+
 async def test_a_marker_waits_for_the_fsync_that_its_topic_asks_for(raw: Raw, producer: Transactional) -> None:
     await raw.create_topic("safe", flush_messages="1")
     # The transaction is on disk before its first batch is taken; until then the producer tries again.
