@@ -148,7 +148,7 @@ async def _read_directly(
         except DirectReadNotPossible as error:
             if must:
                 raise
-            log.warning("%s; it is fetched", error.message)
+            log.warning("%s; the records are fetched from the broker instead", error.message)
 
 
 async def _read(

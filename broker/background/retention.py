@@ -150,7 +150,7 @@ class Retention:
             self._file_removal.remove_segments(partition)
         partition.note_log_start()
         _log.info(
-            "%s-%d begins at offset %d now, %d bytes went by retention", partition.topic, partition.index,
+            "%s-%d begins at offset %d now: retention removed %d bytes", partition.topic, partition.index,
             log.log_start_offset, before - log.size_bytes,
         )  # fmt: skip
         return log.log_start_offset < start

@@ -296,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
             hint = " (a TLS client? this listener speaks PLAINTEXT)"
         elif start in (b"GET ", b"POST", b"HEAD", b"PUT "):
             hint = " (an HTTP client?)"
-        _log.warning("%s: closed: a frame of %d bytes announced, allowed are 1 to %d%s", self.name, size, limit, hint)
+        _log.warning("%s: closed: announces a frame of %d bytes; 1 to %d are allowed%s", self.name, size, limit, hint)
         self._close()
 
     # -- Responses out

@@ -83,7 +83,8 @@ class Conversions:
                 source = await read(partition, offset, READ_BYTES, READ_UNCOMMITTED, self._threads)
         except RecordError as error:
             data.error_code = int(error.code)
-            _log.error("%s-%d: no message set from offset %d on: %s", fetched.topic, fetched.partition, offset, error)
+            place = f"{fetched.topic}-{fetched.partition}"
+            _log.error("%s: offset %d cannot be converted to a message set: %s", place, offset, error)
         except KafkaError as error:
             data.error_code = int(error.code)
             if isinstance(error, DiskError) and is_unreadable(error):

@@ -241,7 +241,7 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         """Have signals begin the drain inside the block; only the main thread can take signals."""
         thread = self._thread
         if thread is None or threading.current_thread() is not threading.main_thread():
-            _log.info("consume: only the main thread can take signals, so none begins the drain")
+            _log.info("consume: no signal ends it, because only the main thread can handle signals")
             yield
             return
 

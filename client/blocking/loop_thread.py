@@ -151,7 +151,7 @@ class LoopThread:
                 try:
                     runner.run(self._serve())
                 except BaseException as error:  # noqa: BLE001 - such as SystemExit of a callback, which ends a loop
-                    _log.error("the thread of the blocking clients ends, and they with it: %r", error)
+                    _log.error("the thread of the blocking clients has failed, and all of them with it: %r", error)
                     _forget(self)
                     runner.run(_close_all(self, _BROKEN_TIMEOUT_MS))
         finally:

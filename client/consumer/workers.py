@@ -194,7 +194,7 @@ def signals_to(call: Callable[[], object], signals: Sequence[signal.Signals]) ->
         try:
             loop.add_signal_handler(each, call)
         except (NotImplementedError, RuntimeError, ValueError) as error:
-            _log.info("consume: the loop takes no %s here: %s", each.name, error)
+            _log.info("consume: the event loop cannot handle %s here: %s", each.name, error)
             continue
         before[each] = handler
         taken.append(each)

@@ -27,7 +27,8 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
         task.cancel()
     pending = (await asyncio.wait(tasks, timeout=_PATIENCE_S))[1] if tasks else set[asyncio.Task[Any]]()
     for task in pending:
-        _log.warning("the task %r goes on after its cancellation: it is not waited for", task.get_name())
+        why = "the task %r still runs %g s after its cancellation; nobody waits for it any longer"
+        _log.warning(why, task.get_name(), _PATIENCE_S)
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved: nobody else asks for it

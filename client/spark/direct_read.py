@@ -79,7 +79,7 @@ class DirectRead(RangeFetch):
             why = f"direct read not possible: {self._range} at {self._position}: {error.message}"
             if self._options.path is ReadPath.DIRECT:
                 raise DirectReadNotPossible(why) from None
-            log.warning("%s; it is fetched", why)
+            log.warning("%s; the task fetches from the broker instead", why)
             self.is_direct = False
             self._disconnect()
             return None

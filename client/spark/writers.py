@@ -144,11 +144,11 @@ def _abort(options: SinkOptions, results: Sequence[TaskResult], what: str, place
     try:
         end(results, options, commit=False)
     except UnsupportedVersion:
-        log.error("%s failed; rows of it may stay in the topic, and come again if it is repeated", what)
+        log.error("%s failed; some of its rows may stay in the topic, and a repetition writes them again", what)
     except KafkaError as error:
         log.error("%s failed, and its transactions were not aborted: %s; they end by their time-out", what, error)
     if left:
-        log.error("%s failed; %d rows of it stay in the topic, and come again if it is repeated", what, left)
+        log.error("%s failed; %d of its rows stay in the topic, and a repetition writes them again", what, left)
 
 
 def _count(results: Sequence[TaskResult]) -> int:

@@ -187,7 +187,7 @@ class TopicTables:
                 dataset.failure = None
                 return None
             except InvalidOption as error:
-                log.warning("fields of JSON are no columns, unless --schema names them: %s", error.message)
+                log.warning("the fields of JSON records are not columns unless --schema names them: %s", error.message)
                 return None
         return json.loads(text) if text else None
 

@@ -369,5 +369,5 @@ class ConsumerConnector:
             self._changed.set()
 
     def _doubt(self) -> None:
-        _log.warning("ZooKeeper is away for so long that others may own the partitions: no records until it is back")
+        _log.warning("ZooKeeper is silent: others may own the partitions by now, so no records come until it answers")
         self._present().streams.is_open = False
