@@ -24,7 +24,7 @@ COMMANDS = {
     "config": "Look at configs and change them while the broker runs.",
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
-    "sql": "Ask topics with SQL.",
+    "sql": "Query topics with SQL.",
     "groups": "Look at consumer groups, reset their offsets, delete them.",
     "transactions": "Look at transactions, abort those that hang.",
     "ping": "Ask a broker whether it answers.",

@@ -52,7 +52,7 @@ _MAX_PORT = 65535
     type=click.Choice(LEVELS),
     default="info",
     show_default=True,
-    help="What is logged, and all that is worse; debug names each request.",
+    help="The lowest level that is logged; debug names each request.",
 )
 @click.option("--log-utc", is_flag=True, help="Times of the human log in UTC, not in local time; json always has UTC.")
 def command(

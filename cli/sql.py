@@ -1,4 +1,4 @@
-"""`odradek sql`: ask topics with SQL, by DuckDB. Each topic is a table.
+"""`odradek sql`: query topics with SQL, by DuckDB. Each topic is a table.
 
 Rows are printed as they come. On the broker's machine they are read from its files, elsewhere they are fetched.
 """
@@ -20,7 +20,7 @@ from .output import Rows, row_options
 from .session import unreachable, with_advice
 
 
-@click.command(short_help="Ask topics with SQL.")
+@click.command(short_help="Query topics with SQL.")
 @click.argument("query", metavar="SQL")
 @click.option(
     "--schema", metavar="FIELDS",
@@ -49,7 +49,7 @@ def command(
     as_json: bool,
     bootstrap_server: str,
 ) -> None:
-    """Ask topics with SQL, as DuckDB has it.
+    """Query topics with SQL, as DuckDB has it.
 
     A topic is a table with the columns key, value, topic, partition, offset, timestamp and headers, and a column for
     each field of JSON values. Conditions on partition and offset, and a lower bound of timestamp, leave out
