@@ -160,15 +160,15 @@ class OffsetMap:
         """Mark those of `offsets` that are the `last` of their keys, and no longer those that were it `before`."""
         marks, first = self._marks, self._first_offset
         assert marks is not None
+        for offset in before:
+            if offset is not None:
+                marks[offset - first] = 0
         begin, end = offsets[0] - first, offsets[-1] + 1 - first
         if len(last) == end - begin:
             marks[begin:end] = b"\1" * len(last)
         else:
             for offset in last:
                 marks[offset - first] = 1
-        for offset in before:
-            if offset is not None:
-                marks[offset - first] = 0
 
     def _pack(self, known: dict[bytes, int]) -> None:
         """Move all keys from the dict into the arrays."""

@@ -117,6 +117,13 @@ def test_marks_are_given_up_where_records_do_not_lie_where_their_batch_says(offs
     assert (told.get(b"a"), told.get(b"b")) == (one, two)
 
 
+def test_a_record_that_comes_twice_stays() -> None:
+    told = OffsetMap(1 << 20, 0, 10)
+    assert put(told, b"k", 5)
+    assert put(told, b"k", 5)
+    assert told.marks_of(5, 5) == b"\1"
+
+
 def test_records_before_the_first_offset_are_left_out() -> None:
     told = OffsetMap(1 << 20, 5, 8)
     assert told.put_all([run_of({3: b"a", 4: b"b", 5: b"c", 6: b"a"})], 6)
