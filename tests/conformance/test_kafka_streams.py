@@ -15,7 +15,7 @@ from odradek.tests.support.exactly_once import read_committed
 from odradek.tests.support.process import BrokerProcess, java, javac
 
 PROGRAM = Path(support.__path__[0]) / "WordCount.java"
-LINES = 10_000
+LINES = 40_000  # So many that the kill comes while they are counted.
 WORDS = 7
 WITHIN_S = 60.0
 A_MOMENT_S = 0.2
