@@ -94,7 +94,10 @@ async def test_a_group_migrates_under_load_member_by_member(world: World, source
                 members[number] = await load.join(**options)
                 await load.until_more(10)
             if "dual_commit_enabled" in options:
-                await load.until_more(20)
+                # A partition is committed on both sides once a record of it has been read, at the next interval.
+                async with asyncio.timeout(WAIT_S):
+                    while any(row["state"] == "missing" for row in await states(world, target)):
+                        await load.until_more(1)
                 found = await states(world, target)
                 assert {row["state"] for row in found} <= {"equal", "ahead"} and len(found) == PARTITIONS
         await load.until_more(20)
