@@ -228,12 +228,12 @@ class TransactionCoordinator:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
             pattern = request.transactional_id_pattern
-            match = id_pattern.matcher(pattern) if pattern else None
+            wanted = id_pattern.read_pattern(pattern) if pattern else None
         except id_pattern.InvalidPattern as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         transactions = [actor.state for actor in self.ids.values()]
-        return description.list_ids(transactions, request, self._clock.now_ms(), match)
+        return description.list_ids(transactions, request, self._clock.now_ms(), wanted)
 
     # -- Sweeps
 

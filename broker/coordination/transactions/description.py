@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import list_transactions
@@ -10,12 +10,10 @@ from ....protocol.messages.describe_transactions import TopicData, TransactionSt
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..large_response import LargeResponse, fill
 from . import states
-from .id_pattern import MAX_STEPS, VISITS_PER_VALUE, Match
+from .id_pattern import IdPattern
 from .records import by_topic
 from .transaction import Transaction
 
-# What a character of an id counts for at most.
-_WORST_VALUES = 1 + MAX_STEPS // VISITS_PER_VALUE
 _BY_NAME = {state.value: state for state in states.TransactionState}
 
 
@@ -43,9 +41,9 @@ def list_ids(
     transactions: Sequence[Transaction],
     request: ListTransactionsRequest,
     now_ms: int,
-    match: Callable[[str], Match] | None,
+    pattern: IdPattern | None,
 ) -> ListTransactionsResponse | LargeResponse[ListTransactionsResponse]:
-    """Return a ListTransactions response. An unknown state in a filter matches no id; `match` None matches every id."""
+    """Return a ListTransactions response. An unknown state matches no id; `pattern` None matches every id."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     wanted_states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
@@ -60,18 +58,14 @@ def list_ids(
             return False
         return request.duration_filter < 0 or now_ms - standing.start_ms > request.duration_filter
 
-    def add(transaction: Transaction) -> Iterator[int]:
-        if is_wanted(transaction) and (match is None or (yield from match(transaction.transactional_id))):
-            found = transaction.transactional_id, transaction.standing.producer_id, transaction.state.value
+    def add(transaction: Transaction) -> int:
+        transactional_id = transaction.transactional_id
+        if not is_wanted(transaction):
+            return 1
+        if pattern is None or pattern.matches(transactional_id):
+            found = transactional_id, transaction.standing.producer_id, transaction.state.value
             response.transaction_states.append(list_transactions.TransactionState(*found))
-        yield 1
+        return 1 if pattern is None else pattern.values(transactional_id)
 
-    steps = (values for each in transactions for values in add(each))
-    return fill(response, steps, _work(transactions, match is not None))
-
-
-def _work(transactions: Sequence[Transaction], has_pattern: bool) -> int:
-    """Return how many values the work of a ListTransactions equals at most."""
-    if not has_pattern:
-        return len(transactions)
-    return sum(1 + len(each.transactional_id) * _WORST_VALUES for each in transactions)
+    work = sum(1 if pattern is None else pattern.values(each.transactional_id) for each in transactions)
+    return fill(response, map(add, transactions), work)
