@@ -95,7 +95,8 @@ def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: boo
     from ..client.sql.packages import check_packages
 
     check_packages()
-    from ..client.sql.topic_tables import TopicTables, parse_fields
+    from ..client.sql.json_fields import parse_fields
+    from ..client.sql.topic_tables import TopicTables
 
     try:
         fields = None if schema is None else parse_fields(schema)

@@ -21,8 +21,9 @@ from ..errors import InvalidOption, UnknownTopic
 from ..spark.brokers import Brokers
 from ..spark.options import parse_options
 from ..spark.plan import plan
+from .json_fields import as_read, checked, columns_of, quoted
 from .packages import check_packages
-from .topic_dataset import COLUMNS, NotText, TopicDataset
+from .topic_dataset import NotText, TopicDataset
 
 # The columns of a table, in the order of `select *`.
 _SHOWN = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
@@ -33,8 +34,6 @@ RESULT_ROWS = 2048
 # Statements that change tables, as DuckDB names them.
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER", "COPY")
 _WORD = re.compile(r"\w+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
 # A name as DuckDB writes it, with its schema: words, and parts in quotes.
 _TABLE = re.compile(r'(?:"(?:[^"]|"")*"|[^" ])+')
 
@@ -110,7 +109,7 @@ class TopicTables:
         brokers = Brokers(parse_options({**self._options, "subscribe": "-"}).client)
         topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named or own else []
         for topic in sorted(own.intersection(topics)):
-            self._add(topic, _quoted(topic))
+            self._add(topic, quoted(topic))
         for name in sorted(named):
             topic = _unquoted(name)
             if topic in topics:
@@ -143,31 +142,39 @@ class TopicTables:
         options = parse_options({**self._options, "subscribe": topic})
         ranges = plan(options, Brokers(options.client))
         dataset = self._datasets[topic] = TopicDataset(ranges, options, is_binary=self._is_binary)
-        raw = _quoted(f"records of {topic}")
+        raw = quoted(f"records of {topic}")
         self._connection.register(f"records of {topic}", dataset)
-        shown = ", ".join(map(_quoted, _SHOWN))
+        shown = ", ".join(map(quoted, _SHOWN))
         structure = self._structure(dataset)
         if not name.startswith('"') and "." in name:
             if name.count(".") > 1:
-                raise InvalidOption(f"a name with two dots needs quotes: {_quoted(topic)}")
-            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.split('.')[0])}").fetchall()
+                raise InvalidOption(f"a name with two dots needs quotes: {quoted(topic)}")
+            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name.split('.')[0])}").fetchall()
         source = raw
         if structure:
             # `value ->> 'offset'` reaches fields that are left out, because a column has their name.
-            shown += "".join(f", fields.{_quoted(field)} AS {_quoted(field)}" for field in structure)
-            text = json.dumps(structure).replace("'", "''")
+            shown += "".join(
+                f", {checked(kind, f'fields.{quoted(name)}')} AS {quoted(name)}" for name, kind in structure.items()
+            )
+            text = json.dumps(as_read(structure)).replace("'", "''")
             parsed = f"CASE WHEN json_valid(value) THEN from_json(value, '{text}') END AS fields"
-            source = f"(SELECT {', '.join(map(_quoted, _SHOWN))}, {parsed} FROM {raw})"
+            source = f"(SELECT {', '.join(map(quoted, _SHOWN))}, {parsed} FROM {raw})"
         view = f"CREATE VIEW {name} AS SELECT {shown} FROM {source}"
         self._guarded(lambda: self._connection.execute(view).fetchall())
 
     def _structure(self, dataset: TopicDataset) -> dict[str, Any]:
         """Return the fields of JSON values with their types: those given, or those of the first values."""
         if self._fields is not None:
-            return dict(self._fields)
+            return {name: self._type(kind) for name, kind in self._fields.items()}
         if self._is_binary:
             return {}
-        return _fields(self._sampled(dataset))
+        return columns_of(self._sampled(dataset))
+
+    def _type(self, kind: str) -> str:
+        """Return DuckDB's own name of a type, such as INTEGER for int. Raises InvalidOption."""
+        asked = f"SELECT typeof(CAST(NULL AS {kind}))"
+        ((name,),) = self._guarded(lambda: self._connection.execute(asked).fetchall())
+        return name
 
     def _sampled(self, dataset: TopicDataset) -> Any:
         """Return the structure that the first JSON values have together, None where they have none.
@@ -190,52 +197,6 @@ class TopicTables:
                 log.warning("the fields of JSON records are not columns unless --schema names them: %s", error.message)
                 return None
         return json.loads(text) if text else None
-
-
-def parse_fields(text: str) -> dict[str, str]:
-    """Return name -> type from "a int, b string". Raises InvalidOption."""
-    fields: dict[str, str] = {}
-    for part in re.split(r",(?![^(]*\))", text):
-        name, _, kind = part.strip().partition(" ")
-        name, kind = name.rstrip(":"), kind.strip()
-        if not _NAME.fullmatch(name) or not _TYPE.fullmatch(kind):
-            raise InvalidOption(f"--schema: {part.strip()!r} is no name and type, as in: carrier string, delay int")
-        if name.lower() in COLUMNS or name.lower() in map(str.lower, fields):
-            raise InvalidOption(f"--schema: a table has a column {name!r} already")
-        fields[name] = kind
-    return fields
-
-
-def _fields(structure: Any) -> dict[str, Any]:
-    """Return the columns of a sampled structure. `value ->> 'Name'` reaches fields that are left out.
-
-    Left out are those without a name, and those that differ from another column by upper and lower case alone.
-    """
-    found: dict[str, Any] = {}
-    taken = {"", *COLUMNS}
-    for name, kind in structure.items() if isinstance(structure, dict) else ():
-        if name.lower() not in taken:
-            taken.add(name.lower())
-            found[name] = _signed(kind)
-    return found
-
-
-def _signed(kind: Any) -> Any:
-    """Return a sampled type with room for what the sample did not have: numbers below 0.
-
-    What DuckDB has no struct for, because of a name that is empty or comes twice, stays JSON.
-    """
-    if isinstance(kind, dict):
-        if len({"", *map(str.lower, kind)}) <= len(kind):
-            return "JSON"
-        return {name: _signed(each) for name, each in kind.items()}
-    if isinstance(kind, list):
-        return [_signed(each) for each in kind]
-    return {"UBIGINT": "BIGINT", "HUGEINT": "BIGINT", "NULL": "VARCHAR"}.get(kind, kind)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _unquoted(name: str) -> str:

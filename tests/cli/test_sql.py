@@ -25,8 +25,9 @@ from odradek.client.spark.fetch import RangeFetch
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions
 from odradek.client.sql import topic_dataset
+from odradek.client.sql.json_fields import parse_fields
 from odradek.client.sql.pruning import Span
-from odradek.client.sql.topic_tables import TopicTables, parse_fields
+from odradek.client.sql.topic_tables import TopicTables
 from odradek.tests.support.command import run, threaded_broker
 
 # Of today: a broker deletes what is older than its retention.

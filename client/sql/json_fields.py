@@ -1,0 +1,99 @@
+"""The fields of JSON values as columns: their names and types, and the SQL that takes each from a value.
+
+A field that does not fit its type is null. DuckDB would round 10.6 to 11 where the type is a whole number, and take 1
+for true, so whole numbers and booleans are read as text, and checked.
+"""
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# A type is what json.loads makes of DuckDB's answer: a str, a dict of types, or a list of one.
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import InvalidOption
+from .topic_dataset import COLUMNS
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
+_WHOLE = frozenset(
+    f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+)
+# 10.0 is whole. Beyond 15 digits DuckDB has read it as a double, which has no fraction there.
+_WHOLE_TEXT = r"-?(\d+|\d{1,15}\.0+)"
+
+
+def parse_fields(text: str) -> dict[str, str]:
+    """Return name -> type from "a int, b string". Raises InvalidOption."""
+    fields: dict[str, str] = {}
+    for part in re.split(r",(?![^(]*\))", text):
+        name, _, kind = part.strip().partition(" ")
+        name, kind = name.rstrip(":"), kind.strip()
+        if not _NAME.fullmatch(name) or not _TYPE.fullmatch(kind):
+            raise InvalidOption(f"--schema: {part.strip()!r} is no name and type, as in: carrier string, delay int")
+        if name.lower() in COLUMNS or name.lower() in map(str.lower, fields):
+            raise InvalidOption(f"--schema: a table has a column {name!r} already")
+        fields[name] = kind
+    return fields
+
+
+def columns_of(structure: Any) -> dict[str, Any]:
+    """Return the columns of a sampled structure. `value ->> 'Name'` reaches fields that are left out.
+
+    Left out are those without a name, and those that differ from another column by upper and lower case alone.
+    """
+    found: dict[str, Any] = {}
+    taken = {"", *COLUMNS}
+    for name, kind in structure.items() if isinstance(structure, dict) else ():
+        if name.lower() not in taken:
+            taken.add(name.lower())
+            found[name] = _signed(kind)
+    return found
+
+
+def _signed(kind: Any) -> Any:
+    """Return a sampled type with room for what the sample did not have: numbers below 0.
+
+    What DuckDB has no struct for, because of a name that is empty or comes twice, stays JSON.
+    """
+    if isinstance(kind, dict):
+        if len({"", *map(str.lower, kind)}) <= len(kind):
+            return "JSON"
+        return {name: _signed(each) for name, each in kind.items()}
+    if isinstance(kind, list):
+        return [_signed(each) for each in kind]
+    return {"UBIGINT": "BIGINT", "HUGEINT": "BIGINT", "NULL": "VARCHAR"}.get(kind, kind)
+
+
+def as_read(kind: Any) -> Any:
+    """Return the type in which `from_json` reads a field of this type."""
+    if isinstance(kind, dict):
+        return {name: as_read(each) for name, each in kind.items()}
+    if isinstance(kind, list):
+        return [as_read(each) for each in kind]
+    return "VARCHAR" if _is_checked(kind) else kind
+
+
+def checked(kind: Any, value: str, depth: int = 0) -> str:
+    """Return the SQL for a value of this type from the expression `value`, which has the type `as_read`."""
+    if not _is_checked(kind):
+        return value
+    if isinstance(kind, dict):
+        parts = (f"{quoted(name)} := {checked(each, f'{value}.{quoted(name)}', depth)}" for name, each in kind.items())
+        return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(parts)}) END"
+    if isinstance(kind, list):
+        return f"list_transform({value}, lambda e{depth}: {checked(kind[0], f'e{depth}', depth + 1)})"
+    if kind == "BOOLEAN":
+        return f"CASE {value} WHEN 'true' THEN true WHEN 'false' THEN false END"
+    return f"CASE WHEN regexp_full_match({value}, '{_WHOLE_TEXT}') THEN TRY_CAST({value} AS {kind}) END"
+
+
+def _is_checked(kind: Any) -> bool:
+    if isinstance(kind, dict):
+        return any(map(_is_checked, kind.values()))
+    return any(map(_is_checked, kind)) if isinstance(kind, list) else kind == "BOOLEAN" or kind in _WHOLE
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,91 @@
+"""Fields of JSON values as columns: a value is what JSON says, or null. Nothing is rounded in silence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.client.sql.json_fields import as_read, checked, columns_of
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.integers(-5, 5),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.sampled_from([10.6, 10.0, -0.5, 1e300]),
+    st.text(max_size=3),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["a", "b b", 'c"']), VALUES, max_size=3)
+
+
+def columns(kinds: dict[str, Any], value: object) -> dict[str, Any]:
+    """Return each column of one JSON value, as a view of a topic takes it."""
+    shown = ", ".join(checked(kind, 'fields."' + name.replace('"', '""') + '"') for name, kind in kinds.items())
+    asked = f"SELECT {shown} FROM (SELECT from_json(?, ?) AS fields)"
+    found = duckdb.execute(asked, [json.dumps(value), json.dumps(as_read(kinds))]).fetchone()
+    return dict(zip(kinds, found or (), strict=True))
+
+
+def sampled(value: object) -> dict[str, Any]:
+    found = duckdb.execute("SELECT json_group_structure(?::JSON)", [json.dumps(value)]).fetchone()
+    return columns_of(json.loads((found or ("{}",))[0]))
+
+
+def agrees(shown: Any, value: Any) -> bool:
+    """Whether a column says of a value what JSON says, or nothing."""
+    if shown is None:
+        return True
+    if isinstance(shown, dict):
+        said = value if isinstance(value, dict) else {}  # for anything else DuckDB has a struct of nulls
+        return all(agrees(each, said.get(name)) for name, each in shown.items())
+    if isinstance(shown, list):
+        return isinstance(value, list) and all(map(agrees, shown, value))
+    if isinstance(shown, bool):
+        return shown is value or value == ("true" if shown else "false")
+    if isinstance(shown, int):
+        return not isinstance(value, bool) and (shown == value or str(shown) == str(value))
+    return not isinstance(shown, float) or isinstance(value, bool | str) or shown == pytest.approx(value)
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_column_has_what_the_value_says_or_null(first: dict[str, Any], later: dict[str, Any]) -> None:
+    kinds = sampled(first)
+    if kinds:
+        found = columns(kinds, later)
+        assert all(agrees(shown, later.get(name)) for name, shown in found.items()), (kinds, found)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b b"]), st.integers(-(2**63), 2**63 - 1) | st.booleans(), min_size=1))
+def test_whole_numbers_and_booleans_come_through(value: dict[str, Any]) -> None:
+    assert columns(sampled(value), value) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "shown"),
+    [
+        ("BIGINT", 10.6, None),
+        ("BIGINT", 10.0, 10),
+        ("BIGINT", 2**53 + 1, 2**53 + 1),
+        ("BIGINT", True, None),
+        ("INTEGER", 2**31, None),
+        ("TINYINT", -128, -128),
+        ("BOOLEAN", 1, None),
+        ("BOOLEAN", True, True),
+        (["BIGINT"], [1, 2.5], [1, None]),
+        ({"x": "BIGINT", "y": "VARCHAR"}, {"x": 0.5, "y": "z"}, {"x": None, "y": "z"}),
+        ({"x": "BIGINT"}, None, None),
+        ([{"x": ["BIGINT"]}], [{"x": [1.5, 2]}, None], [{"x": [None, 2]}, None]),
+    ],
+)
+def test_what_does_not_fit_is_null(kind: Any, text: Any, shown: Any) -> None:
+    assert columns({"a": kind}, {"a": text}) == {"a": shown}
