@@ -21,6 +21,10 @@ NO_TIMEOUT_MS = 2**31 - 1
 
 def end_transaction(transaction: Transaction, event: EndTransaction, outcome: Outcome, now_ms: int) -> None:
     """Decide the end, or answer a repeated request as before."""
+    if transaction.state in ENDING and event.client_version >= RAISES_EPOCH:
+        # The client may have the epoch of the next transaction already: as Kafka's coordinator, look after the end.
+        outcome.reply(event.token, Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        return
     repeated = _is_repetition(transaction, event)
     error = _check_owner(transaction, event, repeated)
     if error is ErrorCode.NONE:
@@ -49,10 +53,8 @@ def _check_owner(transaction: Transaction, event: EndTransaction, repeated: bool
     standing, state = transaction.standing, transaction.state
     if event.producer_id != standing.producer_id and not repeated:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if event.producer_epoch == standing.producer_epoch:
-        fits = min(standing.client_version, event.client_version) < RAISES_EPOCH or state not in ENDING
-    else:
-        fits = repeated and (state in ENDING or (state in IDLE and state is not TransactionState.EMPTY))
+    ended = state in IDLE and state is not TransactionState.EMPTY
+    fits = event.producer_epoch == standing.producer_epoch or (repeated and ended)
     return ErrorCode.NONE if fits else ErrorCode.PRODUCER_FENCED
 
 
@@ -61,8 +63,7 @@ def _check_state(transaction: Transaction, event: EndTransaction, repeated: bool
     if state is TransactionState.ONGOING:
         return ErrorCode.NONE
     if state in ENDING:
-        committing = state is TransactionState.PREPARE_COMMIT
-        return ErrorCode.CONCURRENT_TRANSACTIONS if committing is event.commit else ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if repeated or _is_ended(transaction, event):
         committed = state is TransactionState.COMPLETE_COMMIT
         return ErrorCode.NONE if committed is event.commit else ErrorCode.INVALID_TXN_STATE

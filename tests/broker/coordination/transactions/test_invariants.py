@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from odradek.broker.coordination.transactions import events
-from odradek.broker.coordination.transactions.records import LAST_TOLD_EPOCH, TopicPartition
+from odradek.broker.coordination.transactions.records import LAST_TOLD_EPOCH, RAISES_EPOCH, TopicPartition
 from odradek.broker.coordination.transactions.states import ENDING, IDLE, TransactionState
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.transactions.stage import Stage
@@ -66,21 +66,46 @@ class Invariants(RuleBasedStateMachine):
         """Return whether the machine may be stepped."""
         return self.stage.held is None
 
+    @initialize()
+    def begin(self) -> None:
+        self.ask(events.Initialize(self.token(), 1000))
+
     @precondition(lambda self: self.is_free)
     @rule(data=st.data(), goes_on=st.booleans())
     def init(self, data: st.DataObject, goes_on: bool) -> None:
         who = data.draw(st.sampled_from(self.told)) if goes_on else (-1, -1)
         self.ask(events.Initialize(self.token(), 1000, *who))
 
+    def someone(self, data: st.DataObject) -> tuple[int, int]:
+        """Draw a producer that was told its id and epoch: mostly the present one."""
+        owner = self.stage.transaction.standing.owner_after_end()
+        return data.draw(st.sampled_from([*[owner] * 3 * (owner in self.told) * len(self.told), *self.told]))
+
     @precondition(lambda self: self.is_free)
     @rule(data=st.data(), places=PLACES, version=VERSIONS)
     def add(self, data: st.DataObject, places: frozenset[TopicPartition], version: int) -> None:
-        self._owned(events.AddPartitions(self.token(), *data.draw(st.sampled_from(self.told)), places, version))
+        self._owned(events.AddPartitions(self.token(), *self.someone(data), places, version))
 
     @precondition(lambda self: self.is_free)
     @rule(data=st.data(), commit=st.booleans(), version=VERSIONS)
     def end(self, data: st.DataObject, commit: bool, version: int) -> None:
-        self.ask(events.EndTransaction(self.token(), *data.draw(st.sampled_from(self.told)), commit, version))
+        who, standing = self.someone(data), self.stage.transaction.standing
+        event = events.EndTransaction(self.token(), *who, commit, version)
+        self.ask(event)
+        if version == RAISES_EPOCH == standing.client_version and who == standing.owner_after_end():
+            # At every moment of the end before, also while its markers are being written.
+            for answer in self.stage.answers.get(event.token, ()):
+                assert isinstance(answer, events.Producer)
+                assert answer.error not in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+    @precondition(lambda self: self.is_free and self.stage.transaction.standing.owner_after_end() in self.told)
+    @rule(places=PLACES, commit=st.booleans(), version=VERSIONS)
+    def end_with_slow_markers(self, places: frozenset[TopicPartition], commit: bool, version: int) -> None:
+        owner = self.stage.transaction.standing.owner_after_end()
+        self.stage.late = set(places)
+        self.ask(events.AddPartitions(self.token(), *owner, places, version))
+        if self.is_free:
+            self.ask(events.EndTransaction(self.token(), *owner, commit, version))
 
     def _owned(self, event: events.AddPartitions) -> None:
         """Check that a producer that does not own the id changes nothing."""
@@ -169,4 +194,4 @@ class Invariants(RuleBasedStateMachine):
 
 
 TestInvariants = Invariants.TestCase
-TestInvariants.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestInvariants.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
