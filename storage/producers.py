@@ -91,6 +91,8 @@ class Producer:
     last_timestamp_ms: int = NONE
     coordinator_epoch: int = NONE
     current_txn_first_offset: int = NONE
+    # The time of its last marker. NONE: none was written or replayed since the log was opened.
+    last_marker_ms: int = field(default=NONE, compare=False)
     # Invariant: the newest of `window`, _NOTHING where that is empty.
     last: _Kept = _NOTHING
     # Invariant: all of the current epoch, oldest first, none missing in between, at most five. A deque would be
@@ -215,10 +217,9 @@ class ProducerStates:
         if coordinator_epoch < producer.coordinator_epoch:
             raise CoordinatorFenced(producer_id, coordinator_epoch, producer.coordinator_epoch)
 
-    def open_transaction(self, producer_id: int) -> tuple[int, int] | None:
-        """Return (first offset, epoch) of the producer's open transaction, None if it has none."""
-        first = self._open_transactions.get(producer_id)
-        return None if first is None else (first, self._producers[producer_id].epoch)
+    def with_open_transaction(self, producer_id: int) -> Producer | None:
+        """Return the producer where it has an open transaction, otherwise None."""
+        return self._producers[producer_id] if producer_id in self._open_transactions else None
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Return whether the producer has a transaction of this epoch open in the partition."""
@@ -251,6 +252,7 @@ class ProducerStates:
         if attributes & CONTROL:
             producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
             producer.current_txn_first_offset = NONE
+            producer.last_marker_ms = timestamp_ms
             self._open_transactions.pop(producer_id, None)
             return
         # The same as `add`, whose call would cost a tenth of the time.

@@ -429,16 +429,18 @@ class Partition:
         return self._write(memoryview(records), header, self._clock.now_ms())
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int
+        self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int, decided_ms: int = 0
     ) -> Appended:
         """End the producer's transaction in this partition. The marker is written even if there is none.
+
+        Its time is not before `decided_ms`, the time of the decision.
 
         Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
         self.check_leading()
         self.verifying.pop(producer_id, None)
         self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
-        now_ms = self._clock.now_ms()
+        now_ms = max(self._clock.now_ms(), decided_ms)
         records = bytearray(
             encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
         )

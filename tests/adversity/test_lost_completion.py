@@ -5,31 +5,44 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.transactions.records import decode_record
 from odradek.broker.coordination.transactions.states import TransactionState
 from odradek.protocol.records import batch
-from odradek.tests.adversity.test_transaction_crashes import BEFORE, Writer, at_rest, config_of, goes_on, see
+from odradek.tests.adversity.test_transaction_crashes import (
+    BEFORE,
+    OldWriter,
+    Seen,
+    Writer,
+    at_rest,
+    config_of,
+    goes_on,
+    see,
+)
 from odradek.tests.support.raw import Raw
 
 STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
 
 
-def forget_completion(path: Path) -> None:
-    """Cut the log of the coordinator off before the record of the first CompleteCommit."""
-    content = path.read_bytes()
+def forget_completion(path: Path, number: int = 1) -> None:
+    """Cut the log of the coordinator off before the record of this CompleteCommit."""
+    content, met = path.read_bytes(), 0
     for position, _ in batch.iter_headers(content):
         found = [decode_record(each.key or b"", each.value) for each in batch.decode_batch(content, position)]
         if any(each and each.standing and each.standing.state is TransactionState.COMPLETE_COMMIT for each in found):
-            path.write_bytes(content[:position])
-            return
+            met += 1
+            if met == number:
+                path.write_bytes(content[:position])
+                return
     raise AssertionError("no transaction was completed")
 
 
-async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
+async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path, kind: type[Writer]) -> None:
     async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
         assert (await raw.create_topic("t", 2)).error_code == 0
-        writer = Writer(raw)
+        writer = kind(raw)
         await writer.begin()
         await writer.take(writer.steps(b"before", b"before", 1, "commit"))
         await at_rest(raw)
@@ -39,6 +52,32 @@ async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_pat
     async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
         await at_rest(raw)
         assert await see(raw) == BEFORE
-        writer = Writer(raw)
+        writer = kind(raw)
         await writer.begin()
         await goes_on(writer, BEFORE)
+
+
+def forget_last_batch(path: Path) -> None:
+    """Cut a log off before its last batch, which is a marker."""
+    content = path.read_bytes()
+    *_, (position, header) = batch.iter_headers(content)
+    assert header.is_control
+    path.write_bytes(content[:position])
+
+
+async def test_what_the_decision_means_is_committed_where_its_marker_is_lost_too(tmp_path: Path) -> None:
+    """In version 1 the epoch does not tell one transaction from the next: the time of the marker before does."""
+    async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.create_topic("t", 2)).error_code == 0
+        writer = OldWriter(raw)
+        await writer.begin()
+        for number in (1, 2):
+            await writer.take(writer.steps(b"before", b"before", number, "commit"))
+            await at_rest(raw)
+        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
+    forget_completion(tmp_path / "cut" / STATE_LOG, number=2)
+    for index in (0, 1):
+        forget_last_batch(max((tmp_path / "cut" / f"t-{index}").glob("*.log")))
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        await at_rest(raw)
+        assert await see(raw) == Seen([b"before"] * 2, [b"before"] * 2, 2)

@@ -144,6 +144,7 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
             markers.client_version,
             # A marker that is lost after the record of the end would leave the transaction open in its partition.
             durable=self._is_durable(self.state.standing),
+            decided_ms=self.state.standing.update_ms,
             is_found=self.state.found_ending,
         )
         for place in markers.partitions:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.records.control import ControlType, Marker
+from ....storage.producers import MAX_EPOCH
 from ...threads import DiskThreads
 from ...topics.disk_reads import warm_up
 from ...topics.flusher import Flusher
@@ -41,6 +42,8 @@ class TransactionEnd(NamedTuple):
     transaction_version: int
     # Whether the marker is written once it is on disk, whatever the topic's configs say.
     durable: bool = False
+    # The time of the decision. Invariant: after that of every other record of the transactional id.
+    decided_ms: int = 0
     # Whether a start found the decision in the log.
     is_found: bool = False
 
@@ -116,13 +119,14 @@ class MarkerWriter:
             # The load might miss the marker, or the groups the end of their transaction.
             why = f"the groups of {partition.topic}-{partition.index} are being loaded"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
-        if end.is_found and end.transaction_version >= RAISES_EPOCH:
+        if end.is_found:
             end = _end_of_lost(partition, end) or end
         return self._append(partition, end)
 
     def _append(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
         marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
-        partition.append_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
+        version = end.transaction_version
+        partition.append_marker(end.producer_id, end.producer_epoch, marker, version, end.decided_ms)
         if end.durable or partition.must_flush or partition.replication is not None:
             reign, offset = partition.reign, partition.log.log_end_offset
             return asyncio.ensure_future(self._commit(partition, end, reign, offset))
@@ -144,15 +148,23 @@ def _end_of_lost(partition: Partition, end: TransactionEnd) -> TransactionEnd | 
     """Return the abort of a transaction that the coordinator has lost; None if the one that `end` means may be open.
 
     A power cut may lose the record that a transaction has ended, and the record of the next one, but not the batches of
-    the next one. Nobody can commit that one any more. Its epoch tells it from the one before, which ends with a marker
-    of the same epoch. In version 1 of transactions both have one epoch, and nothing tells.
+    the next one. Nobody can commit that one any more. The end before it has its marker here: in version 2 the next one
+    has the epoch of that marker, in version 1 that marker is not older than the decision. The abort raises the epoch of
+    version 1, because the producer believes that its transaction is open.
     """
-    opened = partition.log.producers.open_transaction(end.producer_id)
-    if opened is None or opened[1] < end.producer_epoch:
+    producer = partition.log.producers.with_open_transaction(end.producer_id)
+    if producer is None:
         return None
-    first, epoch = opened
+    epoch = producer.epoch
+    if end.transaction_version >= RAISES_EPOCH:
+        is_next = epoch >= end.producer_epoch
+    else:
+        is_next = producer.last_marker_ms >= end.decided_ms
+        epoch = min(epoch + 1, MAX_EPOCH)
+    if not is_next:
+        return None
     _log.warning(
         "%s-%d: the transaction of producer %d that begins at offset %d is aborted: the coordinator has lost it",
-        *(partition.topic, partition.index, end.producer_id, first),
+        *(partition.topic, partition.index, end.producer_id, producer.current_txn_first_offset),
     )
     return end._replace(producer_epoch=epoch, commit=False, transaction_version=0)

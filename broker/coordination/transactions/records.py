@@ -69,8 +69,9 @@ class Standing(NamedTuple):
     client_version: int = 0
 
     def moved(self, state: TransactionState, now_ms: int, **changes: Any) -> Standing:
-        """Return the standing after a move, with the other fields that change."""
-        usual = {"previous_producer_id": self.producer_id, "next_producer_id": NO_ID, "update_ms": now_ms}
+        """Return the standing after a move, with the other fields that change. Its time is after that of this one."""
+        update_ms = max(now_ms, self.update_ms + 1)
+        usual = {"previous_producer_id": self.producer_id, "next_producer_id": NO_ID, "update_ms": update_ms}
         return self._replace(state=state, **{**usual, **changes})
 
     def owner_after_end(self) -> tuple[int, int]:
