@@ -7,8 +7,10 @@ transaction).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ..topics.partition import Partition
 from ..topics.topic_names import OFFSETS_TOPIC
@@ -37,6 +39,9 @@ async def _commit_later(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest, partition: Partition
 ) -> TxnOffsetCommitResponse:
     """Commit with the word of a transaction coordinator on another broker."""
-    error = await services.verification.ask_for_offsets(request, partition, context.api_version)
-    response = services.groups.commit_in_transaction(context, request, lambda _: error)
-    return await response if isinstance(response, asyncio.Future) else response
+
+    async def commit(verify: Callable[[int], ErrorCode]) -> TxnOffsetCommitResponse:
+        response = services.groups.commit_in_transaction(context, request, verify)
+        return await response if isinstance(response, asyncio.Future) else response
+
+    return await services.verification.commit_with_remote(request, partition, context.api_version, commit)

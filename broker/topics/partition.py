@@ -33,6 +33,7 @@ from ..configs.definition import LONG_MAX
 from ..purgatory import Purgatory
 from . import validation
 from .damage_reports import DamageReports
+from .marker_watch import MarkerWatch
 from .validation import (
     FIRST_WITH_BATCHES,
     FIRST_WITH_ZSTD,
@@ -151,8 +152,7 @@ class Partition:
         self.failure = failure
         # In a cluster, while this broker leads the partition; None: a leader that is alone, or no leader.
         self.replication: Replication | None = None
-        # The producers whose next batch another broker is asked about. A marker meanwhile takes the entry away.
-        self.verifying: dict[int, object] = {}
+        self.marker_watch = MarkerWatch()
         # Rises whenever this broker ceases to lead. Epochs of one reign follow each other without another leader.
         self.reign = 0
         # Whether the end of the log may be on disk alone, and the next append would have to read it.
@@ -438,7 +438,7 @@ class Partition:
         Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
         self.check_leading()
-        self.verifying.pop(producer_id, None)
+        self.marker_watch.note_marker(producer_id)
         self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
         now_ms = max(self._clock.now_ms(), decided_ms)
         records = bytearray(

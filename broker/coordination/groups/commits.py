@@ -24,7 +24,10 @@ def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms:
 
 def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Outcome, now_ms: int) -> None:
     """Write the offsets as part of a transaction. A producer does not renew a member's session."""
-    outcome.reply(event.token, ErrorCode.NONE)
+    error = event.verify()
+    outcome.reply(event.token, error)
+    if error is not ErrorCode.NONE:
+        return
     outcome.records.extend(event.records)
     outcome.producer = event.producer
 

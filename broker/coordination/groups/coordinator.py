@@ -202,7 +202,10 @@ class GroupCoordinator:
     def commit_in_transaction(
         self, context: Context, request: TxnOffsetCommitRequest, verify: Callable[[int], ErrorCode]
     ) -> Eventual[TxnOffsetCommitResponse]:
-        """Answer a TxnOffsetCommit. `verify` checks that the group's partition belongs to the transaction."""
+        """Answer a TxnOffsetCommit. `verify` checks that the group's partition belongs to the open transaction.
+
+        It is called now, and again in the turn in which the offsets are written.
+        """
         group_id, producer_id = request.group_id, request.producer_id
         commit = self._commit(offset_commit.as_plain(request), offset_commit.PLAIN_VERSION, producer_id)
 
@@ -212,6 +215,13 @@ class GroupCoordinator:
         if not commit.asks_group:
             return respond(ErrorCode.NONE)
         partition = self.shards.partition_of(group_id)
+
+        def take_part() -> ErrorCode:
+            error = verify(partition)
+            if error is ErrorCode.NONE:
+                self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
+            return error
+
         error = self._check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if error is ErrorCode.NONE:
             error = verify(partition)
@@ -221,11 +231,10 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return respond(error)
         actor = actor or self.shards.add(group_id)
-        self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
         call = Call(respond)
         member = request.member_id, request.group_instance_id, request.generation_id
         producer = producer_id, request.producer_epoch
-        actor.feed(events.CommitInTransaction(call, *member, commit.records, producer))
+        actor.feed(events.CommitInTransaction(call, *member, commit.records, producer, take_part))
         return call.result()
 
     def _commit(

@@ -7,7 +7,7 @@ same event. A token stands for a waiting request; the machine only hands it back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -110,6 +110,8 @@ class CommitInTransaction:
     records: list[Record]
     # The producer's id and epoch.
     producer: tuple[int, int]
+    # Whether the transaction is open still: a marker may have come while this waited for other records of the group.
+    verify: Callable[[], ErrorCode]
 
 
 # -- Requests of administrators

@@ -125,14 +125,10 @@ class Verification:
     ) -> tuple[ErrorCode, bool]:
         """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
         assert self.ask_remotely is not None
-        token = partition.verifying[producer_id] = object()
         place = partition.topic, partition.index
-        try:
+        with partition.marker_watch.watch(producer_id) as is_current:
             error = await self.ask_remotely(transactional_id, producer_id, producer_epoch, place, implicit)
-            return error, partition.verifying.get(producer_id) is token
-        finally:
-            if partition.verifying.get(producer_id) is token:
-                del partition.verifying[producer_id]
+            return error, is_current()
 
     def is_offset_commit_remote(self, request: TxnOffsetCommitRequest, index: int, version: int) -> bool:
         """Return whether another broker must be asked before a TxnOffsetCommit writes to its group's partition."""
@@ -143,14 +139,32 @@ class Verification:
             index, *producer
         )
 
-    async def ask_for_offsets(self, request: TxnOffsetCommitRequest, partition: Partition, version: int) -> ErrorCode:
-        """Return the remote coordinator's error for a TxnOffsetCommit. The commit follows in the same turn."""
-        who = request.transactional_id, request.producer_id, request.producer_epoch
-        for _ in range(_ATTEMPTS):
-            error, is_current = await self._ask(*who, partition, version >= _FIRST_IMPLICIT_OFFSETS)
-            if error is not ErrorCode.NONE or is_current:
-                return _offset_commit_error(error, version)
-        return ErrorCode.CONCURRENT_TRANSACTIONS
+    async def commit_with_remote(
+        self,
+        request: TxnOffsetCommitRequest,
+        partition: Partition,
+        version: int,
+        commit: Callable[[Callable[[int], ErrorCode]], Awaitable[Result]],
+    ) -> Result:
+        """Ask the remote coordinator of a TxnOffsetCommit, then `commit` with a verification."""
+        assert self.ask_remotely is not None
+        producer_id, place = request.producer_id, (partition.topic, partition.index)
+        who = request.transactional_id, producer_id, request.producer_epoch
+        implicit, attempt = version >= _FIRST_IMPLICIT_OFFSETS, 0
+        while True:
+            attempt += 1
+            with partition.marker_watch.watch(producer_id) as is_current:
+                error = _offset_commit_error(await self.ask_remotely(*who, place, implicit), version)
+                is_late = False
+
+                def verify(_: int, error: ErrorCode = error, is_current: Callable[[], bool] = is_current) -> ErrorCode:
+                    nonlocal is_late
+                    is_late = is_late or not is_current()
+                    return ErrorCode.CONCURRENT_TRANSACTIONS if error is ErrorCode.NONE and is_late else error
+
+                response = await commit(verify)
+            if not is_late or attempt == _ATTEMPTS:
+                return response
 
     def of_offsets(self, request: TxnOffsetCommitRequest, version: int) -> Callable[[int], ErrorCode]:
         """Return the verification that a TxnOffsetCommit makes in its group's partition of `__consumer_offsets`."""

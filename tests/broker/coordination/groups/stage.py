@@ -73,6 +73,11 @@ from odradek.protocol.messages.group_records import OffsetCommitValue
 GROUP_ID = "g"
 
 
+def is_open() -> ErrorCode:
+    """The verification of a transaction that is open."""
+    return ErrorCode.NONE
+
+
 class Stage:
     """One group and the world around it."""
 
@@ -193,7 +198,7 @@ class Stage:
         member, instance, producer_id = options.get("member", ""), options.get("instance"), int(options["pid"])
         offsets = self._offsets(options, producer_id)
         generation = int(options.get("gen", -1))
-        self.step(CommitInTransaction(words[0], member, instance, generation, offsets, (producer_id, 0)))
+        self.step(CommitInTransaction(words[0], member, instance, generation, offsets, (producer_id, 0), is_open))
 
     def do_txn_end(self, words: list[str], options: dict[str, str]) -> None:
         ended = Ended(int(options["pid"]), "abort" not in words)

@@ -61,6 +61,24 @@ async def test_events_wait_while_a_record_of_the_group_is_appended(world: World)
     assert world.heartbeat(leader, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+async def test_offsets_of_a_transaction_that_ends_while_they_wait_do_not_count(world: World) -> None:
+    leader, _ = world.stable_pair()
+    world.leave("client-2")
+    world.join(leader)
+    world.log.hold = True
+    world.sync(leader, 3, client_1=b"one")
+    answers = iter([ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
+    asked = world.ask_in_transaction(5, 7, lambda partition: next(answers))
+    assert is_waiting(asked)
+    world.groups.end_transaction(world.groups.shards.partition_of("g"), 7, False)
+    while world.log.held:
+        world.log.answer()
+    assert asked.result().topics[0].partitions[0].error_code == ErrorCode.INVALID_TXN_STATE
+    # The producer's next transaction commits.
+    world.groups.end_transaction(world.groups.shards.partition_of("g"), 7, True)
+    assert world.committed() == -1
+
+
 async def test_offset_commits_do_not_wait_for_one_another_and_count_when_committed(world: World) -> None:
     leader, _ = world.stable_pair()
     world.commit(1, leader, 2)

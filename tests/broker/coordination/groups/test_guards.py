@@ -11,6 +11,7 @@ from odradek.broker.coordination.groups.guards import GUARDS, find_error
 from odradek.broker.coordination.groups.roster import Member
 from odradek.broker.coordination.groups.states import GroupState
 from odradek.protocol.errors import ErrorCode
+from odradek.tests.broker.coordination.groups.stage import is_open
 
 ALIVE = [state for state in GroupState if state is not GroupState.DEAD]
 WITH_MEMBERS = [state for state in ALIVE if state is not GroupState.EMPTY]
@@ -37,7 +38,7 @@ def test_a_stale_generation_is_illegal_in_every_state(state: GroupState, generat
         Sync(None, "m1", None, generation, {}),
         Heartbeat(None, "m1", None, generation),
         CommitOffsets(None, "m1", None, generation, []),
-        CommitInTransaction(None, "m1", None, generation, [], (1, 0)),
+        CommitInTransaction(None, "m1", None, generation, [], (1, 0), is_open),
     )
     assert {find_error(group, request) for request in requests} == {ErrorCode.ILLEGAL_GENERATION}
 
@@ -58,10 +59,10 @@ def test_a_commit_from_outside_passes_only_while_the_group_is_empty() -> None:
 
 @pytest.mark.parametrize("state", ALIVE)
 def test_a_producer_that_names_no_member_may_commit(state: GroupState) -> None:
-    assert find_error(group_in(state), CommitInTransaction(None, "", None, -1, [], (1, 0))) is ErrorCode.NONE
+    assert find_error(group_in(state), CommitInTransaction(None, "", None, -1, [], (1, 0), is_open)) is ErrorCode.NONE
 
 
 def test_only_members_must_wait_with_a_commit_until_the_assignment_is_there() -> None:
     group = group_in(GroupState.COMPLETING_REBALANCE)
     assert find_error(group, CommitOffsets(None, "m1", None, 5, [])) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert find_error(group, CommitInTransaction(None, "m1", None, 5, [], (1, 0))) is ErrorCode.NONE
+    assert find_error(group, CommitInTransaction(None, "m1", None, 5, [], (1, 0), is_open)) is ErrorCode.NONE

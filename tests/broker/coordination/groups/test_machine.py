@@ -207,7 +207,9 @@ class Observed(Stage):
         generation = -1 if seat is None else self.group.generation + off
         token = self.token()
         record = OffsetRecord(GROUP_ID, "t", 0, OffsetCommitValue(offset=token), producer_id)
-        event = CommitInTransaction(token, self.seat(seat), None, generation, [record], (producer_id, 0))
+        event = CommitInTransaction(
+            token, self.seat(seat), None, generation, [record], (producer_id, 0), lambda: ErrorCode.NONE
+        )
         self.step(event)
 
     def op_txn_end(self, producer_id: int, commit: bool) -> None:

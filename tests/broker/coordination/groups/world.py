@@ -229,11 +229,15 @@ class World:
 
     def commit_in_transaction(self, offset: int, producer_id: int) -> int:
         """Commit an offset of t-0 for the group g in an open transaction. Return the error code."""
+        response = self.ask_in_transaction(offset, producer_id, lambda partition: ErrorCode.NONE)
+        return response.topics[0].partitions[0].error_code
+
+    def ask_in_transaction(self, offset: int, producer_id: int, verify: Callable[[int], ErrorCode]) -> Any:
+        """Commit an offset of t-0 for the group g in a transaction."""
         partition = TxnOffsetCommitRequestPartition(0, offset, committed_metadata="")
         topics = [TxnOffsetCommitRequestTopic("t", [partition])]
         request = TxnOffsetCommitRequest("id", "g", producer_id, 0, topics=topics)
-        response: Any = self.groups.commit_in_transaction(FakeContext(3), request, lambda partition: ErrorCode.NONE)
-        return response.topics[0].partitions[0].error_code
+        return self.groups.commit_in_transaction(FakeContext(3), request, verify)
 
     def delete(self, *groups: str) -> Any:
         return self.groups.delete(FakeContext(2), DeleteGroupsRequest(list(groups)))
