@@ -40,7 +40,9 @@ from .producers import ProducerStates
 from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
 from .segments import swap
+from .segments.names import LOG_SUFFIX
 from .segments.segment import Segment
+from .segments.sound_end import offset_at
 from .segments.staged_batch import StagedBatch
 from .segments.walk import MAX_INT32
 
@@ -59,6 +61,8 @@ class Log(ReadableLog):
         self.epochs: LeaderEpochs = contents.epochs
         # Invariant: an fsync has covered everything below it, <= log_end_offset.
         self.recovery_point = 0
+        # The first offset of which a start has found that its record may be lost; None: all is there.
+        self.lost_from: int | None = None
         # Bytes that were forced to disk since the log was opened.
         self.flushed_bytes = 0
         # Whether the log was closed with nothing left for the next start to check.
@@ -97,12 +101,27 @@ class Log(ReadableLog):
         log = cls(directory, config, contents, now_ms, disk)
         end = log.log_end_offset
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
+        log.lost_from = log._find_lost(log_start_offset)
         log.recovery_point = end if contents.report.clean else min(max(recovery_point, 0), end)
         if recovery_point < 0 and (contents.report.damages or contents.report.gaps):
             # Otherwise the next crash would take the damage for a torn end, and cut off what lies behind it.
             log.flush()
             write_known(directory, contents.report.damages, disk)
         return log
+
+    def _find_lost(self, log_start_offset: int) -> int | None:
+        """Return the first offset that a start has found to be missing or damaged, at `log_start_offset` or later."""
+        report, by_path = self.recovery, {each.path(LOG_SUFFIX): each for each in self.segments}
+        found = [first for first, _ in report.gaps]
+        found += [offset_at(by_path[each.path], each.position) for each in report.damages if each.path in by_path]
+        if report.missing is not None:
+            found.append(report.missing[0])
+        if report.was_empty:
+            found.append(log_start_offset)
+        if report.shrunk_from is not None:
+            found.append(report.shrunk_from)
+        first = max(min(found, default=self.log_end_offset), log_start_offset)
+        return first if first < self.log_end_offset else None
 
     def reconfigure(self, config: LogConfig) -> None:
         """Go by `config` from the next append on. A segment that is too large for it is rolled then, not cut.
@@ -375,6 +394,20 @@ class Log(ReadableLog):
             self.directory, self.segments, self.log_start_offset, self.log_end_offset, self._last_append_ms, self._disk
         )
         self._sync([active])
+
+    def give_up_lost(self, now_ms: int) -> None:
+        """Remove every batch from `lost_from` on, durably, where another replica has them all.
+
+        No flush may run. Write the checkpoint of the recovery point before anything is appended.
+        """
+        offset = self.lost_from
+        if offset is None:
+            return
+        if offset <= self.segments[0].base_offset:
+            self.start_over(offset, now_ms)
+        else:
+            self.truncate_to(offset)
+        self.lost_from = None
 
     def start_over(self, offset: int, now_ms: int) -> None:
         """Remove all records, and begin an empty log at `offset`, durably. For followers that are too far behind.

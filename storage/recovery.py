@@ -17,7 +17,7 @@ wherever they are: a cleaning leaves such gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +101,7 @@ class Recovery:
         # The directory is listed once: a start opens thousands of them.
         stamps = self._disk.stamps(self._directory)
         if self._known is not None and stamps != self._known.files:
+            self._report.shrunk_from = self._shrunk_from(self._known, stamps)
             self._known = None
         sizes = {name: size for name, (size, _) in stamps.items()}
         sizes = self._sizes = swap.recover(self._directory, sizes, self._disk)
@@ -108,6 +109,7 @@ class Recovery:
             # A clean stop leaves a snapshot at the end of the log, and everything on disk.
             recovery_point = max(snapshot_offsets(sizes), default=0) if clean else 0
         self._segments = self._find_segments(sizes) or [self._begin_at_known_end(recovery_point)]
+        self._report.was_empty = self._created
         self._epochs = self._load_epochs()
         self._was_clean = clean
         self._report.clean = clean and self._aborted_whole and self._open_clean(recovery_point)
@@ -147,6 +149,15 @@ class Recovery:
         if self._log_start_offset < recovery_point:
             self._report.missing = self._log_start_offset, recovery_point
         return self._create(max(self._log_start_offset, recovery_point))
+
+    def _shrunk_from(self, known: KnownLog, stamps: Mapping[str, list[int]]) -> int | None:
+        """Return where the first segment begins that is gone or shorter than the last stop has left it."""
+        bases = (
+            base_offset_of(name, LOG_SUFFIX)
+            for name, (size, _) in known.files.items()
+            if size > stamps.get(name, [0, 0])[0]
+        )
+        return min((each for each in bases if each is not None), default=None)
 
     def _remove_empty(self) -> bool:
         """Remove the empty segments whose place the log does not need. Return whether there were any."""

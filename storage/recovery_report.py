@@ -31,12 +31,22 @@ class RecoveryReport:
     damages: list[Damage] = field(default_factory=list[Damage])
     # From this offset up to the recovery point nothing is there, and nothing shows what was.
     missing: tuple[int, int] | None = None
+    # Whether no segment was there at all.
+    was_empty: bool = False
+    # Where the first segment begins that has gone, or become shorter, since a clean stop.
+    shrunk_from: int | None = None
     # Offsets between two segments that no batch holds: [first, end). A cleaning leaves such gaps.
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     # Log files whose indexes were built again, and checkpoints that were.
     rebuilt: list[Path] = field(default_factory=list[Path])
     # Leftovers, empty segments, segments behind a cut.
     removed: list[Path] = field(default_factory=list[Path])
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether records that were acknowledged may be missing. A leader that has them all must not be this log."""
+        found = self.cuts or self.damages or self.gaps
+        return bool(found) or self.was_empty or self.missing is not None or self.shrunk_from is not None
 
     def lines(self) -> list[str]:
         """Return what an operator should know: nothing after a clean start, or after one that found all whole."""

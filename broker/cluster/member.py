@@ -37,6 +37,7 @@ from .auto_creation import AutoCreation
 from .config_watch import ConfigWatch
 from .controller.controller import Controller, ControllerConfig
 from .leaving import Leaving
+from .lost_records import leave_isrs
 from .old_offsets import OldOffsets
 from .operations import Create, create, read, write
 from .producer_ids import ProducerIdBlocks, take_block
@@ -49,6 +50,7 @@ from .znodes import (
     LOG_DIR_EVENT_PREFIX,
     BadZnode,
     Registration,
+    TopicPartition,
     broker_path,
     encode_feature,
     encode_log_dir_event,
@@ -193,6 +195,7 @@ class Member:
             await self._adopt()
             await self._configs.read_all()
             await self.producer_ids.fetch()
+            await self._leave_isrs(parts.replicas)
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
@@ -216,6 +219,11 @@ class Member:
             epoch = metadata.leader_epoch
             if await run(adopt_topic(topic.name, topic.id, topic.partitions, topic.configs, self.broker_id, epoch)):
                 _log.info("topic %s of this data directory is now the cluster's", topic.name)
+
+    async def _leave_isrs(self, replicas: Replicas) -> None:
+        """Be in sync no more, before anybody may elect this broker, where its start has found records lost."""
+        lost = [TopicPartition(*each) for each in replicas.with_losses()]
+        await replicas.give_up_lost(await self.zookeeper.run(leave_isrs(self.broker_id, lost)))
 
     async def _take_number(self, registration: Registration, patience_s: float = math.inf) -> None:
         """Register. An earlier session of this broker is waited for until it has expired.

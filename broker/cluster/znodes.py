@@ -24,6 +24,7 @@ DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 ISR_CHANGES = "/isr_change_notification"
+ISR_CHANGE_PREFIX = f"{ISR_CHANGES}/isr_change_"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
 CONFIG_CHANGES = "/config/changes"
@@ -425,6 +426,12 @@ def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     entries = _get(path, _decode(path, data), "partitions", list)
     with _taking_apart(path, entries):
         return [_place(each) for each in entries]
+
+
+def encode_isr_change(places: Iterable[TopicPartition]) -> bytes:
+    """Return the content of a notification under `/isr_change_notification`."""
+    partitions = [{"topic": each.topic, "partition": each.partition} for each in places]
+    return _encode({"version": 1, "partitions": partitions})
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:

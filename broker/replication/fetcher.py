@@ -147,6 +147,10 @@ class Fetcher:
             if not ready:
                 await self._wait()
                 continue
+            lost = [each for each in ready.values() if each.partition.log.lost_from is not None]
+            if lost:
+                await self._give_up_lost(lost)
+                continue
             response = await self._fetch(ready)
             if response is not None:
                 await self._take_all(ready, response)
@@ -232,6 +236,14 @@ class Fetcher:
 
     def _is_current(self, following: Following) -> bool:
         return self.following.get(following.key) is following and following.is_current
+
+    async def _give_up_lost(self, followings: list[Following]) -> None:
+        """Cut logs where a start has found records lost, before the leader takes their ends for what they hold."""
+        for each in followings:
+            try:
+                await self._logs.give_up_lost(each.partition, lambda each=each: self._is_current(each))
+            except KafkaError as error:
+                self._delay(each, error)
 
     async def _take(self, following: Following, data: PartitionData) -> None:
         def is_current() -> bool:

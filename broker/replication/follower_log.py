@@ -112,6 +112,24 @@ class FollowerLog:
             self._truncate(partition, offset)
             await self._checkpoint()
 
+    async def give_up_lost(self, partition: Partition, is_current: Callable[[], bool] = lambda: True) -> None:
+        """Go back to before the first record that the start has found lost; the leader has it. Raises StorageError."""
+        await self._flusher.idle(partition)
+        log = partition.log
+        if not is_current() or log.lost_from is None:
+            return
+        text = "%s-%d lost records at its start: it goes back from offset %d to %d, and copies what its leader has"
+        _log.warning(text, *_name(partition), log.log_end_offset, log.lost_from)
+        try:
+            log.give_up_lost(self._clock.now_ms())
+        except StorageError as error:
+            partition.note_failure(error)
+            raise
+        self._removed(partition)
+        partition.is_cold = False
+        partition.advance(max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset))
+        await self._checkpoint()
+
     async def begin_at(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         """Drop everything, because the leader's log begins at `offset`, behind the end of this one."""
         await self._flusher.idle(partition)

@@ -120,7 +120,7 @@ class Leadership:
         """Note that a follower has everything below `offset`; return the ISR to ask for where it has caught up."""
         known = self.followers[follower]
         known.fetch(min(offset, self.log_end_offset), self.log_end_offset, now_ms, broker_epoch)
-        change = self._grown(follower, known)
+        change = self._grown(follower, known) or self._without_loser(follower, known)
         self._advance()
         return change
 
@@ -209,6 +209,12 @@ class Leadership:
         if known.log_end_offset < max(self.high_watermark, self.epoch_start):
             return None
         return self._ask((*self.isr, follower))
+
+    def _without_loser(self, follower: int, known: Follower) -> IsrChange | None:
+        """Return the ISR without a member that does not have what is committed: it has lost records."""
+        if self.pending is not None or follower not in self.isr or known.log_end_offset >= self.high_watermark:
+            return None
+        return self._ask(tuple(each for each in self.isr if each != follower))
 
     def _keeps_up(self, follower: int, now_ms: int) -> bool:
         known = self.followers.get(follower)

@@ -120,7 +120,7 @@ class Replicas:
             lambda each: each.follower_replication_throttled_replicas,
         )
         removed = background.file_removal.remove_segments
-        logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
+        logs = self._logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config,
             lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),
@@ -167,6 +167,24 @@ class Replicas:
     def all(self) -> list[Replica]:
         """Return every replica that has a role."""
         return list(self._replicas.values())
+
+    # -- Lost records ----------------------------------------------------------------------------------
+
+    def with_losses(self) -> list[tuple[str, int]]:
+        """Return topic and index of the partitions that may have lost records, as the start has found."""
+        return [(each.topic, each.index) for each in self._topics.partitions() if each.log.recovery.has_lost]
+
+    async def give_up_lost(self, places: Iterable[tuple[str, int]]) -> None:
+        """Cut partitions before the first record that is lost, because other replicas have it."""
+        for name, index in places:
+            topic = self._topics.get(name)
+            partition = topic.partition(index) if topic is not None else None
+            if partition is None or not partition.is_online:
+                continue
+            try:
+                await self._logs.give_up_lost(partition)
+            except StorageError as error:
+                _log.error("%s-%d could not be cut where records are lost: %s", name, index, error.message)
 
     # -- LeaderAndIsr ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader
 from ..config import LogConfig
 from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StorageError, TornWrite
 from ..files import DISK, Buffer, Disk, NotCached
-from . import walk
+from . import sound_end, walk
 from .damage import CHANGED, MISPLACED, Damage
 from .names import (
     DELETED_FILE_SUFFIX,
@@ -526,10 +526,10 @@ class Segment(SegmentFile):
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""
-        found = self.find(offset)
-        if found is not None:
-            self._open_indexes().truncate_to(found[1].base_offset)
-            self.truncate(found[0])
+        cut = sound_end.find_cut(self, offset)
+        if cut is not None:
+            self._open_indexes().truncate_to(cut.offset)
+            self.truncate(cut.position)
         if self.size == 0:
             self._first_timestamp = None
         self.aborted.truncate_to(offset)

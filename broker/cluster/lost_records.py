@@ -1,0 +1,73 @@
+"""Replicas that have lost records leave the ISR: steps that a broker takes before it registers.
+
+A start may find that acknowledged records are gone: a directory, a segment or the end of a log is missing, or bytes in
+it are damaged. ZooKeeper may still list that replica as in sync, if no controller has seen the broker go (all of them
+lost their power). Registered like this, it could be elected, and the others would give up their records for it.
+
+The broker writes the state itself, and tells the controller by `/isr_change_notification`, as brokers did before
+AlterPartition. The last member of an ISR stays in it: nobody is known to have more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .operations import PARTITIONS_A_TURN, Create, Put, Steps, create, portions, read_all, write_all
+from .znodes import (
+    ISR_CHANGE_PREFIX,
+    NO_LEADER,
+    LeaderAndIsr,
+    TopicPartition,
+    decode_state,
+    encode_isr_change,
+    encode_state,
+    sound,
+    state_path,
+)
+
+# A state that was changed in between is read again.
+MAX_TRIES = 10
+
+_log = logging.getLogger(__name__)
+
+
+def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
+    """Take a broker out of the ISRs that have other members. Return the partitions that others hold in sync."""
+    held_by_others: list[TopicPartition] = []
+    for some in portions(places, PARTITIONS_A_TURN):
+        left = some
+        written: list[TopicPartition] = []
+        for _ in range(MAX_TRIES):
+            states = yield from _states_with_others(broker, left)
+            held_by_others += [place for place, state in states.items() if broker not in state.isr]
+            wanted = {place: _without(broker, state) for place, state in states.items() if broker in state.isr}
+            failures = yield from write_all(
+                (Put(state_path(place), encode_state(state), state.partition_epoch),) for place, state in wanted.items()
+            )
+            written += [place for place, failure in zip(wanted, failures, strict=True) if failure is None]
+            left = [place for place, failure in zip(wanted, failures, strict=True) if failure is not None]
+        if written:
+            _log.warning("this broker has lost records and leaves the ISRs of %s", ", ".join(map(str, written)))
+            yield from create(Create(ISR_CHANGE_PREFIX, encode_isr_change(written), is_sequential=True))
+        held_by_others += written
+    return held_by_others
+
+
+def _states_with_others(broker: int, places: list[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
+    """Return the states of the partitions that have members other than `broker` in their ISRs."""
+    znodes = yield from read_all(state_path(each) for each in places)
+    found = {
+        place: sound(decode_state, place, znode.data, znode.version)
+        for place, znode in zip(places, znodes, strict=True)
+        if znode is not None
+    }
+    return {place: state for place, state in found.items() if state is not None and set(state.isr) - {broker}}
+
+
+def _without(broker: int, state: LeaderAndIsr) -> LeaderAndIsr:
+    isr = tuple(each for each in state.isr if each != broker)
+    if state.leader != broker:
+        return replace(state, isr=isr)
+    return replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1, isr=isr)

@@ -1,0 +1,146 @@
+"""A broker that has lost records while it was away is elected by nobody who has them in sync."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker import Broker
+from odradek.broker.cluster.lost_records import leave_isrs
+from odradek.broker.cluster.operations import Put, Steps, WriteAll, read, write
+from odradek.broker.cluster.znodes import (
+    ISR_CHANGES,
+    LeaderAndIsr,
+    TopicPartition,
+    decode_isr_change,
+    decode_state,
+    encode_state,
+    partition_path,
+    partitions_path,
+    state_path,
+    topic_path,
+)
+from odradek.broker.topics.partition import Partition
+from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.tests.support.members import Members, member
+from odradek.tests.support.raw import batch_of
+from odradek.tests.support.whole_replicas import offsets_on_disk
+
+WAIT_S = 30
+RECORDS = 10
+PLACE = TopicPartition("t", 0)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not is_true():
+            await asyncio.sleep(0.005)
+
+
+def partition(broker: Broker) -> Partition:
+    topic = broker.topics.get("t")
+    assert topic is not None
+    return topic.partitions[0]
+
+
+def leads(broker: Broker) -> bool:
+    return broker.topics.get("t") is not None and partition(broker).not_leading is None
+
+
+async def write_state(broker: Broker, leader: int, isr: tuple[int, ...]) -> None:
+    znode = await member(broker).zookeeper.run(read(state_path(PLACE)))
+    assert znode is not None
+    state = decode_state(PLACE, znode.data, znode.version)
+    wanted = LeaderAndIsr(leader, state.leader_epoch + 1, isr, state.controller_epoch)
+    assert await member(broker).zookeeper.run(write(Put(state_path(PLACE), encode_state(wanted)))) is None
+
+
+async def test_a_broker_without_its_records_waits_for_one_that_has_them(cluster: Members) -> None:
+    first, second = await cluster.start(1), await cluster.start(2)
+    raw = await cluster.raw(first)
+    assert (await raw.create_topic("t", 1, 2)).error_code == 0
+    witness = await cluster.start(3)
+    await until(lambda: any(leads(each) for each in (first, second)))
+    raw = await cluster.raw(first if leads(first) else second)
+    for number in range(RECORDS):
+        assert (await raw.produce("t", batch_of(b"%d" % number), acks=-1)).error_code == 0
+    await until(lambda: all(partition(each).log.log_end_offset == RECORDS for each in (first, second)))
+    await first.stop()
+    await second.stop()
+    replicas = witness.services.replicas
+    assert replicas is not None
+    await until(lambda: set(replicas.view.brokers) == {3})
+    # As after a power cut of all: no controller has seen them go.
+    await write_state(witness, 1, (1, 2))
+    shutil.rmtree(Path(first.config.data_dir) / "t-0")
+    first = await cluster.start(1)
+    znode = await member(first).zookeeper.run(read(state_path(PLACE)))
+    assert znode is not None
+    state = json.loads(znode.data)
+    assert (state["leader"], state["isr"]) == (-1, [2])
+    second = await cluster.start(2)
+    await until(lambda: partition(first).log.log_end_offset == partition(second).high_watermark == RECORDS)
+    assert offsets_on_disk(Path(first.config.data_dir) / "t-0") == list(range(RECORDS))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (LeaderAndIsr(1, 3, (1, 2), 7), LeaderAndIsr(-1, 4, (2,), 7)),
+        (LeaderAndIsr(2, 3, (2, 1), 7), LeaderAndIsr(2, 3, (2,), 7)),
+    ],
+)
+def test_a_member_leaves_the_isr_and_tells_the_controller(before: LeaderAndIsr, after: LeaderAndIsr) -> None:
+    zookeeper = with_state(before)
+    assert run(zookeeper, leave_isrs(1, [PLACE])) == [PLACE]
+    assert state_of(zookeeper) == after
+    (name,) = zookeeper.children_of(ISR_CHANGES)
+    assert decode_isr_change(name, zookeeper.get(f"{ISR_CHANGES}/{name}")) == [PLACE]
+
+
+@pytest.mark.parametrize(("isr", "held_by_others"), [((1,), []), ((2,), [PLACE])])
+def test_the_last_member_stays_and_one_that_is_out_of_sync_changes_nothing(
+    isr: tuple[int, ...], held_by_others: list[TopicPartition]
+) -> None:
+    before = LeaderAndIsr(isr[0], 3, isr, 7)
+    zookeeper = with_state(before)
+    assert run(zookeeper, leave_isrs(1, [PLACE])) == held_by_others
+    assert state_of(zookeeper) == before
+    assert not zookeeper.children_of(ISR_CHANGES)
+
+
+def test_a_state_that_is_written_meanwhile_is_read_again() -> None:
+    zookeeper = with_state(LeaderAndIsr(1, 3, (1, 2, 3), 7))
+    other = encode_state(LeaderAndIsr(1, 3, (1, 3), 7))
+    assert run(zookeeper, leave_isrs(1, [PLACE]), lambda: zookeeper.put_by_hand(state_path(PLACE), other)) == [PLACE]
+    assert state_of(zookeeper) == LeaderAndIsr(-1, 4, (3,), 7)
+
+
+def with_state(state: LeaderAndIsr) -> FakeZookeeper:
+    zookeeper = FakeZookeeper()
+    for path in (topic_path("t"), partitions_path("t"), partition_path(PLACE)):
+        zookeeper.make(path)
+    zookeeper.make(state_path(PLACE), encode_state(state))
+    return zookeeper
+
+
+def state_of(zookeeper: FakeZookeeper) -> LeaderAndIsr:
+    return decode_state(PLACE, zookeeper.get(state_path(PLACE)), 0)
+
+
+def run(zookeeper: FakeZookeeper, steps: Steps[Any], before_write: Callable[[], None] = lambda: None) -> Any:
+    session, outcome = zookeeper.connect(), None
+    try:
+        while True:
+            operation = steps.send(outcome)
+            if isinstance(operation, WriteAll):
+                before_write()
+                before_write = lambda: None  # noqa: E731
+            outcome = zookeeper.run(session, operation)
+    except StopIteration as end:
+        return end.value
